@@ -1,0 +1,89 @@
+"""What can go wrong, as a tree. Each error carries a sentence for the person who sees it.
+
+    PortalError                    500
+    ├── InvalidRequest             400   what was asked for is not well formed
+    ├── NotAllowed                 403   well formed, but not for this person, here or now
+    ├── NotFound                   404   names a thing that does not exist (or is not theirs to see)
+    ├── Unavailable                503   a part of the site does not answer
+    │   ├── SlurmUnavailable       503   slurmctld (or its client command) does not answer
+    │   └── DirectoryUnavailable   503   no LDAP server answers
+    ├── SlurmRefused               400   Slurm answered, and said no
+    └── ConfigurationError         500   a setting or a file of this site is wrong
+
+The message is complete English, names the thing that is wrong and the way out, and holds no
+secret and no markup: it is shown to users as it is.
+"""
+
+from __future__ import annotations
+
+
+class PortalError(Exception):
+    """Base of every error the portal raises on purpose.
+
+    ``message`` (str) is shown to the user; ``code`` is a stable word for programs;
+    ``status`` is the HTTP status to answer with.
+    """
+
+    code = "error"
+    status = 500
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidRequest(PortalError):
+    """What was asked for is not well formed. ``field`` names the key that is wrong, if one is."""
+
+    code = "invalid_request"
+    status = 400
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class NotAllowed(PortalError):
+    """Well formed, but not for this person, on this cluster, now."""
+
+    code = "not_allowed"
+    status = 403
+
+
+class NotFound(PortalError):
+    """Names a thing that does not exist, or that this person may not know of."""
+
+    code = "not_found"
+    status = 404
+
+
+class Unavailable(PortalError):
+    """A part of the site does not answer. Trying again later can help."""
+
+    code = "unavailable"
+    status = 503
+
+
+class SlurmUnavailable(Unavailable):
+    """slurmctld, slurmdbd or the client command does not answer."""
+
+    code = "slurm_unavailable"
+
+
+class DirectoryUnavailable(Unavailable):
+    """No LDAP server answers."""
+
+    code = "directory_unavailable"
+
+
+class SlurmRefused(PortalError):
+    """Slurm answered, and refused. The message quotes Slurm's own words."""
+
+    code = "slurm_refused"
+    status = 400
+
+
+class ConfigurationError(PortalError):
+    """A setting or a file of this site is wrong; the message names it."""
+
+    code = "configuration_error"

@@ -1,0 +1,247 @@
+"""The cluster at one moment: partitions, nodes, GPUs, jobs and reservations, with its age.
+
+Words and states are Slurm's: squeue(1) "JOB STATE CODES", scontrol(1), sinfo(1).
+"""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+
+from . import Frozen
+
+
+class JobState(StrEnum):
+    """Every job state that squeue(1) and sacct(1) name, from Slurm 22.05 to 26.05."""
+
+    BOOT_FAIL = "BOOT_FAIL"
+    CANCELLED = "CANCELLED"
+    COMPLETED = "COMPLETED"
+    COMPLETING = "COMPLETING"
+    CONFIGURING = "CONFIGURING"
+    DEADLINE = "DEADLINE"
+    EXPEDITING = "EXPEDITING"
+    FAILED = "FAILED"
+    LAUNCH_FAILED = "LAUNCH_FAILED"
+    NODE_FAIL = "NODE_FAIL"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    PENDING = "PENDING"
+    POWER_UP_NODE = "POWER_UP_NODE"
+    PREEMPTED = "PREEMPTED"
+    RECONFIG_FAIL = "RECONFIG_FAIL"
+    REQUEUED = "REQUEUED"
+    REQUEUE_FED = "REQUEUE_FED"
+    REQUEUE_HOLD = "REQUEUE_HOLD"
+    RESIZING = "RESIZING"
+    RESV_DEL_HOLD = "RESV_DEL_HOLD"
+    REVOKED = "REVOKED"
+    RUNNING = "RUNNING"
+    SIGNALING = "SIGNALING"
+    SPECIAL_EXIT = "SPECIAL_EXIT"
+    STAGE_OUT = "STAGE_OUT"
+    STOPPED = "STOPPED"
+    SUSPENDED = "SUSPENDED"
+    TIMEOUT = "TIMEOUT"
+    UPDATE_DB = "UPDATE_DB"
+    UNKNOWN = "UNKNOWN"  # a word that this portal does not know yet: never read as ended
+
+    @property
+    def pending(self) -> bool:
+        """The job waits: it holds no node yet, and may still start."""
+        return self in _PENDING
+
+    @property
+    def running(self) -> bool:
+        """The job holds its nodes (also suspended, stopped, being resized or signalled)."""
+        return self in _RUNNING
+
+    @property
+    def ended(self) -> bool:
+        """The job is over for good. ``UNKNOWN`` is not: an error is never a dead session."""
+        return self in _ENDED
+
+
+_PENDING = frozenset(
+    {
+        JobState.PENDING,
+        JobState.CONFIGURING,
+        JobState.POWER_UP_NODE,
+        JobState.REQUEUED,
+        JobState.REQUEUE_FED,
+        JobState.REQUEUE_HOLD,
+        JobState.RESV_DEL_HOLD,
+        JobState.SPECIAL_EXIT,
+        JobState.EXPEDITING,
+    }
+)
+_RUNNING = frozenset(
+    {
+        JobState.RUNNING,
+        JobState.COMPLETING,
+        JobState.RESIZING,
+        JobState.SIGNALING,
+        JobState.STAGE_OUT,
+        JobState.STOPPED,
+        JobState.SUSPENDED,
+        JobState.UPDATE_DB,
+    }
+)
+_ENDED = frozenset(
+    {
+        JobState.BOOT_FAIL,
+        JobState.CANCELLED,
+        JobState.COMPLETED,
+        JobState.DEADLINE,
+        JobState.FAILED,
+        JobState.LAUNCH_FAILED,
+        JobState.NODE_FAIL,
+        JobState.OUT_OF_MEMORY,
+        JobState.PREEMPTED,
+        JobState.RECONFIG_FAIL,
+        JobState.REVOKED,
+        JobState.TIMEOUT,
+    }
+)
+
+
+class GpuPool(Frozen):
+    """The GPUs of one type on one node. ``type`` is "gpu" where Slurm names none."""
+
+    type: str
+    count: int
+    used: int = 0
+    used_indexes: tuple[int, ...] | None = None  # None: Slurm did not say which
+
+
+class Node(Frozen):
+    """One Slurm node. Memory in MiB; ``state`` is Slurm's word with flags ("IDLE+DRAIN")."""
+
+    name: str
+    address: str
+    state: str
+    cpus: int = 0
+    cpus_allocated: int = 0
+    memory: int = 0
+    memory_allocated: int = 0
+    gpus: tuple[GpuPool, ...] = ()
+    partitions: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def usable(self) -> bool:
+        """Whether new jobs can start here: not down, drained, failing, powered off or unknown."""
+        words = set(self.state.replace("*", "+NOT_RESPONDING").split("+"))
+        return not words & _UNUSABLE
+
+
+_UNUSABLE = frozenset(
+    "DOWN DRAIN DRAINED DRAINING FAIL FAILING ERROR UNKNOWN FUTURE MAINT NOT_RESPONDING "
+    "POWERED_DOWN POWERING_DOWN POWER_DOWN REBOOT INVAL INVALID_REG BLOCKED".split()
+)
+
+
+class Partition(Frozen):
+    """One partition. Times in seconds, memory in MiB; None means no limit.
+
+    ``allow_*``/``deny_*`` are names as configured; an empty tuple in ``allow_*`` means all.
+    """
+
+    name: str
+    default: bool = False
+    state: str = "UP"
+    nodes: tuple[str, ...] = ()
+    max_time: int | None = None
+    default_time: int | None = None
+    max_nodes: int | None = None
+    default_memory_per_cpu: int | None = None
+    default_memory_per_node: int | None = None
+    allow_accounts: tuple[str, ...] = ()
+    deny_accounts: tuple[str, ...] = ()
+    allow_qos: tuple[str, ...] = ()
+    deny_qos: tuple[str, ...] = ()
+    allow_groups: tuple[str, ...] = ()
+
+
+class Job(Frozen):
+    """One Slurm job. Times are Unix seconds, durations seconds, memory MiB; None is unknown."""
+
+    id: str  # as Slurm writes it: "1234", "1234_5" (array), "1234+1" (heterogeneous)
+    name: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    reservation: str = ""
+    state: JobState = JobState.UNKNOWN
+    reason: str = ""
+    nodes: tuple[str, ...] = ()
+    cpus: int = 0
+    memory: int | None = None
+    gpus: int = 0
+    gpu_type: str = ""
+    gpu_indexes: dict[str, tuple[int, ...]] = {}  # node name -> GPU indexes on it
+    priority: int | None = None
+    submit_time: float | None = None
+    start_time: float | None = None  # for a pending job: Slurm's expected start
+    end_time: float | None = None
+    time_limit: int | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    peak_memory: int | None = None  # from accounting, after the end
+    comment: str = ""
+    stdout: str = ""
+    work_dir: str = ""
+
+
+class Reservation(Frozen):
+    """One reservation. Times are Unix seconds."""
+
+    name: str
+    state: str = ""
+    start_time: float
+    end_time: float
+    nodes: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    partition: str = ""
+    flags: tuple[str, ...] = ()
+
+
+class Association(Frozen):
+    """One row of sacctmgr's associations: this user may charge this account, with these QOS.
+
+    ``partition`` is "" where the row is not bound to one. Limits: None means none set.
+    """
+
+    user: str
+    account: str
+    partition: str = ""
+    qos: tuple[str, ...] = ()
+    default_qos: str = ""
+    is_default_account: bool = False
+    max_jobs: int | None = None
+    max_submit_jobs: int | None = None
+    max_gpus_per_job: int | None = None
+    max_wall: int | None = None
+
+
+class ClusterSnapshot(Frozen):
+    """The cluster at ``taken_at`` (Unix seconds).
+
+    ``error`` is empty for a fresh answer; when Slurm did not answer, the last snapshot is kept
+    with its old ``taken_at`` and the sentence that says what failed.
+    """
+
+    taken_at: float
+    partitions: dict[str, Partition] = {}
+    nodes: dict[str, Node] = {}
+    jobs: dict[str, Job] = {}
+    reservations: dict[str, Reservation] = {}
+    error: str = ""
+
+    @property
+    def age(self) -> float:
+        """Seconds since Slurm last answered."""
+        return max(0.0, time.time() - self.taken_at)
