@@ -36,14 +36,14 @@ class Resources(Frozen):
 
 def memory_mib(text: str) -> int:
     """MiB of "512M", "4G" or "1T". Raises ValueError for anything else."""
-    if not re.match(MEMORY, text):
+    if not re.fullmatch(MEMORY, text):
         raise ValueError(f"{text!r} is not a memory size such as '4G'")
     return int(text[:-1]) * {"M": 1, "G": 1024, "T": 1024 * 1024}[text[-1]]
 
 
 def time_seconds(text: str) -> int:
     """Seconds of "2:00:00" or "1-00:00:00". Raises ValueError for anything else."""
-    if not re.match(TIME, text):
+    if not re.fullmatch(TIME, text):
         raise ValueError(f"{text!r} is not a time such as '2:00:00'")
     days, _, clock = text.rpartition("-")
     hours, minutes, seconds = (int(part) for part in clock.split(":"))

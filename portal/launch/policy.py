@@ -1,0 +1,274 @@
+"""May this person ask for this, on this cluster, now? Reasons, not booleans.
+
+Slurm has the last word: what is checked here is what can be said clearly before submitting.
+A limit that is not known (no accounting, a snapshot without the noun) is left to Slurm.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ..errors import InvalidRequest, NotAllowed
+from ..models.cluster import Association, ClusterSnapshot, Node, Partition, Reservation
+from ..models.environment import Environment
+from ..models.person import Person
+from ..models.resources import Resources, memory_mib, time_seconds, time_text
+from .request import LaunchRequest, read_options
+
+Associations = Sequence[Association] | None  # None: the site keeps no accounting
+
+
+def decide(
+    options: Mapping[str, Any],
+    person: Person,
+    environments: Mapping[str, Environment],
+    snapshot: ClusterSnapshot,
+    associations: Associations,
+    defaults: Resources,
+) -> LaunchRequest:
+    """The launch request that ``options`` stand for.
+
+    ``environments`` are those this person may use, by name, in page order. What is not asked
+    for comes from the environment's defaults, then from the site's ``defaults``. Raises
+    InvalidRequest (malformed, unknown name) or NotAllowed (all reasons in one message).
+    """
+    name, asked = read_options(options)
+    environment = _environment(name, environments)
+    known = environment.default.model_dump(exclude_unset=True, exclude_none=True)
+    site = defaults.model_dump(exclude_unset=True, exclude_none=True)
+    merged = {**site, **known, **asked}
+    if merged.get("gpus", 0) == 0:
+        merged.pop("gpu_type", None)
+    resources = Resources(**merged)
+    if resources.partition is None:
+        chosen = choose_partition(resources, person, snapshot, associations)
+        resources = resources.model_copy(update={"partition": chosen})
+    reasons = objections(resources, environment, person, snapshot, associations)
+    if reasons:
+        raise NotAllowed(" ".join(reasons))
+    return LaunchRequest(environment=environment, resources=resources)
+
+
+def _environment(name: str | None, environments: Mapping[str, Environment]) -> Environment:
+    if name is None:
+        if not environments:
+            raise NotAllowed("No environment is offered to you. Ask an admin of this portal.")
+        return next(iter(environments.values()))
+    if name not in environments:
+        # The same words whether it does not exist or is somebody else's.
+        offered = ", ".join(environments) or "none"
+        raise NotAllowed(f"There is no environment of that name for you. Offered: {offered}.")
+    return environments[name]
+
+
+def allowed_partitions(
+    person: Person, snapshot: ClusterSnapshot, associations: Associations
+) -> list[Partition]:
+    """The partitions that are up and open to this person, the default one first."""
+    accounts = None if associations is None else {row.account for row in associations}
+    result = []
+    for partition in snapshot.partitions.values():
+        if partition.state != "UP":
+            continue
+        if accounts is not None and not _admits(
+            accounts, partition.allow_accounts, partition.deny_accounts
+        ):
+            continue
+        bound = {row.partition for row in associations or ()}
+        if bound and "" not in bound and partition.name not in bound:
+            continue
+        if partition.allow_groups and person.groups and not person.admin:
+            # Unix groups: only conclusive when the directory gave them under the same names.
+            known = set(person.groups) & set(partition.allow_groups)
+            if not known:
+                continue
+        result.append(partition)
+    return sorted(result, key=lambda p: (not p.default, p.name))
+
+
+def _admits(names: Collection[str], allow: Collection[str], deny: Collection[str]) -> bool:
+    usable = [name for name in names if name not in deny]
+    return any(not allow or name in allow for name in usable)
+
+
+def gpu_nodes(snapshot: ClusterSnapshot, partition: Partition, gpu_type: str | None) -> list[Node]:
+    """The nodes of a partition that have GPUs (of ``gpu_type``, where one is named)."""
+    nodes = (snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes)
+    return [
+        node
+        for node in nodes
+        if any(pool.count and gpu_type in (None, pool.type) for pool in node.gpus)
+    ]
+
+
+def choose_partition(
+    resources: Resources,
+    person: Person,
+    snapshot: ClusterSnapshot,
+    associations: Associations,
+) -> str | None:
+    """A partition that can serve ``resources``: GPU sessions where the GPUs are, CPU sessions
+    away from them. None leaves the choice to Slurm."""
+    partitions = allowed_partitions(person, snapshot, associations)
+    if resources.reservation in snapshot.reservations:
+        wanted = snapshot.reservations[resources.reservation or ""].partition
+        if wanted and wanted in {p.name for p in partitions}:
+            return wanted
+    if resources.gpus:
+        fitting = [p for p in partitions if gpu_nodes(snapshot, p, resources.gpu_type)]
+    else:
+        fitting = [p for p in partitions if not gpu_nodes(snapshot, p, None)]
+    chosen = (fitting or partitions)[:1]
+    return chosen[0].name if chosen else None
+
+
+def objections(
+    resources: Resources,
+    environment: Environment,
+    person: Person,
+    snapshot: ClusterSnapshot,
+    associations: Associations,
+) -> list[str]:
+    """Every reason why this cannot be asked for; an empty list when it can.
+
+    Raises InvalidRequest for a name that this cluster does not have.
+    """
+    reasons = _environment_limits(resources, environment)
+    if associations is not None:
+        reasons += _accounting(resources, person, associations)
+    partition = _named_partition(resources, person, snapshot, associations)
+    if partition is not None:
+        reasons += _partition_limits(resources, partition, snapshot)
+    if resources.reservation:
+        reasons += _reservation(resources.reservation, person, snapshot, associations)
+    return reasons
+
+
+def _environment_limits(resources: Resources, environment: Environment) -> list[str]:
+    reasons = []
+    title = environment.title
+    if environment.max_gpus is not None and resources.gpus > environment.max_gpus:
+        reasons.append(f"'{title}' allows at most {environment.max_gpus} GPUs.")
+    if environment.gpu_types and resources.gpu_type not in (None, *environment.gpu_types):
+        reasons.append(f"'{title}' runs on these GPUs: {', '.join(environment.gpu_types)}.")
+    if environment.max_cpus is not None and (resources.cpus or 0) > environment.max_cpus:
+        reasons.append(f"'{title}' allows at most {environment.max_cpus} CPUs.")
+    if environment.max_memory and resources.memory:
+        if memory_mib(resources.memory) > memory_mib(environment.max_memory):
+            reasons.append(f"'{title}' allows at most {environment.max_memory} of memory.")
+    if environment.max_time and resources.time:
+        if time_seconds(resources.time) > time_seconds(environment.max_time):
+            reasons.append(f"'{title}' allows at most {environment.max_time} of time.")
+    return reasons
+
+
+def _accounting(
+    resources: Resources, person: Person, associations: Sequence[Association]
+) -> list[str]:
+    if not associations:
+        return [f"'{person.name}' has no Slurm account on this cluster. Ask an admin to add one."]
+    rows = list(associations)
+    if resources.account:
+        rows = [row for row in rows if row.account == resources.account]
+        if not rows:
+            yours = ", ".join(sorted({row.account for row in associations}))
+            return [f"You may not charge the account '{resources.account}'. Yours: {yours}."]
+    if resources.qos:
+        qos = sorted({name for row in rows for name in row.qos})
+        if resources.qos not in qos:
+            return [f"The QOS '{resources.qos}' is not open to you. Yours: {', '.join(qos)}."]
+    reasons = []
+    walls = [row.max_wall for row in rows]
+    if resources.time and None not in walls:
+        longest = max(wall for wall in walls if wall is not None)
+        if time_seconds(resources.time) > longest:
+            reasons.append(f"Your account allows at most {time_text(longest)} of time.")
+    gpus = [row.max_gpus_per_job for row in rows]
+    if None not in gpus:
+        most = max(count for count in gpus if count is not None)
+        if resources.gpus * resources.nodes > most:
+            reasons.append(f"Your account allows at most {most} GPUs in one session.")
+    return reasons
+
+
+def _named_partition(
+    resources: Resources, person: Person, snapshot: ClusterSnapshot, associations: Associations
+) -> Partition | None:
+    if resources.partition is None:
+        return None
+    if resources.partition not in snapshot.partitions:
+        names = ", ".join(p.name for p in allowed_partitions(person, snapshot, associations))
+        raise InvalidRequest(
+            f"This cluster has no partition '{resources.partition}'. Yours: {names}.", "partition"
+        )
+    partition = snapshot.partitions[resources.partition]
+    allowed = allowed_partitions(person, snapshot, associations)
+    if partition not in allowed:
+        names = ", ".join(p.name for p in allowed) or "none"
+        raise NotAllowed(f"The partition '{partition.name}' is not open to you. Yours: {names}.")
+    return partition
+
+
+def _partition_limits(
+    resources: Resources, partition: Partition, snapshot: ClusterSnapshot
+) -> list[str]:
+    reasons = []
+    nodes = [snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes]
+    where = f"The partition '{partition.name}'"
+    if partition.max_time is not None and resources.time:
+        if time_seconds(resources.time) > partition.max_time:
+            reasons.append(f"{where} allows at most {time_text(partition.max_time)} of time.")
+    if partition.max_nodes is not None and resources.nodes > partition.max_nodes:
+        reasons.append(f"{where} allows at most {partition.max_nodes} nodes.")
+    if not nodes:
+        return reasons
+    if resources.nodes > len(nodes):
+        reasons.append(f"{where} has {len(nodes)} nodes, not {resources.nodes}.")
+    if resources.gpus:
+        fitting = gpu_nodes(snapshot, partition, resources.gpu_type)
+        kind = resources.gpu_type or "GPU"
+        if not fitting:
+            have = sorted({p.type for n in nodes for p in n.gpus if p.count})
+            offer = f"It has: {', '.join(have)}." if have else "It has no GPUs."
+            return [*reasons, f"{where} has no {kind} GPUs. {offer}"]
+        most = max(
+            pool.count
+            for node in fitting
+            for pool in node.gpus
+            if resources.gpu_type in (None, pool.type)
+        )
+        if resources.gpus > most:
+            reasons.append(f"{where} has at most {most} {kind} GPUs on one node.")
+        nodes = fitting
+    cpus = max(node.cpus for node in nodes)
+    if resources.cpus and resources.cpus > cpus:
+        reasons.append(f"{where} has at most {cpus} CPUs on one such node.")
+    memory = max(node.memory for node in nodes)
+    if resources.memory and memory_mib(resources.memory) > memory:
+        reasons.append(f"{where} has at most {memory // 1024}G of memory on one such node.")
+    return reasons
+
+
+def usable_reservation(
+    reservation: Reservation, person: Person, associations: Associations
+) -> bool:
+    """Whether this person is in the reservation (by user, account or group) and it is not over."""
+    if reservation.end_time <= time.time():
+        return False
+    accounts = {row.account for row in associations or ()}
+    return bool(
+        person.name in reservation.users
+        or accounts & set(reservation.accounts)
+        or set(person.groups) & set(reservation.groups)
+    )
+
+
+def _reservation(
+    name: str, person: Person, snapshot: ClusterSnapshot, associations: Associations
+) -> list[str]:
+    reservation = snapshot.reservations.get(name)
+    if reservation is None or not usable_reservation(reservation, person, associations):
+        return [f"There is no reservation '{name}' for you."]
+    return []

@@ -1,0 +1,53 @@
+"""The job: the constant script's place and sbatch's options.
+
+The script (``deploy/session.sh``) is the same file for every session. What differs travels as
+arguments, never as text that a shell or sbatch reads: ``#SBATCH`` lines take no quoting that
+would protect them (sbatch(1)).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..models.resources import Resources
+from ..where import data_path
+
+
+def session_script() -> Path:
+    """The absolute path of the constant job script; every user must be able to read it."""
+    return data_path("deploy") / "session.sh"
+
+
+def sbatch_options(
+    resources: Resources, *, name: str, output: str, directory: str, comment: str = ""
+) -> list[str]:
+    """sbatch's options for ``resources``, each one argument (``--key=value``).
+
+    ``name`` is the job's name, ``output`` the log file's pattern (``%j`` is the job id) and
+    ``directory`` the working directory. GPUs, CPUs and memory are per node.
+    """
+    options = [
+        f"--job-name={name}",
+        f"--output={output}",
+        "--open-mode=append",
+        f"--chdir={directory}",
+        "--no-requeue",
+        "--export=ALL",
+        f"--nodes={resources.nodes}",
+        "--ntasks-per-node=1",
+    ]
+    if comment:
+        options.append(f"--comment={comment}")
+    if resources.gpus:
+        kind = f"{resources.gpu_type}:" if resources.gpu_type else ""
+        options.append(f"--gres=gpu:{kind}{resources.gpus}")
+    pairs = {
+        "cpus-per-task": resources.cpus,
+        "mem": resources.memory,
+        "time": resources.time,
+        "partition": resources.partition,
+        "account": resources.account,
+        "qos": resources.qos,
+        "reservation": resources.reservation,
+    }
+    return options + [f"--{key}={value}" for key, value in pairs.items() if value is not None]

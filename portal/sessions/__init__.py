@@ -1,0 +1,1 @@
+"""Sessions after the launch: how they end, and what their logs say."""
