@@ -1,0 +1,145 @@
+"""Free space of home, scratch and data folders, asked without ever blocking the Hub."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from traitlets import Dict, Float, Integer, List
+from traitlets.config import LoggingConfigurable
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class StorageArea:
+    """One folder. Sizes in bytes, None where unknown.
+
+    ``answers`` is False when the file system did not answer in time; ``missing`` is True when
+    the path does not exist. ``required``: a session cannot start without it (the home).
+    """
+
+    title: str
+    path: str
+    free_bytes: int | None = None
+    total_bytes: int | None = None
+    answers: bool = True
+    missing: bool = False
+    required: bool = False
+
+    @property
+    def used_percent(self) -> int | None:
+        """0 to 100, or None where the size is unknown."""
+        if not self.total_bytes or self.free_bytes is None:
+            return None
+        return round(100 * (1 - self.free_bytes / self.total_bytes))
+
+
+def look(title: str, path: str, required: bool = False) -> StorageArea:
+    """Ask the file system behind ``path``. Blocks for as long as the file system does."""
+    try:
+        Path(path).stat()
+        answer = os.statvfs(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return StorageArea(title, path, missing=True, required=required)
+    except OSError:
+        # Not allowed to look, or a stale mount: nothing is known about the space.
+        return StorageArea(title, path, answers=False, required=required)
+    return StorageArea(
+        title,
+        path,
+        free_bytes=answer.f_bavail * answer.f_frsize,
+        total_bytes=answer.f_blocks * answer.f_frsize,
+        required=required,
+    )
+
+
+class Storage(LoggingConfigurable):
+    """The folders that the launch page shows, with their free space."""
+
+    areas = List(
+        Dict(),
+        default_value=[{"title": "Home", "path": "{home}", "required": True}],
+        help="""
+        Folders to show. Each has a `title` and a `path`, in which {username} and {home} are
+        replaced; `required` (default false) says that a session cannot start without it.
+        A path that does not exist and is not required is left out.
+
+        Example::
+
+            c.Storage.areas = [
+                {"title": "Home", "path": "{home}", "required": True},
+                {"title": "Scratch", "path": "/scratch/{username}"},
+                {"title": "Data", "path": "/data"},
+            ]
+        """,
+    ).tag(config=True)
+    timeout = Float(
+        1.0,
+        help="""Seconds that the page waits for the file systems. Example: c.Storage.timeout = 2
+        """,
+    ).tag(config=True)
+    minimum_free = Integer(
+        64,
+        help="""MiB that must be free in a required folder for a session to start; JupyterLab
+        cannot write its settings otherwise. Example: c.Storage.minimum_free = 256
+        """,
+    ).tag(config=True)
+
+    _asking = Dict(help="path -> the answer that a thread is still waiting for")
+
+    async def look(self, username: str, home: str) -> list[StorageArea]:
+        """The areas of one person, in configured order; all are asked at the same time."""
+        asked = []
+        for area in self.areas:
+            path = str(area["path"]).replace("{username}", username).replace("{home}", home)
+            asked.append((str(area["title"]), path, bool(area.get("required", False))))
+        answers = await asyncio.gather(*(self._ask(*one) for one in asked))
+        return [area for area in answers if area.required or not area.missing]
+
+    async def _ask(self, title: str, path: str, required: bool) -> StorageArea:
+        # A hanging NFS server holds its thread for ever. So: a thread of its own instead of the
+        # event loop's pool, which others need, and never a second one for the same path.
+        answer = self._asking.get(path)
+        if answer is None:
+            answer = _in_thread(lambda: look(title, path, required))
+            self._asking[path] = answer
+            answer.add_done_callback(lambda _: self._asking.pop(path, None))
+        done, _ = await asyncio.wait({answer}, timeout=self.timeout)
+        if not done:
+            self.log.warning("Storage: %s does not answer within %s s", path, self.timeout)
+            return StorageArea(title, path, answers=False, required=required)
+        found: StorageArea = answer.result()
+        return found
+
+
+def _in_thread(work: Callable[[], StorageArea]) -> asyncio.Future[StorageArea]:
+    """Run ``work`` in a daemon thread, which does not hold up the Hub's own end."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[StorageArea] = loop.create_future()
+
+    def deliver(result: StorageArea | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        elif result is not None:
+            future.set_result(result)
+
+    def run() -> None:
+        result: StorageArea | None = None
+        error: BaseException | None = None
+        try:
+            result = work()
+        except Exception as exc:
+            error = exc
+        # The loop is closed when the Hub stops while a file system hangs.
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(deliver, result, error)
+
+    threading.Thread(target=run, name="portal-storage", daemon=True).start()
+    return future

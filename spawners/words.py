@@ -1,0 +1,215 @@
+"""Sentences for people: sizes, times, resources and states in plain English. Pure functions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from portal.models.cluster import Job, JobState
+from portal.models.resources import memory_mib, time_seconds
+
+_STATES = {
+    JobState.PENDING: "waiting in the queue",
+    JobState.CONFIGURING: "its nodes are being prepared",
+    JobState.POWER_UP_NODE: "its nodes are being powered up",
+    JobState.RUNNING: "running",
+    JobState.SUSPENDED: "suspended by Slurm; it goes on when Slurm resumes it",
+    JobState.STOPPED: "stopped by a signal; it holds its node",
+    JobState.COMPLETING: "ending",
+    JobState.REQUEUED: "put back into the queue",
+    JobState.REQUEUE_FED: "put back into the queue",
+    JobState.REQUEUE_HOLD: "put back into the queue and held by an administrator",
+    JobState.RESV_DEL_HOLD: "held: its reservation was deleted",
+    JobState.SPECIAL_EXIT: "put back into the queue and held",
+    JobState.RESIZING: "running; its size is being changed",
+    JobState.SIGNALING: "running; a signal is being sent to it",
+    JobState.STAGE_OUT: "ending; its files are being copied out",
+    JobState.BOOT_FAIL: "ended: a node did not boot",
+    JobState.CANCELLED: "ended: it was cancelled",
+    JobState.COMPLETED: "ended",
+    JobState.DEADLINE: "ended: its deadline passed",
+    JobState.FAILED: "ended: it failed",
+    JobState.LAUNCH_FAILED: "ended: Slurm could not start it on its node",
+    JobState.NODE_FAIL: "ended: its node failed",
+    JobState.OUT_OF_MEMORY: "ended: it used more memory than it had asked for",
+    JobState.PREEMPTED: "ended: a job with a higher priority took its place",
+    JobState.RECONFIG_FAIL: "ended: its node could not be reconfigured",
+    JobState.REVOKED: "ended: another cluster runs it",
+    JobState.TIMEOUT: "ended: its time was over",
+}
+
+# squeue(1), "JOB REASON CODES": the ones that a person can do something with, or waits for.
+_REASONS = {
+    "None": "waiting to be considered",
+    "Resources": "waiting for resources",
+    "Priority": "waiting behind jobs with a higher priority",
+    "Dependency": "waiting for another job to end",
+    "BeginTime": "waiting for its start time",
+    "Reservation": "waiting for its reservation to begin",
+    "ReservationDeleted": "held: its reservation was deleted",
+    "JobHeldAdmin": "held by an administrator",
+    "JobHeldUser": "held; release it with scontrol release",
+    "PartitionDown": "waiting: its partition is down",
+    "PartitionInactive": "waiting: its partition is inactive",
+    "PartitionTimeLimit": "cannot start: the time is longer than the partition allows",
+    "PartitionNodeLimit": "cannot start: more nodes than the partition allows",
+    "AssociationJobLimit": "waiting: your account has as many jobs as it may run",
+    "AssocMaxJobsLimit": "waiting: you have as many jobs as you may run",
+    "QOSMaxJobsPerUserLimit": "waiting: you have as many jobs as this QOS allows",
+    "ReqNodeNotAvail": "waiting: a node that it needs is not available",
+    "NodeDown": "waiting: a node that it needs is down",
+    "BadConstraints": "cannot start: no node fits what was asked for",
+    "Licenses": "waiting for a licence",
+}
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """ "1 GPU", "2 GPUs"."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def ordinal(number: int) -> str:
+    """ "1st", "2nd", "3rd", "11th"."""
+    if number % 100 in (11, 12, 13):
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
+
+
+def size(number: float) -> str:
+    """Bytes in words, in powers of 1024: "512 MB", "1.5 TB"."""
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if abs(number) < 1024:
+            break
+        number /= 1024
+    else:
+        unit = "PB"
+    text = f"{number:.1f}" if number < 10 and unit not in ("bytes", "kB", "MB") else f"{number:.0f}"
+    return f"{text.removesuffix('.0')} {unit}"
+
+
+def memory(text: str) -> str:
+    """ "32 GB" of "32G". What is not a memory size comes back as it is."""
+    try:
+        return size(memory_mib(text) * 1024 * 1024)
+    except ValueError:
+        return text
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words, at most two units: "45 seconds", "2 hours", "1 day 12 hours"."""
+    seconds = int(seconds)
+    if seconds < 60:
+        return count(max(0, seconds), "second")
+    parts = []
+    for noun, unit in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        number, seconds = divmod(seconds, unit)
+        if number:
+            parts.append(count(number, noun))
+    return " ".join(parts[:2])
+
+
+def time_limit(text: str) -> str:
+    """ "2 hours" of "2:00:00". What is not a time comes back as it is."""
+    try:
+        return duration(time_seconds(text))
+    except ValueError:
+        return text
+
+
+def clock(moment: float, now: float | None = None) -> str:
+    """Unix seconds as the server's local clock, "10:42", with the day where it is not today."""
+    then = time.localtime(moment)
+    today = time.localtime(time.time() if now is None else now)
+    if then[:3] == today[:3]:
+        return time.strftime("%H:%M", then)
+    return time.strftime("%a %d %b %H:%M", then)
+
+
+def gpus(number: int, gpu_type: str | None = None) -> str:
+    """ "2 × v100", "2 GPUs", "no GPU"."""
+    if not number:
+        return "no GPU"
+    return f"{number} × {gpu_type}" if gpu_type else count(number, "GPU")
+
+
+def resources(options: Mapping[str, Any] | None) -> str:
+    """One line about the resources in ``user_options``: "2 × v100, 8 CPUs, 32 GB, 2 hours".
+
+    Never raises: what an old or foreign session stored is shown as far as it can be read.
+    """
+    options = options or {}
+    parts = []
+    number = options.get("gpus")
+    parts.append(gpus(number if isinstance(number, int) else 0, options.get("gpu_type")))
+    if isinstance(options.get("cpus"), int):
+        parts.append(count(options["cpus"], "CPU"))
+    if options.get("memory"):
+        parts.append(memory(str(options["memory"])))
+    if isinstance(options.get("nodes"), int) and options["nodes"] > 1:
+        parts.append(f"on each of {options['nodes']} nodes")
+    if options.get("time"):
+        parts.append(time_limit(str(options["time"])))
+    return ", ".join(parts)
+
+
+def state(job_state: JobState) -> str:
+    """A Slurm state in words: "waiting in the queue", "ended: its time was over"."""
+    return _STATES.get(job_state, "in a state that this portal does not know")
+
+
+def waiting_reason(reason: str) -> str:
+    """Slurm's reason why a job waits, in words; an unknown one is quoted."""
+    word = reason.strip("()").split(",")[0]
+    if word in _REASONS:
+        return _REASONS[word]
+    return f"waiting (Slurm says: {word})" if word else "waiting in the queue"
+
+
+def pending(job: Job, position: int | None = None, now: float | None = None) -> str:
+    """A pending job in one line: "waiting for resources: 3rd in the queue, expected 10:42"."""
+    if job.state is not JobState.PENDING:
+        return state(job.state)
+    details = []
+    if position:
+        details.append(f"{ordinal(position)} in the queue")
+    if job.start_time and job.start_time > (time.time() if now is None else now):
+        details.append(f"expected {clock(job.start_time, now)}")
+    words = waiting_reason(job.reason)
+    return f"{words}: {', '.join(details)}" if details else words
+
+
+def running(job: Job, now: float | None = None) -> str:
+    """A job that holds nodes, in one line: "running on gpu02, ends 12:42"."""
+    words = state(job.state)
+    if job.nodes and job.state is JobState.RUNNING:
+        words += f" on {', '.join(job.nodes)}"
+    if job.end_time:
+        words += f", ends {clock(job.end_time, now)}"
+    return words
+
+
+def session(spawner: Any) -> str:
+    """The state of a session in words, from a Spawner object or its database row.
+
+    Reads ``pending``, ``ready``, ``job`` (a Job or None) and ``last_ending`` where they are.
+    """
+    waits = getattr(spawner, "pending", None)
+    if waits == "stop":
+        return "stopping"
+    job = getattr(spawner, "job", None)
+    if isinstance(job, Job):
+        if job.state.pending:
+            return pending(job)
+        if job.state.running and waits:
+            return f"starting on {', '.join(job.nodes)}" if job.nodes else "starting"
+        if job.state.running:
+            return running(job)
+    if waits:
+        return "starting"
+    if getattr(spawner, "ready", False):
+        return "running"
+    ending = getattr(spawner, "last_ending", None)
+    if isinstance(ending, Mapping) and ending.get("message"):
+        return f"not running. {ending['message']}"
+    return "not running"
