@@ -111,28 +111,29 @@ def users_can_mount() -> bool:
     return allowed and any(shutil.which(name) for name in ("squashfuse_ll", "squashfuse"))
 
 
-def debian_mirror(suite: str | None = None) -> str:
-    """The address of the Debian archive that this machine's apt uses, such as ``http://…/debian/``.
+def distribution_mirror() -> str:
+    """The address of the archive of this machine's own release, such as ``http://…/debian/``.
 
-    ``suite`` narrows it to the one that serves that release ("bookworm"). Empty when there is
-    none (on Ubuntu, for instance).
+    It is the one that apt is configured for, with package lists fetched or not; empty when
+    there is none.
     """
-    # REPO_URI and RELEASE come from the sources alone, so this works before `apt-get update`.
+    codename = os_release().get("VERSION_CODENAME", "")
+    releases = {codename, "stable", "oldstable", "testing", "unstable", "sid"}
     shape = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)"
-    answer = run(
+    listed = run(
         ["apt-get", "indextargets", "--format", shape, "Created-By: Packages"], "read apt's sources"
     )
-    rows = [line.split("|") for line in answer.splitlines() if line.count("|") == 3]
-    codename = os_release().get("VERSION_CODENAME", "")
-    wanted = {suite} if suite else {codename, "stable", "testing", "sid", "unstable"}
-    for uri, release, component, origin in rows:
-        # The origin is known only after an `apt-get update`.
-        debian = origin == "Debian" or (
-            origin in ("$(ORIGIN)", "") and os_release().get("ID") == "debian"
-        )
-        if debian and component == "main" and release in wanted:
+    for line in listed.splitlines():
+        uri, release, component, origin = [*line.split("|"), "", "", ""][:4]
+        if release in releases and component == "main" and origin in ("Debian", "Ubuntu"):
             return uri
-    return ""
+    # Before the first `apt-get update` apt lists nothing, but says what it would fetch. A
+    # repository of somebody else may use the same names, though not that of the updates.
+    sources = run(["apt-get", "--print-uris", "update"], "read apt's sources")
+    found = re.findall(r"^'(\S+/)dists/([^/']+)/InRelease'", sources, re.MULTILINE)
+    own = [uri for uri, release in found if release in releases]
+    updated = {uri for uri, release in found if release == f"{codename}-updates"}
+    return next((uri for uri in own if uri in updated), own[0] if own else "")
 
 
 def run(
@@ -219,7 +220,7 @@ def _new_directory(target: Path) -> Iterator[Path]:
 
 def _unpack(prefix: Path, progress: Progress) -> None:
     """Fetches sid's packages with a private apt and unpacks them into ``prefix``."""
-    mirror = debian_mirror()
+    mirror = distribution_mirror() if os_release().get("ID") == "debian" else ""
     if not mirror:
         raise ConfigurationError(
             f"Apptainer is not installed, and apt here knows no Debian mirror. {_INSTALL}"
