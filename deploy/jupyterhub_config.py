@@ -1,0 +1,34 @@
+"""The Hub's configuration: what every site shares. A site's own settings go into files of
+``jupyterhub_config.d`` beside this one (read in the order of their names) or of the directory
+that PORTAL_CONFIG_D names."""
+
+import os
+from pathlib import Path
+
+from portal.where import data_path
+
+c = get_config()  # noqa: F821  given by traitlets
+
+# Sessions: Slurm jobs. Who logs in: people of the directory.
+c.JupyterHub.spawner_class = "portal"
+c.JupyterHub.authenticator_class = "portal-ldap"
+c.Authenticator.manage_groups = True
+c.Authenticator.enable_auth_state = False
+c.JupyterHub.allow_named_servers = True
+c.JupyterHub.named_server_limit_per_user = 5
+
+# A launch answers only after its options were judged: a refusal is an answer, not a page later.
+c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 3}
+# Slurm has a queue of its own; a 429 from the Hub would only move it into people's browsers.
+c.JupyterHub.concurrent_spawn_limit = 0
+# Sessions outlive the Hub, and so does the proxy's table when it is a unit of its own.
+c.JupyterHub.cleanup_servers = False
+
+c.JupyterHub.template_paths = [str(data_path("templates"))]
+
+# The web service, managed by the Hub.
+for _file in sorted(Path(__file__).with_name("jupyterhub_config.d").glob("*.py")):
+    load_subconfig(str(_file))  # noqa: F821  given by traitlets
+if _site := os.environ.get("PORTAL_CONFIG_D"):
+    for _file in sorted(Path(_site).glob("*.py")):
+        load_subconfig(str(_file))  # noqa: F821

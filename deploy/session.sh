@@ -1,0 +1,73 @@
+#!/bin/bash
+# The job script of every session. Its text is constant: what differs comes as arguments (the
+# command) and in the environment (PORTAL_…, APPTAINERENV_…), and none of it is evaluated.
+#
+#   APPTAINERENV_NAME   NAME for the server. Apptainer passes these into a container by itself;
+#                       for the other kinds of environment they are renamed here.
+#   PORTAL_KIND         container | modules | venv
+#   PORTAL_MODULES      modules to load, separated by spaces
+#   PORTAL_UMASK        the umask of the session (its log is private to the user and the Hub)
+#   PORTAL_SSL_KEY, PORTAL_SSL_CERT, PORTAL_SSL_CA
+#                       base64 of this server's certificate for JupyterHub's internal_ssl
+set -u
+umask "${PORTAL_UMASK:-0022}"
+
+if [ -n "${PORTAL_SSL_KEY:-}" ]; then
+  tls=$(umask 077 && mktemp -d "${HOME}/.portal-tls-XXXXXXXX") || exit 70
+  (
+    umask 077
+    base64 -d <<<"$PORTAL_SSL_KEY" >"$tls/key.pem"
+    base64 -d <<<"$PORTAL_SSL_CERT" >"$tls/cert.pem"
+    base64 -d <<<"$PORTAL_SSL_CA" >"$tls/ca.pem"
+  ) || exit 70
+  export APPTAINERENV_JUPYTERHUB_SSL_KEYFILE="$tls/key.pem"
+  export APPTAINERENV_JUPYTERHUB_SSL_CERTFILE="$tls/cert.pem"
+  export APPTAINERENV_JUPYTERHUB_SSL_CLIENT_CA="$tls/ca.pem"
+fi
+unset PORTAL_SSL_KEY PORTAL_SSL_CERT PORTAL_SSL_CA
+
+if [ "${PORTAL_KIND:-}" = modules ] && [ -n "${PORTAL_MODULES:-}" ]; then
+  if ! type module >/dev/null 2>&1; then
+    for init in "${MODULESHOME:-/usr/share/modules}/init/bash" /etc/profile.d/modules.sh \
+      /usr/share/lmod/lmod/init/bash /etc/profile.d/lmod.sh; do
+      # shellcheck disable=SC1090
+      [ -r "$init" ] && { set +u; . "$init"; set -u; break; }
+    done
+  fi
+  read -ra modules <<<"$PORTAL_MODULES"
+  set +u
+  if ! module load "${modules[@]}"; then
+    echo "The modules could not be loaded: $PORTAL_MODULES" >&2
+    exit 71
+  fi
+  # module load says what is wrong on stderr and, in older versions, succeeds all the same.
+  for name in "${modules[@]}"; do
+    case ":${LOADEDMODULES:-}:" in
+      *":$name:"* | *":$name/"*) ;;
+      *)
+        echo "The module '$name' could not be loaded." >&2
+        exit 71
+        ;;
+    esac
+  done
+  set -u
+fi
+
+# Known only here, in the job, and dropped by --cleanenv.
+for name in CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES ${!SLURM_@}; do
+  [ -n "${!name+x}" ] && export "APPTAINERENV_$name=${!name}"
+done
+
+if [ "${PORTAL_KIND:-}" != container ]; then
+  for name in ${!APPTAINERENV_@}; do
+    export "${name#APPTAINERENV_}=${!name}"
+    unset "$name"
+  done
+elif [ "${1##*/}" = singularity ]; then
+  # SingularityCE knows the older prefix only.
+  for name in ${!APPTAINERENV_@}; do
+    export "SINGULARITYENV_${name#APPTAINERENV_}=${!name}"
+  done
+fi
+
+exec "$@"

@@ -1,0 +1,72 @@
+"""The port route: where a session says on which port it listens.
+
+``batchspawner`` registers a route that sets *any* attribute a session posts, ``exec_prefix``
+included, which its spawner then runs in a shell: any user could run code as the Hub
+(batchspawner/api.py). That route is taken out here, on import, before the Hub builds its
+handlers; ours accepts one integer and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import batchspawner.api
+from jupyterhub import apihandlers, orm
+from jupyterhub.apihandlers import APIHandler
+from tornado import web
+
+MAX_BODY = 64  # bytes: {"port": 65535} and some white space
+
+
+class PortHandler(APIHandler):
+    """``POST /hub/api/portal/port`` with ``{"port": N}`` and the session's own token."""
+
+    def check_xsrf_cookie(self) -> None:
+        """Nothing to check: only a token is accepted, and a browser does not send one by itself."""
+
+    async def post(self) -> None:
+        """Take the port. 201 when it was stored; 400 for any other body, 403 for other tokens."""
+        token = self.get_token()
+        if token is None or token.user is None:
+            raise web.HTTPError(403, "Only a session's own token may post its port.")
+        port = self._port()
+        spawner = self._spawner(token)
+        if spawner is None:
+            raise web.HTTPError(404, "No session that is starting or running has this token.")
+        spawner.accept_port(port)
+        self.set_status(201)
+        self.finish(json.dumps({"port": port}))
+
+    def _port(self) -> int:
+        body = self.request.body
+        try:
+            data = json.loads(body) if len(body) <= MAX_BODY else None
+        except ValueError:
+            data = None
+        if not isinstance(data, dict) or set(data) != {"port"}:
+            raise web.HTTPError(400, "The body must be an object with the one key 'port'.")
+        port = data["port"]
+        if type(port) is not int or not 1024 <= port <= 65535:
+            raise web.HTTPError(400, "'port' must be a whole number from 1024 to 65535.")
+        return port
+
+    def _spawner(self, token: orm.APIToken) -> Any:
+        user = self.users[token.user]
+        for orm_spawner in token.user.orm_spawners.values():
+            if orm_spawner.server is None:
+                continue
+            spawner = user.spawners[orm_spawner.name]
+            if getattr(spawner, "token_id", None) == token.id:
+                return spawner
+        return None
+
+
+def register(handlers: list[tuple[str, type]]) -> None:
+    """Put our route into a list of Hub API handlers and take the stock one out."""
+    handlers[:] = [row for row in handlers if row[1] is not batchspawner.api.BatchSpawnerAPIHandler]
+    if not any(row[1] is PortHandler for row in handlers):
+        handlers.append((r"/api/portal/port", PortHandler))
+
+
+register(apihandlers.default_handlers)

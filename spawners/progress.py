@@ -1,0 +1,59 @@
+"""What is happening while a session starts, in words, for the progress page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from portal.models.cluster import ClusterSnapshot, Job
+
+from . import words
+
+LOOK_EVERY = 0.5  # seconds between two looks of an open page at what the spawner knows
+
+
+class Progress:
+    """The latest message of one start. The spawner writes it, open pages read it."""
+
+    def __init__(self) -> None:
+        self.message = "Checking the request"
+        self.percent = 5
+        self.job_id = ""
+
+    def submitted(self, job_id: str) -> None:
+        """The job was accepted by Slurm."""
+        self.job_id = job_id
+        self._say(20, f"Submitted to Slurm as job {job_id}")
+
+    def see(self, job: Job | None, snapshot: ClusterSnapshot, position: int | None) -> None:
+        """Note what the newest snapshot says of the job; ``position`` is its place in the queue."""
+        if snapshot.error:
+            age = words.duration(snapshot.age)
+            self._say(self.percent, f"Slurm does not answer; this is {age} old. Still waiting")
+        elif job is None:
+            return
+        elif job.state.pending:
+            text = words.pending(job, position)
+            self._say(30, f"Job {job.id}: {text}")
+        elif job.state.running:
+            nodes = ", ".join(job.nodes)
+            self._say(60, f"Job {job.id} is starting on {nodes}")
+
+    def answering(self, node: str) -> None:
+        """The session has said its port."""
+        self._say(90, f"The server on {node} answers; opening it")
+
+    def _say(self, percent: int, message: str) -> None:
+        self.percent, self.message = percent, message
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """JupyterHub's progress events, one for each change. Ends never: the Hub stops reading
+        when the start is over (jupyterhub.spawner.Spawner.progress)."""
+        shown = None
+        while True:
+            now = (self.percent, self.message)
+            if now != shown:
+                shown = now
+                yield {"progress": self.percent, "message": self.message, "job_id": self.job_id}
+            await asyncio.sleep(LOOK_EVERY)

@@ -1,0 +1,41 @@
+"""What all spawners of one Hub process share: the cluster watcher and the catalog.
+
+JupyterHub makes a spawner per server; one watcher per spawner would ask Slurm once for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from traitlets.config import Config
+
+from portal.catalog import EnvironmentCatalog
+from portal.slurm import Cluster
+
+from .form import LaunchForm
+from .storage import Storage
+
+
+@dataclass
+class Shared:
+    """The parts of the Hub process that exist once. ``Shared.of(config)`` gives them."""
+
+    cluster: Cluster
+    catalog: EnvironmentCatalog
+    form: LaunchForm
+    storage: Storage
+
+    _only: ClassVar[Shared | None] = None
+
+    @classmethod
+    def of(cls, config: Config) -> Shared:
+        """The process's one instance, made with ``config`` at the first call."""
+        if cls._only is None:
+            cls._only = cls(
+                cluster=Cluster(config=config),
+                catalog=EnvironmentCatalog(config=config),
+                form=LaunchForm(config=config),
+                storage=Storage(config=config),
+            )
+        return cls._only

@@ -1,0 +1,564 @@
+"""The spawner: one notebook server is one Slurm job.
+
+From batchspawner's SlurmSpawner it takes the shape and the settings that sites know; what asks
+Slurm goes through the one shared watcher, what is submitted through ``portal.launch``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import pwd
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from batchspawner import SlurmSpawner
+from jupyterhub import orm
+from jupyterhub.spawner import SpawnException
+from traitlets import Any as AnyTrait
+from traitlets import Dict, Float, Instance, Integer, List, Unicode, default
+
+from portal.errors import ConfigurationError, NotAllowed, PortalError, SlurmUnavailable
+from portal.launch.container import session_command, user_base
+from portal.launch.policy import decide
+from portal.launch.request import LaunchRequest
+from portal.launch.script import sbatch_options, session_script
+from portal.models.cluster import Job, JobState
+from portal.models.environment import Bind, Environment, Kind
+from portal.models.person import Person
+from portal.models.resources import Resources
+from portal.sessions.ending import Ending, explain
+from portal.sessions.log import tail
+
+from . import port  # noqa: F401  registers the port route and removes the stock one
+from .form import options_from_form
+from .progress import Progress
+from .shared import Shared
+from .storage import StorageArea
+
+
+class PortalSpawner(SlurmSpawner):
+    """Starts sessions in environments on Slurm. ``user_options`` keys: see ``OPTION_KEYS``."""
+
+    start_timeout = Integer(
+        7 * 86400,
+        help="""Seconds from the launch until the server answers, the wait in Slurm's queue
+        included. Slurm decides how long that is, so the default is a week; the time that a
+        server may take once its job runs is `server_timeout`.
+        Example: c.PortalSpawner.start_timeout = 86400""",
+    ).tag(config=True)
+    server_timeout = Integer(
+        300,
+        help="""Seconds that a server may take to answer once its job runs.
+        Example: c.PortalSpawner.server_timeout = 120""",
+    ).tag(config=True)
+    http_timeout = Integer(
+        120,
+        help="""Seconds that the Hub tries to reach a server that has said its port.
+        Example: c.PortalSpawner.http_timeout = 60""",
+    ).tag(config=True)
+    poll_interval = Integer(
+        10,
+        help="""Seconds between two looks at a running session. They all read the one shared
+        snapshot, so many sessions cost no more than one. Example: c.PortalSpawner.poll_interval = 30
+        """,
+    ).tag(config=True)
+    watch_interval = Float(
+        2.0,
+        help="""Seconds between two looks at a session that is starting or stopping.
+        Example: c.PortalSpawner.watch_interval = 5""",
+    ).tag(config=True)
+    cmd = List(
+        Unicode(),
+        [],
+        help="""The server's command instead of the environment's own (`python3 -I -m
+        portal_session`, which is jupyterhub-singleuser that says its port).
+        Example: c.PortalSpawner.cmd = ["/opt/site/start-server"]""",
+    ).tag(config=True)
+    apptainer = Unicode(
+        "apptainer",
+        help="""Apptainer's command on the nodes.
+        Example: c.PortalSpawner.apptainer = "/usr/bin/singularity" """,
+    ).tag(config=True)
+    binds = List(
+        Dict(),
+        help="""Folders that every container sees beside the home.
+        Example: c.PortalSpawner.binds = [{"source": "/data", "read_only": True}]""",
+    ).tag(config=True)
+    log_directory = Unicode(
+        "/var/lib/data-scientist-portal/log",
+        help="""Folder of the jobs' logs, on a file system that the Hub and the nodes share, owned
+        by the Hub's account with mode 3733: everyone can add a log, only its owner and the Hub's
+        group can read it. Example: c.PortalSpawner.log_directory = "/shared/portal/log" """,
+    ).tag(config=True)
+    session_umask = Unicode(
+        "0022",
+        help="""umask of the sessions. Example: c.PortalSpawner.session_umask = "0027" """,
+    ).tag(config=True)
+    default_resources = Dict(
+        {"cpus": 2, "memory": "4G", "time": "2:00:00"},
+        help="""Resources of a session where neither the user nor the environment names them.
+        Example: c.PortalSpawner.default_resources = {"cpus": 4, "memory": "16G"}""",
+    ).tag(config=True)
+    preparation_hook = AnyTrait(
+        None,
+        allow_none=True,
+        help="""Called with the spawner before a launch is checked, for sites that create homes or
+        Slurm associations on demand; may be async.
+        Example: c.PortalSpawner.preparation_hook = create_home""",
+    ).tag(config=True)
+    ending = Instance(Ending, allow_none=True, help="Why the last session ended.")
+    job = Instance(Job, allow_none=True, help="The job as it was seen last.")
+
+    _request = Instance(LaunchRequest, allow_none=True)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.last_options: dict[str, Any] = {}  # validated: what "the same again" means
+        self.posted_port = 0
+        self.token_id = 0
+        self.server_address = ""
+        self._stopping = False
+        self._ready = False
+        self._port_posted = asyncio.Event()
+        self.progress_state = Progress()
+
+    # -- who and what ---------------------------------------------------------------------
+
+    @property
+    def shared(self) -> Shared:
+        """The Hub's one watcher, catalog and form."""
+        return Shared.of(self.config)
+
+    @property
+    def last_ending(self) -> dict[str, Any] | None:
+        """Why the last session ended, for the pages: ``code``, ``message``, ``log``, ``job_id``."""
+        return self.ending.model_dump() if self.ending else None
+
+    @property
+    def person(self) -> Person:
+        """The owner of this session."""
+        groups = tuple(sorted(group.name for group in self.user.groups))
+        return Person(name=self.user.name, admin=bool(self.user.admin), groups=groups)
+
+    async def environments(self) -> dict[str, Environment]:
+        """What the owner may use, by name, in page order."""
+        await self.shared.catalog.load()
+        return {e.name: e for e in self.shared.catalog.visible_to(self.person)}
+
+    def home(self) -> str:
+        """The owner's home directory. Raises NotAllowed when the account does not exist here."""
+        try:
+            return pwd.getpwnam(self.user.name).pw_dir
+        except KeyError:
+            raise NotAllowed(
+                f"'{self.user.name}' has no account on this cluster. Ask an admin to make one."
+            ) from None
+
+    # -- the launch page ------------------------------------------------------------------
+
+    @default("options_form")
+    def _options_form_default(self) -> Any:
+        return _options_form
+
+    async def render_form(self) -> str:
+        """The HTML of the launch form for this person, now."""
+        environments = await self.environments()
+        form = self.shared.form
+        try:
+            snapshot = await self.shared.cluster.snapshot()
+        except SlurmUnavailable:
+            snapshot = None
+        associations, storage, problems = await self._readiness()
+        view = form.view(
+            snapshot,
+            list(environments.values()),
+            associations,
+            self.person,
+            last=self.last_options or None,
+            storage=storage,
+            problems=problems,
+            defaults=Resources(**self.default_resources),
+        )
+        return form.render(view)
+
+    async def _readiness(self) -> tuple[Any, list[StorageArea], list[str]]:
+        """This person's associations and storage, and why no session could start at all."""
+        associations = await self._associations()
+        try:
+            home = self.home()
+        except NotAllowed as error:
+            return associations, [], [error.message]
+        storage = await self.shared.storage.look(self.user.name, home)
+        problems = self.shared.form.problems(associations, self.person, storage)
+        return associations, storage, problems
+
+    def options_from_form(self, formdata: dict[str, list[str]]) -> dict[str, Any]:
+        """The form's fields as plain ``user_options``; what is wrong is refused at the launch."""
+        try:
+            return options_from_form(formdata)
+        except PortalError as error:
+            raise _refusal(error) from None
+
+    async def _associations(self) -> Any:
+        try:
+            return await self.shared.cluster.associations(self.user.name)
+        except SlurmUnavailable as error:
+            self.log.warning("Associations of %s: %s", self.user.name, error)
+            return None
+
+    # -- the one door for options ---------------------------------------------------------
+
+    @default("apply_user_options")
+    def _apply_user_options_default(self) -> Any:
+        return _apply_user_options
+
+    async def validate_options(self, options: dict[str, Any]) -> None:
+        """Turn ``user_options`` into this start's launch request.
+
+        Raises SpawnException with the reason. The Hub has stored the options by then: after a
+        refusal the last good ones are put back, or a hostile body would be "the last choice".
+        """
+        self._request = None
+        try:
+            self._request = await self._decide(options)
+        except PortalError as error:
+            self._restore_options(self.last_options)
+            raise _refusal(error) from None
+        self.last_options = self._request.options()
+        self._restore_options(self.last_options)
+
+    async def _decide(self, options: dict[str, Any]) -> LaunchRequest:
+        if self.preparation_hook is not None:
+            result = self.preparation_hook(self)
+            if asyncio.iscoroutine(result):
+                await result
+        snapshot = await self.shared.cluster.snapshot()
+        if snapshot.error:
+            raise SlurmUnavailable(
+                f"Slurm does not answer now, so nothing was submitted. {snapshot.error} "
+                "Sessions that run go on. Try again in a minute."
+            )
+        associations, _, problems = await self._readiness()
+        request = decide(
+            options,
+            self.person,
+            await self.environments(),
+            snapshot,
+            associations,
+            Resources(**self.default_resources),
+        )
+        if problems:
+            raise NotAllowed(" ".join(problems))
+        return request
+
+    def _restore_options(self, options: dict[str, Any]) -> None:
+        self.user_options = dict(options)
+        self.orm_spawner.user_options = dict(options)
+        self.user.db.commit()
+
+    # -- start ----------------------------------------------------------------------------
+
+    async def start(self) -> str:
+        """Submit the job and wait for its server; returns its URL."""
+        request, self._request = self._request, None
+        if request is None:
+            raise _refusal(
+                ConfigurationError(
+                    "This session was not checked: 'apply_user_options' of the spawner was "
+                    "replaced in the Hub's configuration. Ask an admin to remove that setting."
+                )
+            )
+        self.ip, self.port = "0.0.0.0", 0  # noqa: S104  nodes are other machines
+        self.ending = self.job = None
+        self.posted_port, self._ready, self._stopping = 0, False, False
+        self._port_posted.clear()
+        self.progress_state = Progress()
+        token = orm.APIToken.find(self.user.db, self.api_token)
+        self.token_id = token.id if token else 0
+        try:
+            self.job_id = await self._submit(request)
+            # Before anything else: a Hub that dies now must find the job again.
+            self._save_state()
+            self.progress_state.submitted(self.job_id)
+            return await self._wait_for_server()
+        except PortalError as error:
+            raise _refusal(error) from None
+
+    async def _submit(self, request: LaunchRequest) -> str:
+        home = self.home()
+        command = session_command(
+            request.environment,
+            request.resources,
+            home=home,
+            apptainer=self.apptainer,
+            binds=[Bind(**bind) for bind in self.binds],
+            server=self.cmd,
+            args=self.get_args(),
+        )
+        options = sbatch_options(
+            request.resources,
+            name=f"portal-{request.environment.name}",
+            output=str(self._log_path("%j")),
+            directory=home,
+            comment=f"portal:{request.environment.name}:{self.name}",
+        )
+        return await self.shared.cluster.submit(
+            options,
+            session_script(),
+            command,
+            env=self.job_env(request, home),
+            user=self.user.name,
+            umask=0o027,
+        )
+
+    def job_env(self, request: LaunchRequest, home: str) -> dict[str, str]:
+        """The environment that is handed to sbatch: PORTAL_… and APPTAINERENV_… only."""
+        session = {
+            key: value
+            for key, value in self.get_env().items()
+            if key not in ("USER", "HOME", "SHELL", "JPY_API_TOKEN", "JUPYTERHUB_SSL_KEYFILE")
+            and not key.startswith("JUPYTERHUB_SSL_")
+        }
+        session |= request.environment.variables
+        session["PYTHONUSERBASE"] = user_base(request.environment, home)
+        session["PORTAL_ENVIRONMENT"] = request.environment.name
+        env = {f"APPTAINERENV_{key}": str(value) for key, value in session.items()}
+        env["PORTAL_KIND"] = str(request.environment.kind)
+        env["PORTAL_UMASK"] = self.session_umask
+        if request.environment.kind is Kind.MODULES:
+            env["PORTAL_MODULES"] = " ".join(request.environment.modules)
+        for name, key in (("KEY", "keyfile"), ("CERT", "certfile"), ("CA", "cafile")):
+            if self.cert_paths:
+                content = Path(self.cert_paths[key]).read_bytes()
+                env[f"PORTAL_SSL_{name}"] = base64.b64encode(content).decode()
+        return env
+
+    async def move_certs(self, paths: dict[str, str]) -> dict[str, str]:
+        """Leave the certificates with the Hub: their content travels to the job's environment."""
+        return paths
+
+    @default("ssl_alt_names")
+    def _ssl_alt_names_default(self) -> Any:
+        return _node_names
+
+    def accept_port(self, number: int) -> None:
+        """Take the port that the session posted, and store it before the answer goes out."""
+        self.posted_port = number
+        self._save_state()
+        self._port_posted.set()
+
+    async def _wait_for_server(self) -> str:
+        """The URL of the session's server, once its job runs and it has posted its port.
+
+        Raises NotAllowed with the ending's words when the job ends first.
+        """
+        running_since: float | None = None
+        while True:
+            job = await self._look()
+            if job is not None and job.state.ended:
+                await self._record_ending(job)
+                raise NotAllowed(self.ending.message if self.ending else "The job ended.")
+            if job is not None and job.state.running:
+                running_since = running_since or time.monotonic()
+                address = await self._address(job)
+                if self.posted_port and address:
+                    return self._found(address)
+                if time.monotonic() - running_since > self.server_timeout:
+                    await self._give_up(job)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        if self.posted_port:
+            await asyncio.sleep(0.1)
+            return
+        try:
+            await asyncio.wait_for(self._port_posted.wait(), self.watch_interval)
+        except TimeoutError:
+            return
+
+    async def _look(self) -> Job | None:
+        """The job as Slurm sees it; None while that is not known."""
+        newer = time.time() - (0 if self._port_posted.is_set() else self.watch_interval)
+        if self._port_posted.is_set() and self.job is not None and self.job.nodes:
+            newer = 0
+        snapshot = await self.shared.cluster.snapshot(newer_than=newer)
+        job = snapshot.jobs.get(self.job_id)
+        if job is None or job.state.ended:
+            if not snapshot.error:
+                job = await self._ended_job() or job
+        if job is not None:
+            self.job = job
+        position = self.shared.cluster.position(job, snapshot) if job else None
+        self.progress_state.see(job, snapshot, position)
+        return job
+
+    async def _ended_job(self) -> Job | None:
+        try:
+            return await self.shared.cluster.ended_job(self.job_id)
+        except SlurmUnavailable as error:
+            self.log.warning("Job %s: %s", self.job_id, error)
+            return None
+
+    async def _address(self, job: Job) -> str:
+        if not job.nodes:
+            return ""
+        return await self.shared.cluster.address(job.nodes[0])
+
+    def _found(self, address: str) -> str:
+        self._ready = True
+        self.server_address = address
+        self.ip, self.port = address, self.posted_port
+        self._save_state()
+        scheme = "https" if self.internal_ssl else "http"
+        host = f"[{address}]" if ":" in address else address
+        return f"{scheme}://{host}:{self.posted_port}"
+
+    async def _give_up(self, job: Job) -> None:
+        log = await self._log_tail()
+        message = (
+            f"The job runs on {', '.join(job.nodes)}, but its server did not answer within "
+            f"{self.server_timeout} seconds."
+        )
+        self.ending = Ending(code="start_failed", message=message, log=log, job_id=self.job_id)
+        raise NotAllowed(message)
+
+    async def get_url(self) -> str:
+        """The server's URL. After a restart of the Hub this waits for a job that is still
+        pending, so that ``http_timeout`` does not cancel it."""
+        if not self.server_address:
+            try:
+                return await self._wait_for_server()
+            except PortalError as error:
+                self.log.warning("Session of %s: %s", self._log_name, error)
+                # The Hub asks the URL next: make it find out at once that nobody is there.
+                self.http_timeout = 1
+                return "http://127.0.0.1:9"
+        return self._found(self.server_address)
+
+    # -- run, stop, end -------------------------------------------------------------------
+
+    async def poll(self) -> int | None:
+        """None while the job lives or nothing is known of it, else its exit code."""
+        if not self.job_id:
+            return 0
+        try:
+            snapshot = await self.shared.cluster.snapshot(
+                newer_than=time.time() - self.poll_interval
+            )
+        except SlurmUnavailable:
+            return None
+        job = snapshot.jobs.get(self.job_id)
+        if (job is None or job.state.ended) and not snapshot.error:
+            job = await self._ended_job() or job
+        if job is None or not job.state.ended:
+            self.job = job or self.job
+            return None
+        await self._record_ending(job)
+        return job.exit_code or 0
+
+    async def stop(self, now: bool = False) -> None:
+        """Cancel the job and wait until it is over (unless ``now``)."""
+        if not self.job_id:
+            return
+        self._stopping = True
+        try:
+            await self.shared.cluster.cancel(self.job_id, user=self.user.name)
+            if now:
+                return
+            await self._wait_for_end()
+        except PortalError as error:
+            raise _refusal(error) from None
+
+    async def _wait_for_end(self) -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            snapshot = await self.shared.cluster.snapshot(newer_than=time.time())
+            job = snapshot.jobs.get(self.job_id)
+            if job is None or job.state.ended or job.state is JobState.COMPLETING:
+                if not snapshot.error:
+                    break
+            await asyncio.sleep(0.25)
+        if self.ending is None:
+            self.ending = Ending(
+                code="stopped",
+                message="The session was stopped from the portal.",
+                job_id=self.job_id,
+            )
+
+    async def _record_ending(self, job: Job) -> None:
+        self.job = job
+        if self.ending is None or self.ending.job_id != job.id:
+            log = await self._log_tail()
+            self.ending = explain(job, log, stopped=self._stopping, ready=self._ready)
+            self._save_state()
+
+    def _log_path(self, job_id: str) -> Path:
+        return Path(self.log_directory) / f"session-{job_id}.log"
+
+    async def _log_tail(self) -> str:
+        return await asyncio.to_thread(tail, self._log_path(self.job_id))
+
+    async def progress(self) -> AsyncIterator[dict[str, Any]]:
+        """What is happening, in words, for the progress page."""
+        async for event in self.progress_state.events():
+            yield event
+
+    # -- state ----------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """What must outlive the Hub: JSON values, no secret."""
+        state = {
+            "job_id": self.job_id,
+            "posted_port": self.posted_port,
+            "token_id": self.token_id,
+            "server_address": self.server_address,
+            "last_options": self.last_options,
+            "ending": self.ending.model_dump() if self.ending else None,
+        }
+        return {key: value for key, value in state.items() if value}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """The reverse of get_state."""
+        super().load_state(state)
+        self.posted_port = int(state.get("posted_port", 0))
+        self.token_id = int(state.get("token_id", 0))
+        self.server_address = str(state.get("server_address", ""))
+        self._ready = bool(self.server_address)
+        self.last_options = dict(state.get("last_options", {}))
+        ending = state.get("ending")
+        self.ending = Ending(**ending) if ending else None
+
+    def clear_state(self) -> None:
+        """Forget the job. The last choice and the reason of the ending stay."""
+        super().clear_state()
+        self.posted_port, self.token_id, self.server_address = 0, 0, ""
+
+    def _save_state(self) -> None:
+        self.orm_spawner.state = self.get_state()
+        self.user.db.commit()
+
+
+async def _options_form(spawner: PortalSpawner) -> str:
+    return await spawner.render_form()
+
+
+async def _apply_user_options(spawner: PortalSpawner, options: dict[str, Any]) -> None:
+    await spawner.validate_options(options)
+
+
+async def _node_names(spawner: PortalSpawner) -> list[str]:
+    """Names for a server's certificate: it is made before Slurm has chosen the node."""
+    snapshot = await spawner.shared.cluster.snapshot()
+    names = set()
+    for node in snapshot.nodes.values():
+        kind = "IP" if node.address.replace(".", "").isdigit() or ":" in node.address else "DNS"
+        names.add(f"{kind}:{node.address}")
+    return sorted(names)
+
+
+def _refusal(error: PortalError) -> SpawnException:
+    """The exception whose words JupyterHub shows; every other kind loses them."""
+    return SpawnException(error.message, reason=error.code, status_code=error.status)
