@@ -85,7 +85,7 @@ def make_certificates(directory: Path, name: str = "server") -> Certificates:
 def write_private(path: Path, text: str) -> None:
     """Write ``text`` so that only this account can ever read it (mode 600 from the start)."""
     path.unlink(missing_ok=True)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
 
 

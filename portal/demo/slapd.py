@@ -22,7 +22,7 @@ from ..errors import ConfigurationError, PortalError
 from .certificates import make_certificates, write_private
 
 BASE_DN = "dc=portal,dc=demo"
-PASSWORD = "portal-demo"  # noqa: S105: the demo's public password, printed when it starts
+PASSWORD = "portal-demo"  # noqa: S105 - no secret: the demo prints it
 STUDENTS = 30
 FIRST_STUDENT_UID = 6111
 
@@ -96,8 +96,10 @@ class Slapd:
             self.process = subprocess.Popen(
                 # -d: stay in the foreground and log to stderr; 256 is "stats": one line for
                 # each operation, without passwords.
-                [slapd, "-d", "256", "-f", str(self._configuration)]
-                + ["-h", f"{self.uri}/ {self.ldaps_uri}/"],
+                [
+                    *(slapd, "-d", "256", "-f", str(self._configuration)),
+                    *("-h", f"{self.uri}/ {self.ldaps_uri}/"),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -248,7 +250,7 @@ def _secret(path: Path) -> str:
 def _hash(password: str) -> str:
     """``password`` as {SSHA} (RFC 2307 with a salt), which every slapd can check."""
     salt = secrets.token_bytes(8)
-    digest = hashlib.sha1(password.encode() + salt).digest()  # noqa: S324: slapd's own scheme
+    digest = hashlib.sha1(password.encode() + salt).digest()  # noqa: S324 - slapd's own scheme
     return "{SSHA}" + base64.b64encode(digest + salt).decode()
 
 

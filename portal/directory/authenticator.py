@@ -1,0 +1,240 @@
+"""Logging in to the Hub with LDAP, and keeping a person's groups fresh."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tornado import web
+
+from ..errors import DirectoryUnavailable, PortalError
+from .people import DirectoryPerson, People
+from .servers import NO_ANSWER
+from .settings import DirectorySettings
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ServerAnswer:
+    """How one server answered a probe: ``seconds`` it took, ``trouble`` in words or None."""
+
+    uri: str
+    seconds: float
+    trouble: str | None
+
+
+class LDAPAuthenticator(DirectorySettings):
+    """Log in with LDAP: people, nested groups, admins and instructors by group.
+
+    Example::
+
+        c.JupyterHub.authenticator_class = "portal-ldap"
+        c.LDAPAuthenticator.servers = ["ldaps://ldap1.example.org", "ldaps://ldap2.example.org"]
+        c.LDAPAuthenticator.people_base = "ou=people,dc=example,dc=org"
+        c.LDAPAuthenticator.search_bind_dn = "cn=portal,ou=services,dc=example,dc=org"
+        c.LDAPAuthenticator.search_password_file = "/etc/data-scientist-portal/ldap-password"
+        c.LDAPAuthenticator.groups_base = "ou=groups,dc=example,dc=org"
+        c.LDAPAuthenticator.admin_groups = {"portal-admins"}
+
+    ldap3 blocks, so it runs in two small pools of threads: refreshes that wait for a hanging
+    server do not stand in the way of logins. Whatever the servers do, a login is answered
+    within ``login_timeout`` and a page waits at most ``refresh_patience``.
+
+    Raises ConfigurationError when it is made with settings that cannot or must not work.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.check_settings()
+        self.people: People = self.make_people()
+        self._logins = ThreadPoolExecutor(self.threads, "ldap-login")
+        self._refreshes = ThreadPoolExecutor(self.threads, "ldap-refresh")
+        # Refreshes under way, or answered but not yet used: the answer and when it was asked for.
+        self._asked: dict[str, tuple[asyncio.Future[DirectoryPerson | None], float]] = {}
+        for text, on in (
+            ("server certificates are NOT verified", not self.verify_certificates),
+            ("passwords are sent in CLEAR TEXT", not self.use_tls),
+            ("groups are refreshed at login only: no search account", not self.can_refresh),
+        ):
+            if on:
+                self.log.warning("LDAP: %s", text)
+
+    @property
+    def can_refresh(self) -> bool:
+        """Whether groups stay fresh between logins: it takes a search account."""
+        return self.people.can_look_up
+
+    # -- login ---------------------------------------------------------------------------------
+
+    async def authenticate(self, handler: Any, data: dict[str, str]) -> dict[str, Any] | None:
+        """The person's Hub model, None when name or password is wrong (all alike).
+
+        Raises web.HTTPError 503, shown on the login form, when no server answers in time.
+        """
+        name = (data.get("username") or "").strip().lower()
+        password = data.get("password") or ""
+        if not password or not self._well_formed(name):
+            return None
+        try:
+            person = await self._ask(self._logins, self.people.log_in, name, password)
+        except PortalError as error:
+            if not isinstance(error, DirectoryUnavailable):
+                self.log.error("LDAP: %s", error.message)
+            raise web.HTTPError(503, NO_ANSWER) from error
+        return self._model(person) if person else None
+
+    def check_allowed(self, username: str, authentication: dict[str, Any] | None = None) -> bool:
+        """Whether somebody whose password was right may use this Hub.
+
+        Raises web.HTTPError 403, shown on the login form, when not: the password was right, so
+        the sentence tells nothing to a stranger.
+        """
+        if authentication is None:
+            return bool(super().check_allowed(username, None))
+        if self._allowed(username, authentication):
+            return True
+        self.log.warning("User %s is in none of the allowed groups", username)
+        raise web.HTTPError(
+            403,
+            "Your password is right, but your account is not allowed to use this portal. "
+            "Ask the people who run it to add you to a group that is.",
+        )
+
+    def validate_username(self, username: str) -> bool:
+        """Whether all of ``username`` matches ``username_pattern`` (JupyterHub: its start)."""
+        return self._well_formed(username) and bool(super().validate_username(username))
+
+    # -- refresh -------------------------------------------------------------------------------
+
+    async def refresh_user(self, user: Any, handler: Any = None) -> bool | dict[str, Any]:
+        """Groups and rights as the directory has them now.
+
+        False, which logs the person out, when the directory no longer knows or allows them. True
+        keeps what is known: no search account, no answer, or none within ``refresh_patience``;
+        a later answer is used with the next page.
+        """
+        if not self.can_refresh:
+            return True
+        now = time.monotonic()
+        answer, asked = self._asked.get(user.name, (None, now))
+        if answer and answer.done() and now - asked > self.auth_refresh_age + self.login_timeout:
+            answer = None  # it waited for its page so long that it is no news any more
+        if answer is None:
+            answer = asyncio.ensure_future(
+                self._ask(self._refreshes, self.people.look_up, self._directory_name(user.name))
+            )
+            self._asked[user.name] = (answer, now)
+            await asyncio.wait([answer], timeout=self.refresh_patience)
+            if not answer.done():
+                answer.add_done_callback(functools.partial(self._came_late, user))
+        if not answer.done():
+            return True
+        self._asked.pop(user.name, None)
+        return self._refreshed(user.name, answer)
+
+    def _refreshed(
+        self, name: str, answer: asyncio.Future[DirectoryPerson | None]
+    ) -> bool | dict[str, Any]:
+        try:
+            person = answer.result()
+        except PortalError as error:
+            self.log.warning("LDAP: groups of %s stay as they were: %s", name, error.message)
+            return True
+        if person is None:
+            self.log.warning("User %s is no longer in the directory: logged out", name)
+            return False
+        model = self._model(person)
+        if not (self.check_blocked_users(name, model) and self._allowed(name, model)):
+            self.log.warning("User %s is no longer allowed: logged out", name)
+            return False
+        return model
+
+    @staticmethod
+    def _came_late(user: Any, answer: asyncio.Future[DirectoryPerson | None]) -> None:
+        """Make the next page ask again, which finds this answer waiting."""
+        if not answer.cancelled() and answer.exception() is None:
+            # JupyterHub's mark of the last refresh; without it auth_refresh_age would have to
+            # pass once more.
+            user._auth_refreshed = None
+
+    # -- what the directory says, as the Hub wants it ------------------------------------------
+
+    def _model(self, person: DirectoryPerson) -> dict[str, Any]:
+        name = self.normalize_username(person.name)
+        admin: bool | None = None
+        if self.admin_groups:
+            admin = _meets(person.groups, self.admin_groups) or name in self.admin_users
+        return {
+            "name": name,
+            "admin": admin,
+            "groups": list(person.groups),
+            "auth_state": {
+                "dn": person.dn,
+                "groups": list(person.groups),
+                "instructor": self.is_instructor(person.groups),
+                "uid": person.uid,
+                "gid": person.gid,
+                "home": person.home,
+            },
+        }
+
+    def is_instructor(self, groups: Iterable[str]) -> bool:
+        """Whether one of these groups makes an instructor."""
+        return _meets(groups, self.instructor_groups)
+
+    def _allowed(self, name: str, model: dict[str, Any]) -> bool:
+        return bool(
+            self.allow_all
+            or model.get("admin")
+            or name in self.admin_users | self.allowed_users
+            or _meets(model["groups"], self.allowed_groups)
+        )
+
+    def _well_formed(self, name: str) -> bool:
+        return bool(name) and re.fullmatch(self.username_pattern or ".*", name) is not None
+
+    def _directory_name(self, hub_name: str) -> str:
+        """The name before ``username_map``."""
+        return next((a for a, b in self.username_map.items() if b == hub_name), hub_name)
+
+    # -- off the event loop --------------------------------------------------------------------
+
+    async def _ask(self, pool: ThreadPoolExecutor, work: Callable[..., T], *args: str) -> T:
+        """``work(*args, deadline)`` in a thread. Raises DirectoryUnavailable when it is late."""
+        deadline = time.monotonic() + self.login_timeout
+        call = functools.partial(work, *args, deadline)
+        try:
+            return await asyncio.wait_for(
+                asyncio.get_running_loop().run_in_executor(pool, call), self.login_timeout
+            )
+        except TimeoutError as error:
+            self.log.warning("LDAP: no answer in %g s", self.login_timeout)
+            raise DirectoryUnavailable(NO_ANSWER) from error
+
+    async def probe(self) -> list[ServerAnswer]:
+        """Ask each server for itself (connection, TLS, search account), for ``portal doctor``."""
+
+        def one(uri: str, _: float) -> ServerAnswer:
+            start = time.monotonic()
+            trouble = self.people.trouble_with(uri)
+            return ServerAnswer(uri, time.monotonic() - start, trouble)
+
+        async def bounded(uri: str) -> ServerAnswer:
+            try:
+                return await self._ask(self._logins, one, uri)
+            except DirectoryUnavailable:
+                return ServerAnswer(uri, self.login_timeout, "does not answer")
+
+        return list(await asyncio.gather(*map(bounded, self.servers)))
+
+
+def _meets(groups: Iterable[str], wanted: Iterable[str]) -> bool:
+    """Whether a name is in both; LDAP compares names without regard to case."""
+    return bool({g.casefold() for g in groups} & {w.casefold() for w in wanted})

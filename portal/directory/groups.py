@@ -1,0 +1,97 @@
+"""The groups of a person, and the groups that those are in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ldap3.utils.conv import escape_filter_chars
+
+from .servers import Session
+
+Nesting = Literal["search", "ad", "off"]
+
+# Active Directory's LDAP_MATCHING_RULE_IN_CHAIN: the server itself follows nested groups.
+# https://learn.microsoft.com/en-us/windows/win32/adsi/search-filter-syntax
+IN_CHAIN = "1.2.840.113556.1.4.1941"
+
+# So many DNs in one filter: servers limit a request's size (AD: 10 MiB; OpenLDAP before bind:
+# 256 KiB), and a level with more groups is asked in parts.
+_PER_SEARCH = 100
+
+
+@dataclass(frozen=True)
+class Groups:
+    """How groups are found below ``base``.
+
+    ``member_attributes`` hold DNs, ``name_member_attributes`` plain user names (``memberUid``
+    of posixGroup). ``nesting``: "search" asks for the groups of the groups, level by level, at
+    most ``depth`` levels; "ad" lets Active Directory do it in one search; "off" takes the
+    person's own groups only.
+    """
+
+    base: str
+    filter: str = (
+        "(|(objectClass=groupOfNames)(objectClass=groupOfUniqueNames)"
+        "(objectClass=posixGroup)(objectClass=group))"
+    )
+    name_attribute: str = "cn"
+    member_attributes: Sequence[str] = ("member", "uniqueMember")
+    name_member_attributes: Sequence[str] = ("memberUid",)
+    nesting: Nesting = "search"
+    depth: int = 10
+    log: logging.Logger | logging.LoggerAdapter[Any] = field(
+        default_factory=lambda: logging.getLogger(__name__)
+    )
+
+    def of(self, session: Session, dn: str, name: str) -> tuple[str, ...]:
+        """Names of all groups of the person ``dn`` with the user name ``name``, sorted.
+
+        Groups that contain each other end the search, not hang it. Raises ServerTrouble.
+        """
+        if not self.base:
+            return ()
+        names: dict[str, str] = {}  # by DN, so that a group is asked about once
+        level = self._find(session, self.first_filter(dn, name), names)
+        if self.nesting == "search":
+            for _ in range(self.depth):
+                if not level:
+                    break
+                above: list[str] = []
+                for start in range(0, len(level), _PER_SEARCH):
+                    part = level[start : start + _PER_SEARCH]
+                    above += self._find(session, self._containing(part), names)
+                level = above
+            if level:
+                self.log.warning(
+                    "LDAP: groups of %s are nested deeper than %d levels; the rest is left out",
+                    *(name, self.depth),
+                )
+        return tuple(sorted(set(names.values())))
+
+    def first_filter(self, dn: str, name: str) -> str:
+        """The filter for the groups that hold the person (with "ad": nested ones too)."""
+        if self.nesting == "ad":
+            value = escape_filter_chars(dn)
+            tests = "".join(f"({a}:{IN_CHAIN}:={value})" for a in self.member_attributes[:1])
+            return f"(&{self.filter}{tests})"
+        by_name = escape_filter_chars(name)
+        tests = "".join(f"({a}={by_name})" for a in self.name_member_attributes)
+        return self._containing([dn], tests)
+
+    def _containing(self, dns: Sequence[str], more: str = "") -> str:
+        values = [escape_filter_chars(dn) for dn in dns]
+        tests = "".join(f"({a}={value})" for a in self.member_attributes for value in values)
+        return f"(&{self.filter}(|{tests}{more}))"
+
+    def _find(self, session: Session, filter: str, names: dict[str, str]) -> list[str]:
+        """DNs of the groups that are new; their names are added to ``names``."""
+        new: list[str] = []
+        for entry in session.search(self.base, filter, [self.name_attribute]):
+            name = entry.first(self.name_attribute)
+            if name and entry.dn.casefold() not in names:
+                names[entry.dn.casefold()] = name
+                new.append(entry.dn)
+        return new

@@ -1,0 +1,179 @@
+"""People in the directory: who they are and whether a password is theirs. All of it blocks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from ldap3.core.exceptions import LDAPException
+from ldap3.utils.conv import escape_filter_chars
+from ldap3.utils.dn import escape_rdn, parse_dn
+
+from ..errors import PortalError
+from .groups import Groups
+from .servers import Entry, Servers, ServerTrouble, Session
+
+USERNAME = "{username}"
+
+
+@dataclass(frozen=True)
+class DirectoryPerson:
+    """Someone whom the directory knows. ``name`` is the user name as the directory writes it."""
+
+    name: str
+    dn: str
+    groups: tuple[str, ...] = ()
+    uid: int | None = None
+    gid: int | None = None
+    home: str | None = None
+
+
+@dataclass(frozen=True)
+class People:
+    """How people are found below ``base`` and how they prove who they are.
+
+    With ``bind_names`` (a DN or UPN with ``{username}``) a login binds as that name; without,
+    the person is searched first, and the bind takes the DN that was found. ``search_name`` and
+    ``search_password`` are the search account, if there is one.
+    """
+
+    servers: Servers
+    groups: Groups
+    base: str
+    filter: str = "(uid={username})"
+    name_attribute: str = "uid"
+    bind_names: Sequence[str] = ()
+    search_name: str = ""
+    search_password: Callable[[], str] | None = None
+    search_anonymously: bool = False
+    log: logging.Logger | logging.LoggerAdapter[Any] = field(
+        default_factory=lambda: logging.getLogger(__name__)
+    )
+
+    def log_in(self, name: str, password: str, deadline: float) -> DirectoryPerson | None:
+        """The person when name and password belong together, else None.
+
+        ``deadline`` is a time.monotonic(). Raises DirectoryUnavailable, and ConfigurationError
+        when the search account's password file cannot be read.
+        """
+        if not name or not password or "\0" in password:
+            # A NUL may end the password for a server written in C, which leaves an empty one.
+            return None
+        by = self._bind_as_user if self.bind_names else self._search_then_bind
+        return self.servers.ask(lambda session: by(session, name, password), deadline)
+
+    def look_up(self, name: str, deadline: float) -> DirectoryPerson | None:
+        """The person ``name``, read with the search account; None when there is none (any more).
+
+        Raises as log_in does.
+        """
+
+        def work(session: Session) -> DirectoryPerson | None:
+            self._as_search_account(session)
+            entry = self._find(session, name)
+            return self._person(session, entry, name) if entry else None
+
+        return self.servers.ask(work, deadline)
+
+    @property
+    def can_look_up(self) -> bool:
+        """Whether people can be read without their password."""
+        return bool(self.search_name) or self.search_anonymously
+
+    def trouble_with(self, uri: str) -> str | None:
+        """What is wrong with one server, in words; None when all is well."""
+        try:
+            with self.servers.open(uri) as session:
+                self._as_search_account(session)
+        except (ServerTrouble, PortalError) as error:
+            return str(error)
+        return None
+
+    # -- the two ways in -----------------------------------------------------------------------
+
+    def _search_then_bind(
+        self, session: Session, name: str, password: str
+    ) -> DirectoryPerson | None:
+        self._as_search_account(session)
+        entry = self._find(session, name)
+        if entry is None or not session.bind(entry.dn, password):
+            return None
+        return self._person_after_bind(session, entry, name)
+
+    def _bind_as_user(self, session: Session, name: str, password: str) -> DirectoryPerson | None:
+        for template in self.bind_names:
+            is_dn = "=" in template
+            bind_name = template.replace(USERNAME, escape_rdn(name) if is_dn else name)
+            if not session.bind(bind_name, password):
+                continue
+            entry = self._find(session, name, bind_name if is_dn else None)
+            if entry is None:
+                self.log.warning(
+                    "LDAP: %s may bind, but no entry that this account may read matches "
+                    "people_filter; refused",
+                    bind_name,
+                )
+                return None
+            return self._person_after_bind(session, entry, name)
+        return None
+
+    def _person_after_bind(self, session: Session, entry: Entry, name: str) -> DirectoryPerson:
+        """Groups are read with the search account when there is one: it sees them all."""
+        if self.search_name:
+            self._as_search_account(session)
+        return self._person(session, entry, name)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def _as_search_account(self, session: Session) -> None:
+        if not self.search_name:
+            return  # nobody is bound yet: the session is anonymous
+        assert self.search_password is not None
+        if not session.bind(self.search_name, self.search_password()):
+            self.log.error(
+                "LDAP: the search account %s is refused; look at search_bind_dn and "
+                "search_password_file",
+                self.search_name,
+            )
+            raise ServerTrouble("the search account is refused")
+
+    def _find(self, session: Session, name: str, dn: str | None = None) -> Entry | None:
+        """The one entry of ``name``: below ``base``, or ``dn`` when that is known."""
+        filter = self.filter.replace(USERNAME, escape_filter_chars(name))
+        attributes = [self.name_attribute, "uidNumber", "gidNumber", "homeDirectory"]
+        found = session.search(dn or self.base, filter, attributes, only_base=dn is not None)
+        if len(found) > 1:
+            self.log.warning("LDAP: %d entries match the user name %s; refused", len(found), name)
+            return None
+        return found[0] if found else None
+
+    def _person(self, session: Session, entry: Entry, typed: str) -> DirectoryPerson:
+        name = self._name(entry, typed)
+        return DirectoryPerson(
+            name=name,
+            dn=entry.dn,
+            groups=self.groups.of(session, entry.dn, name),
+            uid=_number(entry.first("uidNumber")),
+            gid=_number(entry.first("gidNumber")),
+            home=entry.first("homeDirectory"),
+        )
+
+    def _name(self, entry: Entry, typed: str) -> str:
+        """The user name as the directory writes it.
+
+        An entry with two names (an alias) is one person with one home: the name in the DN
+        counts, else the first.
+        """
+        names = entry.attributes.get(self.name_attribute.lower(), ())
+        with suppress(LDAPException):  # a DN that ldap3 cannot take apart
+            attribute, value, _ = parse_dn(entry.dn)[0]
+            if attribute.lower() == self.name_attribute.lower() and value in names:
+                return str(value)
+        return names[0] if names else typed
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() else None

@@ -1,0 +1,325 @@
+"""The settings of the LDAP authenticator, and the check that refuses unsafe or missing ones."""
+
+from __future__ import annotations
+
+import re
+import stat
+from pathlib import Path
+
+from jupyterhub.auth import Authenticator
+from ldap3.core.exceptions import LDAPException
+from ldap3.operation.search import parse_filter
+from traitlets import Bool, Enum, Float, Integer, List, Unicode, default
+from traitlets import Set as SetTrait
+
+from ..errors import ConfigurationError
+from .groups import Groups
+from .people import USERNAME, People
+from .servers import Servers
+
+
+class DirectorySettings(Authenticator):
+    """Settings of ``LDAPAuthenticator``; they are written as ``c.LDAPAuthenticator.…``."""
+
+    servers = List(
+        Unicode(),
+        help="""
+        LDAP servers that hold the same tree, asked in this order until one answers.
+        `ldap://` means StartTLS before anything else is sent; `ldaps://` means TLS from the start.
+
+        Example: `["ldaps://ldap1.example.org", "ldap://ldap2.example.org:389"]`
+        """,
+    ).tag(config=True)
+
+    ca_file = Unicode(
+        help="""
+        File with the certificate authorities that may vouch for the servers. Empty: those of
+        the operating system.
+
+        Example: `"/etc/ssl/certs/example-org-ca.pem"`
+        """
+    ).tag(config=True)
+
+    verify_certificates = Bool(
+        True,
+        help="""
+        Check the servers' certificates. Off means that whoever can answer in a server's place
+        reads every password, so the Hub starts only when
+        `insecure_allow_unverified_servers = True` says so too.
+        """,
+    ).tag(config=True)
+
+    insecure_allow_unverified_servers = Bool(
+        False, help="Spell out that `verify_certificates = False` is meant. Example: `True`"
+    ).tag(config=True)
+
+    use_tls = Bool(
+        True,
+        help="""
+        Off: `ldap://` servers get names and passwords in clear text. The Hub then starts only
+        when `insecure_allow_clear_text_passwords = True` says so too.
+        """,
+    ).tag(config=True)
+
+    insecure_allow_clear_text_passwords = Bool(
+        False, help="Spell out that `use_tls = False` is meant. Example: `True`"
+    ).tag(config=True)
+
+    connect_timeout = Integer(
+        3, min=1, help="Seconds to wait for a server to take the connection. Example: `2`"
+    ).tag(config=True)
+
+    receive_timeout = Integer(
+        5, min=1, help="Seconds to wait for each answer of a connected server. Example: `3`"
+    ).tag(config=True)
+
+    login_timeout = Float(
+        15.0,
+        min=0.1,
+        help="""
+        Seconds until a login is answered with "The directory does not answer", whatever the
+        servers do. Leave time for a second server: more than `connect_timeout` plus
+        `receive_timeout`. Example: `10`
+        """,
+    ).tag(config=True)
+
+    refresh_patience = Float(
+        0.25,
+        min=0.0,
+        help="""
+        Seconds that a page waits for a refresh of the person's groups. A slower answer is used
+        with the next page. Example: `0.1`
+        """,
+    ).tag(config=True)
+
+    threads = Integer(
+        8, min=1, help="How many logins, and as many refreshes, talk to LDAP at once. Example: `16`"
+    ).tag(config=True)
+
+    people_base = Unicode(
+        help='Where people are. Example: `"ou=people,dc=example,dc=org"`',
+    ).tag(config=True)
+
+    people_filter = Unicode(
+        "(uid={username})",
+        help="""
+        What the entry of a person matches; `{username}` is replaced, escaped. A person who no
+        longer matches is logged out at the next refresh.
+
+        Example for Active Directory, without disabled accounts:
+        `"(&(sAMAccountName={username})(!(userAccountControl:1.2.840.113556.1.4.803:=2)))"`
+        """,
+    ).tag(config=True)
+
+    username_attribute = Unicode(
+        "uid", help='Attribute that holds the user name. Example for AD: `"sAMAccountName"`'
+    ).tag(config=True)
+
+    bind_name_templates = List(
+        Unicode(),
+        help="""
+        Bind as the person who logs in, with these names in turn (DNs, or a UPN for Active
+        Directory). Empty: search for the person first and bind as the entry that was found.
+
+        Examples: `["uid={username},ou=people,dc=example,dc=org"]`,
+        `["{username}@corp.example.org"]`
+        """,
+    ).tag(config=True)
+
+    search_bind_dn = Unicode(
+        help="""
+        The account that searches people and groups. Without one, groups are refreshed at login
+        only, and `bind_name_templates` is needed.
+
+        Example: `"cn=portal,ou=services,dc=example,dc=org"`
+        """
+    ).tag(config=True)
+
+    search_password_file = Unicode(
+        help="""
+        File with the search account's password, readable by the Hub's account only. It is read
+        anew each time, so that the password can change while the Hub runs.
+
+        Example: `"/etc/data-scientist-portal/ldap-password"`
+        """
+    ).tag(config=True)
+
+    search_anonymously = Bool(
+        False,
+        help="Search without an account, for directories that let anyone read. Example: `True`",
+    ).tag(config=True)
+
+    groups_base = Unicode(
+        help="""
+        Where groups are; only people who may make admins should be able to write there. Empty:
+        no groups.
+
+        Example: `"ou=groups,dc=example,dc=org"`
+        """
+    ).tag(config=True)
+
+    groups_filter = Unicode(
+        Groups.filter,
+        help='What a group matches. Example: `"(&(objectClass=groupOfNames)(cn=hpc-*))"`',
+    ).tag(config=True)
+
+    group_name_attribute = Unicode(
+        "cn", help='Attribute that becomes the Hub group\'s name. Example: `"cn"`'
+    ).tag(config=True)
+
+    nested_groups = Enum(
+        ("search", "ad", "off"),
+        "search",
+        help="""
+        Groups in groups: `"search"` asks for them level by level on any server; `"ad"` lets
+        Active Directory follow them in one search (matching rule 1.2.840.113556.1.4.1941);
+        `"off"` takes the person's own groups only.
+        """,
+    ).tag(config=True)
+
+    group_depth = Integer(
+        10, min=1, help='How many levels `nested_groups = "search"` follows. Example: `5`'
+    ).tag(config=True)
+
+    admin_groups = SetTrait(
+        Unicode(),
+        help="""
+        Members are admins of the Hub, and stop being so when they leave the group.
+        Example: `{"portal-admins"}`
+        """,
+    ).tag(config=True)
+
+    instructor_groups = SetTrait(
+        Unicode(), help='Members may run courses. Example: `{"portal-instructors"}`'
+    ).tag(config=True)
+
+    allowed_groups = SetTrait(
+        Unicode(),
+        help="""
+        Only members (and `allowed_users`, and admins) may log in. Example: `{"gpu-users"}`
+        """,
+    ).tag(config=True, allow_config=True)
+
+    @default("manage_groups")
+    def _manage_groups(self) -> bool:
+        return bool(self.groups_base)  # without groups here, those made in the Hub stay
+
+    @default("username_pattern")
+    def _username_pattern(self) -> str:
+        # What useradd takes, and dots: a session runs as the Unix user of this name.
+        return r"[a-z_][a-z0-9_.-]{0,31}"
+
+    @default("allow_all")
+    def _allow_all(self) -> bool:
+        return not (self.allowed_users or self.allowed_groups or self.allow_existing_users)
+
+    @default("allow_existing_users")
+    def _allow_existing_users(self) -> bool:
+        # JupyterHub's own default lets in everybody who ever was, once allowed_users is set.
+        return False
+
+    def check_settings(self) -> None:
+        """Raise ConfigurationError, with the way out, for settings that cannot or must not work."""
+        if not self.servers:
+            raise ConfigurationError(
+                'LDAPAuthenticator.servers is empty: name at least one, as "ldaps://host".'
+            )
+        if not self.verify_certificates and not self.insecure_allow_unverified_servers:
+            raise ConfigurationError(
+                "LDAPAuthenticator.verify_certificates is off: anyone who can answer in the LDAP "
+                "server's place would read every password. Set LDAPAuthenticator.ca_file to the "
+                "authority that signed the server's certificate, or, if you accept this, also set "
+                "LDAPAuthenticator.insecure_allow_unverified_servers = True."
+            )
+        if not self.use_tls and not self.insecure_allow_clear_text_passwords:
+            raise ConfigurationError(
+                "LDAPAuthenticator.use_tls is off: passwords would cross the network in clear "
+                "text. Leave it on (ldap:// servers then use StartTLS), or, if you accept this, "
+                "also set LDAPAuthenticator.insecure_allow_clear_text_passwords = True."
+            )
+        templates = self.bind_name_templates
+        if any(USERNAME not in one for one in (*templates, self.people_filter)):
+            raise ConfigurationError(
+                "LDAPAuthenticator.people_filter and each of bind_name_templates must contain "
+                f"{USERNAME}."
+            )
+        if not templates and not (self.search_bind_dn or self.search_anonymously):
+            raise ConfigurationError(
+                "LDAPAuthenticator can neither bind as the person who logs in nor search for them: "
+                "set bind_name_templates, or search_bind_dn and search_password_file."
+            )
+        needs_base = any("=" not in one for one in templates) or not templates
+        if not self.people_base and (needs_base or self.search_bind_dn):
+            raise ConfigurationError(
+                "LDAPAuthenticator.people_base is empty: it says below which entry people are, "
+                'as "ou=people,dc=example,dc=org".'
+            )
+        if (self.admin_groups or self.allowed_groups) and not self.groups_base:
+            raise ConfigurationError(
+                "LDAPAuthenticator.groups_base is empty, so admin_groups and allowed_groups have "
+                "no members: set it to the entry below which groups are."
+            )
+        for trait in ("people_filter", "groups_filter"):
+            self._check_filter(trait)
+        if self.search_bind_dn:
+            self.read_search_password()
+        re.compile(self.username_pattern)
+
+    def _check_filter(self, trait: str) -> None:
+        text = getattr(self, trait)
+        try:
+            parse_filter(text.replace(USERNAME, "x"), None, True, True, None, False)
+        except LDAPException as error:
+            raise ConfigurationError(
+                f"LDAPAuthenticator.{trait} is no LDAP filter: {text} ({error})."
+            ) from error
+
+    def read_search_password(self) -> str:
+        """The search account's password. Raises ConfigurationError."""
+        path = Path(self.search_password_file)
+        try:
+            password = path.read_text().strip("\r\n") if self.search_password_file else ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(
+                f"LDAPAuthenticator.search_password_file: {path} cannot be read ({error})."
+            ) from error
+        if not password:
+            raise ConfigurationError(
+                "LDAPAuthenticator.search_password_file names no file with a password, but "
+                "search_bind_dn is set."
+            )
+        if path.stat().st_mode & stat.S_IROTH:
+            self.log.warning("LDAP: everybody on this machine can read %s; chmod it to 600", path)
+        return password
+
+    def make_people(self) -> People:
+        """The directory as these settings describe it. Raises ConfigurationError."""
+        protection = "verified" if self.verify_certificates else "unverified"
+        servers = Servers(
+            tuple(self.servers),
+            protection=protection if self.use_tls else "none",  # type: ignore[arg-type]
+            ca_file=self.ca_file,
+            connect_timeout=self.connect_timeout,
+            receive_timeout=self.receive_timeout,
+            log=self.log,
+        )
+        groups = Groups(
+            self.groups_base,
+            filter=self.groups_filter,
+            name_attribute=self.group_name_attribute,
+            nesting=self.nested_groups,  # type: ignore[arg-type]
+            depth=self.group_depth,
+            log=self.log,
+        )
+        return People(
+            servers,
+            groups,
+            base=self.people_base,
+            filter=self.people_filter,
+            name_attribute=self.username_attribute,
+            bind_names=tuple(self.bind_name_templates),
+            search_name=self.search_bind_dn,
+            search_password=self.read_search_password,
+            search_anonymously=self.search_anonymously,
+            log=self.log,
+        )
