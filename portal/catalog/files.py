@@ -88,6 +88,7 @@ class EnvironmentCatalog(LoggingConfigurable):
         super().__init__(**kwargs)
         self.environments: dict[str, Environment] = {}
         self.errors: tuple[CatalogError, ...] = ()
+        self.loaded = False  # the directory was read at least once
         self._readings: dict[str, _Reading] = {}
         self._scan: asyncio.Task[None] | None = None
 
@@ -140,6 +141,7 @@ class EnvironmentCatalog(LoggingConfigurable):
             sorted(environments.items(), key=lambda item: (item[1].order, item[1].title, item[0]))
         )
         self.errors = tuple(errors)
+        self.loaded = True
 
     def visible_to(self, person: Person) -> list[Environment]:
         """The environments that ``person`` may use, in the order of the launch page."""

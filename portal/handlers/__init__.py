@@ -1,0 +1,1 @@
+"""The service's pages and REST API, one file a noun."""

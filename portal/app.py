@@ -1,0 +1,237 @@
+"""``portal service``: the web service that the Hub starts, stops and puts its login before."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import errno
+import hashlib
+import os
+import signal
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from jupyterhub.services.auth import HubOAuth
+from jupyterhub.utils import make_ssl_context
+from tornado.httpserver import HTTPServer
+from tornado.web import Application as WebApplication
+from traitlets import Float, Integer, Unicode, default
+from traitlets.config import Application, catch_config_error
+
+from . import __version__
+from .catalog import EnvironmentCatalog
+from .errors import ConfigurationError
+from .handlers.base import (
+    APINotFoundHandler,
+    CallbackHandler,
+    IndexHandler,
+    PageNotFoundHandler,
+)
+from .handlers.environments import EnvironmentsHandler
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+class PortalService(Application):
+    """The service. The Hub gives it its address and its token in ``JUPYTERHUB_*`` variables."""
+
+    name = "portal-service"
+    version = __version__
+    description = "The web service that the Hub manages; `jupyterhub` starts it."
+    classes = [EnvironmentCatalog, HubOAuth]
+    aliases = {
+        "f": "PortalService.config_file",
+        "config": "PortalService.config_file",
+        "log-level": "Application.log_level",
+    }
+    raise_config_file_errors = True
+
+    config_file = Unicode(
+        "",
+        help="""
+        The configuration file, the same one that the Hub reads. Sections of other classes are
+        passed over.
+
+        Example::
+
+            portal service --config=/etc/data-scientist-portal/jupyterhub_config.py
+        """,
+    ).tag(config=True)
+
+    token_age = Integer(
+        30,
+        min=1,  # HubAuth reads 0 as "for ever"
+        help="""
+        Seconds that the Hub's answer about a token is believed before it is asked again: how
+        long a revoked token or an old group can still work here.
+
+        Example::
+
+            c.PortalService.token_age = 10
+        """,
+    ).tag(config=True)
+
+    max_body = Integer(
+        1024 * 1024,
+        help="""
+        The largest request body that is read, in bytes.
+
+        Example::
+
+            c.PortalService.max_body = 65536
+        """,
+    ).tag(config=True)
+
+    bind_patience = Float(
+        10.0,
+        help="""
+        Seconds to wait for the port while the service of a Hub that was killed still ends.
+
+        Example::
+
+            c.PortalService.bind_patience = 30
+        """,
+    ).tag(config=True)
+
+    @default("log_level")
+    def _default_log_level(self) -> int:
+        return 20  # INFO
+
+    @default("log_format")
+    def _default_log_format(self) -> str:
+        return "[%(levelname)1.1s %(asctime)s.%(msecs)03d portal] %(message)s"
+
+    @catch_config_error
+    def initialize(self, argv: list[str] | None = None) -> None:
+        """Read the command line and the configuration file; a wrong one ends the command with a
+        sentence."""
+        super().initialize(argv)
+        with self.told():
+            if self.config_file:
+                if not Path(self.config_file).is_file():
+                    raise ConfigurationError(f"{self.config_file} does not exist.")
+                self.load_config_file(self.config_file)
+                self.update_config(self.cli_config)  # the command line wins
+            self._check_variables()
+
+    @contextlib.contextmanager
+    def told(self) -> Iterator[None]:
+        """Turn a ConfigurationError into one line in the log and exit status 1."""
+        try:
+            yield
+        except ConfigurationError as error:
+            self.log.critical("%s", error)
+            self.exit(1)
+
+    def _check_variables(self) -> None:
+        missing = [
+            name
+            for name in ("JUPYTERHUB_SERVICE_URL", "JUPYTERHUB_API_TOKEN", "JUPYTERHUB_CLIENT_ID")
+            if not os.environ.get(name)
+        ]
+        if missing:
+            raise ConfigurationError(
+                f"{', '.join(missing)} is not set: the Hub starts this service "
+                "(c.JupyterHub.services), it is not started by hand."
+            )
+
+    def start(self) -> None:
+        """Serve until SIGTERM or SIGINT, or until the Hub is gone."""
+        with self.told(), contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(self.serve())
+
+    async def serve(self) -> None:
+        """The same, in a running event loop."""
+        die_with_parent()
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        HubOAuth.instance(parent=self, cache_max_age=self.token_age)
+        server = HTTPServer(
+            self.web_application(),
+            ssl_options=_certificates(),
+            xheaders=True,
+            max_body_size=self.max_body,
+        )
+        address = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
+        await self._listen(server, address.port or 80, address.hostname or "127.0.0.1")
+        self.log.info("Serving %s at %s", self.prefix, address.geturl())
+        await stop.wait()
+        server.stop()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(server.close_all_connections(), 2)
+
+    @property
+    def prefix(self) -> str:
+        """The path that the proxy sends here, with its slashes: ``/services/portal/``."""
+        return os.environ.get("JUPYTERHUB_SERVICE_PREFIX") or "/services/portal/"
+
+    def web_application(self) -> WebApplication:
+        """The routes."""
+        at = self.prefix
+        token = os.environ["JUPYTERHUB_API_TOKEN"].encode()
+        return WebApplication(
+            [
+                (f"{at}oauth_callback", CallbackHandler),
+                (f"{at}api/v1/environments/?", EnvironmentsHandler),
+                (f"{at}api(?:/.*)?", APINotFoundHandler),
+                (at, IndexHandler),
+            ],
+            default_handler_class=PageNotFoundHandler,
+            # Signs this service's cookies; the same as long as the Hub gives the same token.
+            cookie_secret=hashlib.sha256(b"portal service cookies\0" + token).digest(),
+            catalog=EnvironmentCatalog(parent=self),
+            log=self.log,
+            log_function=self._log_request,
+        )
+
+    async def _listen(self, server: HTTPServer, port: int, host: str) -> None:
+        """Take the port, waiting a while for one that is being given back."""
+        deadline = asyncio.get_running_loop().time() + self.bind_patience
+        while True:
+            try:
+                server.listen(port, host)
+                return
+            except OSError as error:
+                late = asyncio.get_running_loop().time() > deadline
+                if error.errno != errno.EADDRINUSE or late:
+                    raise ConfigurationError(
+                        f"Cannot listen on {host}:{port}: {error.strerror}. Set another port in "
+                        "the 'url' of the service in c.JupyterHub.services."
+                    ) from None
+            await asyncio.sleep(0.2)
+
+    def _log_request(self, handler: Any) -> None:
+        """One line a request; no query, which may carry a code or a token."""
+        level = self.log.info if handler.get_status() < 500 else self.log.error
+        person = getattr(handler, "person", None)
+        level(
+            "%d %s %s (%s) %.1f ms",
+            handler.get_status(),
+            handler.request.method,
+            handler.request.path,
+            person.name if person else "-",
+            1000 * handler.request.request_time(),
+        )
+
+
+def die_with_parent() -> None:
+    """Ask the kernel for SIGTERM when the Hub is gone, so that a Hub killed with -9 leaves no
+    service behind that holds the port. Linux only (prctl(2)); elsewhere nothing happens."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def _certificates() -> ssl.SSLContext | None:
+    """The TLS context of JupyterHub's ``internal_ssl``, or None where it is off."""
+    return make_ssl_context(
+        os.environ.get("JUPYTERHUB_SSL_KEYFILE", ""),
+        os.environ.get("JUPYTERHUB_SSL_CERTFILE", ""),
+        cafile=os.environ.get("JUPYTERHUB_SSL_CLIENT_CA", ""),
+        purpose=ssl.Purpose.CLIENT_AUTH,
+    )

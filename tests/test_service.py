@@ -1,0 +1,426 @@
+"""The service as the Hub runs it: a real JupyterHub, its proxy, its OAuth and its tokens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENTS = "/services/portal/api/v1/environments"
+
+CONFIG = """
+import os
+c = get_config()
+c.JupyterHub.bind_url = "http://127.0.0.1:{public}"
+c.JupyterHub.hub_bind_url = "http://127.0.0.1:{hub}"
+c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:{api}"
+c.ConfigurableHTTPProxy.command = {proxy!r}
+c.JupyterHub.db_url = "sqlite:///hub.sqlite"
+c.JupyterHub.cookie_secret_file = "cookie_secret"
+c.JupyterHub.authenticator_class = "dummy"
+c.DummyAuthenticator.password = "portal-demo"
+c.Authenticator.allow_all = True
+c.Authenticator.admin_users = {{"grace"}}
+c.JupyterHub.spawner_class = "simple"
+c.JupyterHub.load_groups = {{"gpu-users": {{"users": ["ada"]}}}}
+c.JupyterHub.services = [{{"name": "tester", "api_token": {token!r}}}]
+c.JupyterHub.load_roles = [
+    {{"name": "tester", "scopes": ["admin:users", "tokens"], "services": ["tester"]}}
+]
+c.EnvironmentCatalog.directory = {catalog!r}
+c.PortalService.token_age = 1
+load_subconfig({service!r})
+"""
+
+ENVIRONMENT = """
+name: {name}
+title: {title}
+kind: container
+image: /srv/images/{name}.sif
+tags: [cuda]
+variables: {{SECRET: do-not-tell}}
+default: {{gpus: 1, time: 2:00:00}}
+max_gpus: 4
+"""
+
+
+def proxy_command() -> list[str]:
+    """The real proxy: on PATH, or the one that `make` put into the portal's cache."""
+    found = shutil.which("configurable-http-proxy")
+    if found:
+        return [found]
+    home = Path(os.environ.get("PORTAL_HOME", "/var/lib/data-scientist-portal"))
+    cache = Path(os.environ.get("PORTAL_CACHE", home / "cache"))
+    for path in cache.glob("node/**/node_modules/.bin/configurable-http-proxy"):
+        return [str(path)]
+    pytest.skip("configurable-http-proxy is not installed")
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+class Hub:
+    """A running JupyterHub with the service; ``url`` is the proxy's, ``admin`` its API client."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.catalog = directory / "environments"
+        self.catalog.mkdir()
+        public, hub, api, service = free_ports(4)
+        token = secrets.token_hex(16)
+        self.url = f"http://127.0.0.1:{public}"
+        self.service_url = f"http://127.0.0.1:{service}"
+        (directory / "jupyterhub_config.py").write_text(
+            CONFIG.format(
+                public=public,
+                hub=hub,
+                api=api,
+                token=token,
+                proxy=proxy_command(),
+                catalog=str(self.catalog),
+                service=str(ROOT / "deploy/jupyterhub_config.d/20-service.py"),
+            )
+        )
+        path = os.environ.get("PYTHONPATH", "")
+        self.environment = os.environ | {
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{path}".rstrip(os.pathsep),
+            "PORTAL_SERVICE_PORT": str(service),
+            "CONFIGPROXY_AUTH_TOKEN": secrets.token_hex(16),
+        }
+        self.admin = httpx.Client(
+            base_url=f"{self.url}/hub/api/",
+            headers={"Authorization": f"token {token}"},
+            timeout=20,
+            trust_env=False,
+        )
+
+    def start(self) -> None:
+        with (self.directory / "hub.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "jupyterhub"],
+                cwd=self.directory,
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                break
+            with contextlib.suppress(httpx.HTTPError):
+                if self.anyone().get(ENVIRONMENTS).status_code == 403:
+                    return
+            time.sleep(0.2)
+        pytest.fail("the Hub did not start:\n" + self.log()[-4000:])
+
+    def stop(self) -> None:
+        family = psutil.Process(self.process.pid).children(recursive=True)
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        finally:
+            for process in family:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            self.process.kill()
+
+    def log(self) -> str:
+        return (self.directory / "hub.log").read_text()
+
+    def service_process(self) -> psutil.Process | None:
+        for process in psutil.Process(self.process.pid).children():
+            with contextlib.suppress(psutil.Error):
+                if "service" in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
+                    return process
+        return None
+
+    def anyone(self, **headers: str) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False)
+
+    def token(self, name: str, **request: object) -> str:
+        self.admin.post(f"users/{name}")
+        answer = self.admin.post(f"users/{name}/tokens", json=request)
+        assert answer.status_code == 201, answer.text
+        return answer.json()["token"]
+
+    def client(self, name: str, **request: object) -> httpx.Client:
+        return self.anyone(Authorization=f"token {self.token(name, **request)}")
+
+    def browser(self, name: str) -> httpx.Client:
+        """Someone logged in through the login form, as a browser is."""
+        client = self.anyone(Accept="text/html")
+        client.follow_redirects = True
+        client.get("/hub/login")
+        answer = client.post(
+            "/hub/login?next=/hub/home",
+            data={
+                "username": name,
+                "password": "portal-demo",
+                "_xsrf": client.cookies.get("_xsrf", path="/hub/"),
+            },
+        )
+        assert answer.url.path == "/hub/home", answer.text
+        return client
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    hub = Hub(tmp_path_factory.mktemp("hub"))
+    for name, title, extra in (
+        ("open", "For all", ""),
+        ("gpu", "For GPU users", "groups: [gpu-users]\n"),
+        ("staff", "For staff", "groups: [staff]\n"),
+    ):
+        (hub.catalog / f"{name}.yaml").write_text(
+            ENVIRONMENT.format(name=name, title=title) + extra
+        )
+    (hub.catalog / "wrong.yaml").write_text("name: wrong\ntitel: Wrong\n")
+    hub.start()
+    yield hub
+    hub.stop()
+
+
+def names(answer: httpx.Response) -> set[str]:
+    assert answer.status_code == 200, answer.text
+    return {item["name"] for item in answer.json()["items"]}
+
+
+def error_of(answer: httpx.Response) -> dict[str, str]:
+    assert answer.headers["content-type"].startswith("application/json")
+    body = answer.json()
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"code", "message"}
+    assert "Traceback" not in answer.text
+    return body["error"]
+
+
+def test_a_person_sees_the_environments_of_their_groups(hub: Hub) -> None:
+    answer = hub.client("ada").get(ENVIRONMENTS)
+    assert names(answer) == {"open", "gpu"}
+    body = answer.json()
+    assert set(body) == {"items", "next"}
+    assert body["next"] is None
+    [item] = [item for item in body["items"] if item["name"] == "gpu"]
+    assert item["title"] == "For GPU users"
+    assert item["kind"] == "container"
+    assert item["tags"] == ["cuda"]
+    assert item["default"]["time"] == "2:00:00"
+    assert item["limits"] == {"gpus": 4, "cpus": None, "memory": None, "time": None}
+    assert names(hub.client("stranger").get(ENVIRONMENTS)) == {"open"}
+
+
+def test_paths_secrets_and_errors_are_not_for_everyone(hub: Hub) -> None:
+    answer = hub.client("ada").get(ENVIRONMENTS)
+    for hidden in ("/srv/images", "do-not-tell", "wrong.yaml", "gpu-users"):
+        assert hidden not in answer.text
+
+
+def test_an_admin_sees_all_and_the_wrong_files(hub: Hub) -> None:
+    answer = hub.client("grace").get(ENVIRONMENTS)
+    assert names(answer) == {"open", "gpu", "staff"}
+    assert "/srv/images/gpu.sif" in answer.text
+    assert "do-not-tell" not in answer.text
+    assert {(error["file"], error["line"]) for error in answer.json()["errors"]} == {
+        ("wrong.yaml", 1),
+        ("wrong.yaml", 2),
+    }
+
+
+def test_a_new_file_is_there_at_once(hub: Hub) -> None:
+    path = hub.catalog / "late.yaml"
+    path.write_text(ENVIRONMENT.format(name="late", title="Late"))
+    try:
+        assert "late" in names(hub.client("ada").get(ENVIRONMENTS))
+    finally:
+        path.unlink()
+    assert "late" not in names(hub.client("ada").get(ENVIRONMENTS))
+
+
+def test_no_login_a_wrong_token_and_a_token_for_other_things_are_refused(hub: Hub) -> None:
+    for client in (
+        hub.anyone(),
+        hub.anyone(Authorization="token " + "0" * 32),
+        hub.client("ada", scopes=["read:users!user"]),
+    ):
+        answer = client.get(ENVIRONMENTS)
+        assert answer.status_code == 403
+        error_of(answer)
+
+
+def test_a_revoked_token_stops_working(hub: Hub) -> None:
+    hub.admin.post("users/ada")
+    made = hub.admin.post("users/ada/tokens", json={}).json()
+    client = hub.anyone(Authorization=f"token {made['token']}")
+    assert client.get(ENVIRONMENTS).status_code == 200
+    assert hub.admin.delete(f"users/ada/tokens/{made['id']}").status_code == 204
+    deadline = time.monotonic() + 30
+    while client.get(ENVIRONMENTS).status_code == 200:
+        assert time.monotonic() < deadline, "the service believes a revoked token for ever"
+        time.sleep(0.2)
+    assert client.get(ENVIRONMENTS).status_code == 403
+
+
+def test_a_browser_is_led_through_the_login(hub: Hub) -> None:
+    answer = hub.anyone(Accept="text/html").get(ENVIRONMENTS)
+    assert answer.status_code == 302
+    assert answer.headers["location"].startswith("/hub/api/oauth2/authorize")
+    browser = hub.browser("ada")
+    answer = browser.get(ENVIRONMENTS)
+    assert answer.url.path == ENVIRONMENTS
+    assert names(answer) == {"open", "gpu"}
+    # and from now on the cookie serves, for a script of a page too
+    browser.headers["Accept"] = "application/json"
+    assert names(browser.get(ENVIRONMENTS)) == {"open", "gpu"}
+
+
+def test_the_services_own_address_leads_home(hub: Hub) -> None:
+    browser = hub.browser("ada")
+    assert browser.get("/services/portal/").url.path == "/hub/home"
+
+
+def test_a_cookie_alone_cannot_post(hub: Hub) -> None:
+    browser = hub.browser("ada")
+    browser.get("/services/portal/")
+    browser.headers["Accept"] = "application/json"
+    answer = browser.post(ENVIRONMENTS)
+    assert answer.status_code == 403
+    assert error_of(answer)["code"] == "not_logged_in"
+    xsrf = browser.cookies.get("_xsrf", path="/services/portal/")
+    answer = browser.post(ENVIRONMENTS, headers={"X-XSRFToken": xsrf})
+    assert answer.status_code == 405  # believed, and there is nothing to post to
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE"])
+def test_other_methods_are_refused_in_json(hub: Hub, method: str) -> None:
+    answer = hub.client("ada").request(method, ENVIRONMENTS)
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET, HEAD"
+    assert error_of(answer)["code"] == "method_not_allowed"
+
+
+def test_head_has_the_headers_and_no_body(hub: Hub) -> None:
+    client = hub.client("ada")
+    get, head = client.get(ENVIRONMENTS), client.head(ENVIRONMENTS)
+    assert head.status_code == 200
+    assert head.content == b""
+    assert head.headers["content-length"] == str(len(get.content))
+
+
+def test_unknown_addresses_are_404_in_json(hub: Hub) -> None:
+    for path in ("api", "api/", "api/v1", "api/v1/nothing", "api/v2/environments", "api/../api/x"):
+        answer = hub.client("ada").get(f"/services/portal/{path}")
+        assert answer.status_code == 404
+        assert error_of(answer)["code"] == "not_found"
+    assert hub.anyone().get("/services/portal/nothing").status_code == 404
+
+
+def test_headers_are_safe(hub: Hub) -> None:
+    for path in (ENVIRONMENTS, "/services/portal/nothing", "/services/portal/oauth_callback"):
+        headers = hub.client("ada").get(path).headers
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "tornado" not in headers.get("server", "").lower()
+        assert headers["cache-control"] == "no-store"
+
+
+def test_an_oauth_answer_that_nobody_asked_for_is_refused_in_words(hub: Hub) -> None:
+    answer = hub.anyone().get("/services/portal/oauth_callback?code=x&state=<script>")
+    assert answer.status_code == 403
+    assert "Open the page again" in answer.text
+    assert "<script>" not in answer.text
+    assert "Traceback" not in answer.text
+
+
+def test_directory_gone_keeps_the_last_good_answer(hub: Hub) -> None:
+    away = hub.directory / "away"
+    client, grace = hub.client("ada"), hub.client("grace")
+    assert names(client.get(ENVIRONMENTS)) == {"open", "gpu"}
+    hub.catalog.rename(away)
+    try:
+        assert names(client.get(ENVIRONMENTS)) == {"open", "gpu"}
+        assert "cannot read the directory" in grace.get(ENVIRONMENTS).text
+    finally:
+        away.rename(hub.catalog)
+    assert "cannot read the directory" not in grace.get(ENVIRONMENTS).text
+
+
+def test_log_holds_no_token(hub: Hub) -> None:
+    token = hub.token("ada")
+    answer = hub.anyone(Authorization=f"token {token}").get(f"{ENVIRONMENTS}?token={token}")
+    assert answer.status_code == 200
+    lines = [line for line in hub.log().splitlines() if " portal] " in line]
+    assert lines
+    assert not any(token in line for line in lines)
+
+
+def test_service_ends_with_a_hub_that_is_killed_and_the_next_one_starts(hub: Hub) -> None:
+    """Last in the file: it leaves another Hub process behind the fixture."""
+    service = hub.service_process()
+    assert service
+    others = [p for p in psutil.Process(hub.process.pid).children() if p.pid != service.pid]
+    os.kill(hub.process.pid, signal.SIGKILL)
+    hub.process.wait(10)
+    service.wait(20)
+    for process in others:  # the proxy, which the killed Hub left behind
+        process.kill()
+        process.wait(10)
+    hub.start()
+    assert names(hub.client("ada").get(ENVIRONMENTS)) == {"open", "gpu"}
+
+
+def run_by_hand(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "portal", "service", *arguments],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_started_by_hand_it_says_who_starts_it() -> None:
+    done = run_by_hand()
+    assert done.returncode == 1
+    assert "the Hub starts this service" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_configuration_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    done = run_by_hand(f"--config={tmp_path}/none.py")
+    assert done.returncode == 1
+    assert f"{tmp_path}/none.py does not exist" in done.stderr
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run_by_hand(
+            "--PortalService.bind_patience=0",
+            JUPYTERHUB_SERVICE_URL=f"http://127.0.0.1:{port}",
+            JUPYTERHUB_API_TOKEN="x",
+            JUPYTERHUB_CLIENT_ID="service-portal",
+        )
+    assert done.returncode == 1
+    assert f"Cannot listen on 127.0.0.1:{port}" in done.stderr
