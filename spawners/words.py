@@ -78,14 +78,13 @@ def ordinal(number: int) -> str:
 
 def size(number: float) -> str:
     """Bytes in words, in powers of 1024: "512 MB", "1.5 TB"."""
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if abs(number) < 1024:
-            break
+    units = ["bytes", "kB", "MB", "GB", "TB", "PB"]
+    while abs(number) >= 1024 and len(units) > 1:
         number /= 1024
-    else:
-        unit = "PB"
-    text = f"{number:.1f}" if number < 10 and unit not in ("bytes", "kB", "MB") else f"{number:.0f}"
-    return f"{text.removesuffix('.0')} {unit}"
+        units.pop(0)
+    exact = number < 10 and units[0] in ("GB", "TB", "PB")
+    text = f"{number:.1f}" if exact else f"{number:.0f}"
+    return f"{text.removesuffix('.0')} {units[0]}"
 
 
 def memory(text: str) -> str:
@@ -127,14 +126,14 @@ def clock(moment: float, now: float | None = None) -> str:
 
 
 def gpus(number: int, gpu_type: str | None = None) -> str:
-    """ "2 × v100", "2 GPUs", "no GPU"."""
+    """ "2 x v100", "2 GPUs", "no GPU"."""
     if not number:
         return "no GPU"
-    return f"{number} × {gpu_type}" if gpu_type else count(number, "GPU")
+    return f"{number} \N{MULTIPLICATION SIGN} {gpu_type}" if gpu_type else count(number, "GPU")
 
 
 def resources(options: Mapping[str, Any] | None) -> str:
-    """One line about the resources in ``user_options``: "2 × v100, 8 CPUs, 32 GB, 2 hours".
+    """One line about the resources in ``user_options``: "2 x v100, 8 CPUs, 32 GB, 2 hours".
 
     Never raises: what an old or foreign session stored is shown as far as it can be read.
     """

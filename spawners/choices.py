@@ -1,0 +1,330 @@
+"""The view model of the launch form, and how each of its choices is made. Pure.
+
+A choice with one value is not asked: its tuple is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from portal.launch.availability import Availability
+from portal.launch.policy import usable_reservation
+from portal.models import Frozen
+from portal.models.cluster import Association, ClusterSnapshot, Reservation
+from portal.models.environment import Environment, Kind
+from portal.models.person import Person
+from portal.models.resources import Resources, memory_mib, time_seconds
+
+from . import words
+from .storage import StorageArea
+
+_KINDS = {Kind.CONTAINER: "container", Kind.MODULES: "modules", Kind.VENV: "virtual environment"}
+_ICONS = {Kind.CONTAINER: "cube", Kind.MODULES: "layer-group", Kind.VENV: "flask"}
+_BRANDS = frozenset({"python", "docker", "linux", "r-project", "github", "java", "rust"})
+
+
+class Choice(Frozen):
+    """One thing to choose. ``note`` is what is said beside it; ``data`` becomes data-* names."""
+
+    value: str
+    label: str
+    note: str = ""
+    selected: bool = False
+    data: dict[str, str] = {}
+
+
+class Card(Frozen):
+    """One environment. ``icon`` is a Font Awesome class list."""
+
+    name: str
+    title: str
+    kind: str
+    icon: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    selected: bool = False
+
+
+class GpuTile(Frozen):
+    """One GPU type, or "" for any. Numbers count GPUs."""
+
+    type: str
+    title: str
+    about: str = ""  # "32 GB, NVLink"
+    free: int = 0
+    total: int = 0
+    out_of_service: int = 0
+    simulated: bool = False
+    selected: bool = False
+
+
+class Area(Frozen):
+    """One storage area in words; ``used_percent`` None where the size is unknown."""
+
+    title: str
+    path: str
+    text: str
+    used_percent: int | None = None
+    warning: bool = False
+
+
+class LaunchView(Frozen):
+    """Everything that the launch form shows. A tuple that is empty is a choice not asked."""
+
+    cards: tuple[Card, ...] = ()
+    gpu_counts: tuple[Choice, ...] = ()
+    gpu_most: int = 0  # per node; above 8 the page has a number field instead of buttons
+    gpus: int = 0
+    gpu_tiles: tuple[GpuTile, ...] = ()  # shown when there is one, asked when there are more
+    times: tuple[Choice, ...] = ()
+    cpus: str = ""
+    cpus_default: str = ""
+    cpus_most: int = 0
+    cpus_text: str = ""
+    memory: str = ""
+    memory_default: str = ""
+    nodes: str = ""
+    nodes_most: int = 1
+    partitions: tuple[Choice, ...] = ()
+    accounts: tuple[Choice, ...] = ()
+    qos: tuple[Choice, ...] = ()
+    reservations: tuple[Choice, ...] = ()
+    areas: tuple[Area, ...] = ()
+    stale: str = ""
+    problems: tuple[str, ...] = ()
+    contact: str = ""
+    client: dict[str, Any] = {}  # what the page's script needs, JSON
+
+    @property
+    def can_start(self) -> bool:
+        """Whether the Start button works."""
+        return bool(self.cards) and not self.problems
+
+
+def whole(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def seconds(text: Any) -> int:
+    try:
+        return time_seconds(str(text))
+    except ValueError:
+        return 0
+
+
+def chosen_environment(
+    environments: Sequence[Environment], last: Mapping[str, Any]
+) -> Environment | None:
+    for environment in environments:
+        if environment.name == last.get("environment"):
+            return environment
+    return environments[0] if environments else None
+
+
+def preset(
+    environment: Environment | None, defaults: Resources | None, last: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What applies where nothing else is chosen; the same order as in the launch policy."""
+    site = defaults.model_dump(exclude_unset=True, exclude_none=True) if defaults else {}
+    own = (
+        environment.default.model_dump(exclude_unset=True, exclude_none=True) if environment else {}
+    )
+    remembered = {key: last[key] for key in ("gpus", "time") if key in last}
+    return {**site, **own, **remembered}
+
+
+def card(environment: Environment, selected: bool) -> Card:
+    icon = environment.icon or _ICONS[environment.kind]
+    return Card(
+        name=environment.name,
+        title=environment.title,
+        kind=_KINDS[environment.kind],
+        icon=f"{'fa-brands' if icon in _BRANDS else 'fa-solid'} fa-{icon}",
+        description=environment.description,
+        tags=environment.tags,
+        selected=selected,
+    )
+
+
+def gpu_counts(most: int, selected: int) -> tuple[Choice, ...]:
+    if not most:
+        return ()
+    return tuple(
+        Choice(value=str(n), label=str(n) if n else "None", selected=n == selected)
+        for n in range(most + 1)
+    )
+
+
+def longest_time(supply: Availability, associations: Sequence[Association] | None) -> int | None:
+    """The longest time in seconds that any partition and any account allows; None: no limit."""
+    limits: list[int] = []
+    for group in (
+        [p.max_time for p in supply.partitions.values()],
+        [row.max_wall for row in associations or ()],
+    ):
+        known = [limit for limit in group if limit is not None]
+        if known and len(known) == len(group):
+            limits.append(max(known))
+    return min(limits) if limits else None
+
+
+def most_nodes(supply: Availability) -> int:
+    return max(
+        (
+            min(p.nodes, p.max_nodes) if p.max_nodes is not None else p.nodes
+            for p in supply.partitions.values()
+        ),
+        default=1,
+    )
+
+
+def _with_default(label: str, rest: Sequence[Choice]) -> tuple[Choice, ...]:
+    taken = any(choice.selected for choice in rest)
+    return (Choice(value="", label=label, selected=not taken), *rest)
+
+
+def partition_choices(supply: Availability, last: Mapping[str, Any]) -> tuple[Choice, ...]:
+    if len(supply.partitions) < 2:
+        return ()
+    choices = []
+    for name, partition in supply.partitions.items():
+        note = f"{partition.cpus_free} of {partition.cpus} CPUs free"
+        if partition.gpus:
+            note = f"{partition.gpus_free} of {partition.gpus} GPUs free, {note}"
+        if partition.waiting:
+            note += f", {words.count(partition.waiting, 'job')} waiting"
+        choices.append(
+            Choice(value=name, label=name, note=note, selected=name == last.get("partition"))
+        )
+    return _with_default("Automatic", choices)
+
+
+def account_choices(
+    associations: Sequence[Association] | None, last: Mapping[str, Any]
+) -> tuple[Choice, ...]:
+    rows = associations or ()
+    names = sorted({row.account for row in rows})
+    if len(names) < 2:
+        return ()
+    usual = next((row.account for row in rows if row.is_default_account), "")
+    label = f"Default ({usual})" if usual else "Default"
+    return _with_default(
+        label, [Choice(value=n, label=n, selected=n == last.get("account")) for n in names]
+    )
+
+
+def qos_choices(
+    associations: Sequence[Association] | None, last: Mapping[str, Any]
+) -> tuple[Choice, ...]:
+    accounts: dict[str, list[str]] = {}
+    for row in associations or ():
+        for name in row.qos:
+            accounts.setdefault(name, []).append(row.account)
+    if len(accounts) < 2:
+        return ()
+    usual = {row.default_qos for row in associations or ()} - {""}
+    label = f"Default ({usual.pop()})" if len(usual) == 1 else "Default"
+    return _with_default(
+        label,
+        [
+            Choice(
+                value=name,
+                label=name,
+                selected=name == last.get("qos"),
+                data={"accounts": " ".join(sorted(set(having)))},
+            )
+            for name, having in sorted(accounts.items())
+        ],
+    )
+
+
+def reservation_choices(
+    snapshot: ClusterSnapshot,
+    person: Person,
+    associations: Sequence[Association] | None,
+    last: Mapping[str, Any],
+    now: float,
+) -> tuple[Choice, ...]:
+    mine = [
+        reservation
+        for reservation in snapshot.reservations.values()
+        if usable_reservation(reservation, person, associations)
+    ]
+    if not mine:
+        return ()
+
+    def label(reservation: Reservation) -> str:
+        if reservation.start_time > now:
+            return f"{reservation.name} (from {words.clock(reservation.start_time, now)})"
+        return f"{reservation.name} (until {words.clock(reservation.end_time, now)})"
+
+    return _with_default(
+        "None",
+        [
+            Choice(value=r.name, label=label(r), selected=r.name == last.get("reservation"))
+            for r in sorted(mine, key=lambda r: (r.start_time, r.name))
+        ],
+    )
+
+
+def area_in_words(area: StorageArea) -> Area:
+    if area.missing:
+        text = "does not exist"
+    elif not area.answers or area.free_bytes is None:
+        text = "does not answer"
+    else:
+        text = f"{words.size(area.free_bytes)} free"
+        if area.total_bytes:
+            text += f" of {words.size(area.total_bytes)}"
+    percent = area.used_percent
+    return Area(
+        title=area.title,
+        path=area.path,
+        text=text,
+        used_percent=percent,
+        warning=percent is None or percent >= 95,
+    )
+
+
+def client_data(
+    environments: Sequence[Environment], supply: Availability, defaults: Resources | None
+) -> dict[str, Any]:
+    site = defaults.model_dump(exclude_unset=True, exclude_none=True) if defaults else {}
+    return {
+        "environments": {
+            e.name: {
+                "title": e.title,
+                "gpu_types": list(e.gpu_types),
+                "max_gpus": e.max_gpus,
+                "max_cpus": e.max_cpus,
+                "max_memory": memory_mib(e.max_memory) if e.max_memory else None,
+                "max_seconds": time_seconds(e.max_time) if e.max_time else None,
+                "default": {
+                    **site,
+                    **e.default.model_dump(exclude_unset=True, exclude_none=True),
+                },
+            }
+            for e in environments
+        },
+        "gpus": {
+            name: {
+                "per_node": gpu.per_node,
+                "free": gpu.free,
+                "total": gpu.total,
+                "free_on_one_node": gpu.free_on_one_node,
+                "partitions": list(gpu.partitions),
+            }
+            for name, gpu in supply.gpus.items()
+        },
+        "partitions": {
+            name: {
+                "gpu_types": p.gpu_types,
+                "max_seconds": p.max_time,
+                "cpus_per_node": p.cpus_per_node,
+                "cpus_free": p.cpus_free,
+                "max_nodes": p.max_nodes,
+            }
+            for name, p in supply.partitions.items()
+        },
+    }
