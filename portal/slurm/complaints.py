@@ -1,0 +1,87 @@
+"""What Slurm's commands complain about: told apart and made into a sentence.
+
+The phrases are those of slurm_strerror (src/common/slurm_errno.c), which every command prints
+behind its own name, in Slurm 22.05 to 26.05.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import ConfigurationError, PortalError, SlurmRefused, SlurmUnavailable
+
+# Nobody answered, or the answer broke off: asking again later can help.
+_UNAVAILABLE = re.compile(
+    r"""unable\sto\scontact\sslurm
+    | socket\stimed\sout | connection\s(refused|timed\sout|reset) | connect\sfailure
+    | communication\sconnection\sfailure | communications\s(connection|shutdown|receive|send)
+    | zero\sbytes\swere\stransmitted | message\s(receive|send|connect)\sfailure
+    | message\stimed\sout
+    | backup\scontroller\s(is\s)?in\sstandby | in\sstandby\smode
+    | unable\sto\s(establish|process)\sconfiguration | fetch_config | resolve_ctls_from_dns_srv
+    | could\snot\sestablish\sa\sconfiguration
+    | munge | authentication\s(plugin|error) | protocol\sauthentication
+    | problem\stalking\sto\sthe\sdatabase | slurmdbd:.*(connect|refused|timed)
+    | persistent\sconnection | no\sroute\sto\shost | network\sis\sunreachable
+    | name\sor\sservice\snot\sknown | temporary\sfailure\sin\sname
+    | resource\stemporarily\sunavailable | temporarily\sunable\sto\saccept
+    | plugin\sinitialization\sfailed | host\sis\sdown""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_SUDO = re.compile(r"^sudo: (?!unable to resolve host)(.*)$|^Sorry, user .*", re.MULTILINE)
+_PREFIX = re.compile(
+    r"^(?:\[[^\]]*\]\s*)?[\w./-]+:\s+(?:(?:error|fatal|warning|info|lua):\s+)*", re.IGNORECASE
+)
+_NOISE = re.compile(r"^sudo: unable to resolve host")
+_FAILED = re.compile(
+    r"^(?:Batch job submission failed|Kill job error on job id \S+"
+    r"|slurm_load_\w+ error|Unable to [^:]* job\S*):\s*"
+)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
+# The dry error alone does not tell a person what to change.
+_HINTS = {
+    "Requested node configuration is not available": "No node of this partition has what was "
+    "asked for: ask for fewer GPUs or CPUs or less memory, or another partition.",
+    "Invalid account or account/partition combination specified": "This account may not be used "
+    "here: choose another account or partition.",
+    "Invalid qos specification": "This QOS may not be used with this account.",
+    "Requested time limit is invalid (missing or exceeds some limit)": "The time is longer than "
+    "this partition allows.",
+}
+_LONGEST = 600
+
+
+def words_of(stderr: str) -> str:
+    """Slurm's own words without its command names, on one line and without control characters."""
+    found: list[str] = []
+    for line in stderr.splitlines():
+        if _NOISE.match(line):
+            continue
+        text = _PREFIX.sub("", line.strip())
+        text = _CONTROL.sub(" ", _FAILED.sub("", text)).strip().rstrip(".")
+        if text and text not in found:
+            found.append(text)
+    return "; ".join(found)[:_LONGEST]
+
+
+def unavailable(stderr: str) -> bool:
+    """Whether these words say that Slurm does not answer, rather than that it refuses."""
+    return bool(_UNAVAILABLE.search(stderr))
+
+
+def error_of(command: str, stderr: str, returncode: int, user: str | None) -> PortalError:
+    """The error for a command that ended with ``returncode`` (not 0) and said ``stderr``."""
+    refused = _SUDO.search(stderr)
+    if refused and user is not None:
+        said = words_of(refused[0])
+        return ConfigurationError(
+            f"The portal may not run '{command}' as {user}: sudo says \"{said}\". "
+            "An administrator must install the portal's sudoers file."
+        )
+    said = words_of(stderr) or f"{command} ended with status {returncode} and said nothing"
+    if returncode < 0:
+        return SlurmUnavailable(f"'{command}' was ended by signal {-returncode}.")
+    if unavailable(stderr):
+        return SlurmUnavailable(f"Slurm does not answer: {said}.")
+    hint = next((hint for words, hint in _HINTS.items() if words in said), "")
+    return SlurmRefused(f"Slurm refused: {said}.{' ' + hint if hint else ''}")
