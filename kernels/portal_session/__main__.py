@@ -1,0 +1,44 @@
+"""``python3 -I -m portal_session``: the server of a session.
+
+The same as ``jupyterhub-singleuser`` (same options), apart from where it keeps things (`places`)
+and from a Hub that does not answer at the start, which does not end it. ``-I`` keeps the user's
+packages, PYTHONPATH and the working directory out of the server; kernels see all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from .places import set_places
+from .port import asks_for_free_port
+
+
+def main() -> None:
+    """Runs until the server ends. Exits with 72 and a sentence when JupyterLab is missing."""
+    set_places(os.environ)
+    try:
+        import jupyterlab  # noqa: F401
+        from jupyterhub.singleuser.extension import JupyterHubSingleUser
+        from jupyterhub.singleuser.extension import main as singleuser
+    except ImportError as error:
+        print(
+            f"This environment cannot run a session: {error}. "
+            "Install 'jupyterlab' and 'portal-session' into it.",
+            file=sys.stderr,
+        )
+        raise SystemExit(72) from error
+    if asks_for_free_port():
+        # The stock server waits for the Hub here, and exits when that is down for a minute. A
+        # session outlives its Hub; versions are compared when the Hub answers to the port.
+        JupyterHubSingleUser.check_hub_version = _do_not_wait
+    singleuser()
+
+
+async def _do_not_wait(server: Any) -> None:
+    pass
+
+
+if __name__ == "__main__":
+    main()
