@@ -1,0 +1,137 @@
+"""The root form's private view of the machine: accounts that exist for the demo alone.
+
+``enter`` puts this process into a mount namespace (unshare(2), CLONE_NEWNS) and binds private
+files over /etc/passwd, group, shadow, sudoers, nsswitch.conf and /etc/slurm. The host's files stay
+as they are, and everything vanishes with the last process in the namespace.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+from ..errors import ConfigurationError
+from .home import Home
+from .people import Account, People
+
+_CLONE_NEWNS = 0x00020000
+_FUSE = os.makedev(10, 229)  # Documentation/admin-guide/devices.txt of Linux
+_LAST_SYSTEM_UID = 999  # Debian Policy 9.2.2: accounts of people begin at 1000
+_NOBODY = 65534
+
+
+def allowed() -> bool:
+    """Whether this process may make a mount namespace and mount in it."""
+    if os.geteuid() != 0:
+        return False
+    trial = ["unshare", "--mount", "--propagation", "private", "mount", "-t", "tmpfs", "x", "/mnt"]
+    try:
+        return subprocess.run(trial, capture_output=True, timeout=10).returncode == 0
+    except OSError:
+        return False
+
+
+def enter(home: Home, people: People, deploy: Path) -> None:
+    """Move this process and its later children into the demo's namespace.
+
+    Raises ConfigurationError where the kernel refuses. Call it before any thread is started.
+    """
+    etc = home.demo / "etc"
+    _write(etc, home, people, deploy)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNS) != 0:
+        raise ConfigurationError(f"No mount namespace: {os.strerror(ctypes.get_errno())}.")
+    _mount("--make-rprivate", "/")
+    for name in ("passwd", "group", "shadow", "gshadow", "nsswitch.conf", "sudoers", "sudoers.d"):
+        if (Path("/etc") / name).exists():  # gshadow is not on every machine
+            _mount("--bind", etc / name, Path("/etc") / name)
+    # Commands find the demo's slurm.conf where they look by themselves, and sessions need no
+    # special environment.
+    _mount("--bind", home.demo / "slurm" / "etc", "/etc/slurm")
+    # A name service cache of the host would answer with the host's accounts.
+    for cache in (Path("/run/nscd"), Path("/var/lib/sss/pipes")):
+        if cache.is_dir():
+            _mount("-t", "tmpfs", "-o", "mode=755", "none", cache)
+    _open_fuse(home.demo / "dev")
+
+
+def _open_fuse(place: Path) -> None:
+    """Let the demo's people mount images: /dev/fuse is often closed to them.
+
+    The open device node lives on a tmpfs of this namespace, so the host never sees it.
+    """
+    if not Path("/dev/fuse").exists() or Path("/dev/fuse").stat().st_mode & 0o006 == 0o006:
+        return
+    place.mkdir(exist_ok=True)
+    _mount("-t", "tmpfs", "-o", "mode=755,size=64k", "none", place)
+    node = place / "fuse"
+    os.mknod(node, stat.S_IFCHR | 0o666, _FUSE)
+    node.chmod(0o666)
+    _mount("--bind", node, "/dev/fuse")
+
+
+def _write(etc: Path, home: Home, people: People, deploy: Path) -> None:
+    """Write the private files: the host's system accounts and the demo's own, nobody else's."""
+    etc.mkdir(exist_ok=True)
+    services = list(people.services.values())
+    persons = list(people.persons.values())
+    passwd = _system_lines(Path("/etc/passwd"), services + persons)
+    group = _system_lines(Path("/etc/group"), services + persons)
+    for account in services:
+        passwd.append(f"{account.name}:x:{account.uid}:{account.gid}::/nonexistent:/bin/sh")
+        group.append(f"{account.name}:x:{account.gid}:")
+    for account in persons:
+        directory = home.people / account.name
+        passwd.append(f"{account.name}:x:{account.uid}:{account.gid}::{directory}:/bin/bash")
+        group.append(f"{account.name}:x:{account.gid}:")
+        _make_home(directory, account)
+    members = ",".join(people.persons)
+    group.append(f"{people.group}:x:{people.gid}:{members}")
+    names = [line.split(":", 1)[0] for line in passwd]
+    _put(etc / "passwd", passwd, 0o644)
+    _put(etc / "group", group, 0o644)
+    # No password opens an account here: people log in through the directory.
+    _put(etc / "shadow", [f"{name}:*:19000:0:99999:7:::" for name in names], 0o600)
+    _put(etc / "gshadow", [f"{line.split(':', 1)[0]}:!::" for line in group], 0o600)
+    _put(etc / "nsswitch.conf", (deploy / "demo/etc/nsswitch.conf").read_text().split("\n"), 0o644)
+    _put(etc / "sudoers", (deploy / "demo/etc/sudoers").read_text().split("\n"), 0o440)
+    (etc / "sudoers.d").mkdir(exist_ok=True)
+    _put(etc / "sudoers.d/portal", (deploy / "sudoers").read_text().split("\n"), 0o440)
+
+
+def _system_lines(path: Path, ours: list[Account]) -> list[str]:
+    """Lines of the host's passwd or group for system accounts whose name and number are free."""
+    names = {account.name for account in ours}
+    numbers = {account.uid for account in ours} | {account.gid for account in ours}
+    kept = []
+    for line in path.read_text().splitlines():
+        fields = line.split(":")
+        if len(fields) < 3 or not fields[2].isdigit() or fields[0] in names:
+            continue
+        number = int(fields[2])
+        if (number <= _LAST_SYSTEM_UID or number == _NOBODY) and number not in numbers:
+            kept.append(line)
+    return kept
+
+
+def _make_home(directory: Path, account: Account) -> None:
+    if not directory.exists():
+        directory.mkdir(mode=0o700)
+        os.chown(directory, account.uid, account.gid)
+        directory.chmod(0o700)
+
+
+def _put(path: Path, lines: list[str], mode: int) -> None:
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
+        file.write("\n".join(lines).rstrip("\n") + "\n")
+    path.chmod(mode)
+
+
+def _mount(*words: str | Path) -> None:
+    done = subprocess.run(["mount", *map(str, words)], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise ConfigurationError(f"The demo's namespace failed: {done.stderr.strip()}")

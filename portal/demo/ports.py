@@ -1,0 +1,51 @@
+"""Free ports on loopback: picked at the first start and remembered for the next ones."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+from pathlib import Path
+
+# Below the range from which the kernel takes ports for outgoing connections (ip(7),
+# ip_local_port_range: 32768 on), so that no connection takes a remembered port between two starts.
+_RANGE = range(20000, 32000)
+
+
+def free(port: int) -> bool:
+    """Whether ``port`` can be bound on 127.0.0.1 and on every address of this machine."""
+    for address in ("127.0.0.1", "0.0.0.0"):  # noqa: S104 - asked, not served
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError:
+                return False
+    return True
+
+
+class Ports:
+    """Ports by name, kept in the file ``path`` (JSON)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._ports: dict[str, int] = json.loads(path.read_text())
+        except (FileNotFoundError, ValueError):
+            self._ports = {}
+
+    def __getitem__(self, name: str) -> int:
+        """The port called ``name``."""
+        return self._ports[name]
+
+    def pick(self, *names: str) -> None:
+        """See that each name has a port that is free now; keep the remembered one if it is."""
+        for name in names:
+            port = self._ports.get(name)
+            while port is None or not free(port) or port in self._others(name):
+                port = random.choice(_RANGE)  # noqa: S311 - no secret
+            self._ports[name] = port
+        self.path.write_text(json.dumps(self._ports, indent=1, sort_keys=True))
+
+    def _others(self, name: str) -> set[int]:
+        return {port for other, port in self._ports.items() if other != name}

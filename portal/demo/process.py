@@ -1,0 +1,206 @@
+"""One daemon of the demo: started in the foreground, known by process id *and* start time.
+
+A process id alone is not enough after a crash: the kernel gives it to another process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from ..errors import Unavailable
+from .people import Account
+
+MARK = "PORTAL_DEMO_HOME"
+"""In the environment of every daemon: the home of its demo."""
+
+
+def start_time(pid: int) -> str | None:
+    """When ``pid`` started, in clock ticks since boot (proc(5), stat, field 22); None if gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat[stat.rindex(")") + 2 :].split()
+    return None if fields[0] == "Z" else fields[19]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
+    """Ask ``condition`` until it is true, at most ``seconds`` long; whether it became true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+class Daemon:
+    """A child process ``name`` that can be started again and again.
+
+    ``argv``: what runs, in the foreground; ``log``: where its output goes; ``ready``: answers
+    whether it serves (asked until true, at most ``patience`` seconds); ``account``: whom it runs
+    as, None for this process's own account. The pid file in ``run`` outlives a kill -9.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        argv: Iterable[str | Path],
+        *,
+        run: Path,
+        log: Path,
+        env: Mapping[str, str],
+        ready: Callable[[], bool] = lambda: True,
+        account: Account | None = None,
+        patience: float = 30,
+        cwd: Path = Path("/"),
+    ) -> None:
+        self.name = name
+        self.argv = [str(word) for word in argv]
+        self.log = log / f"{name}.out"
+        self.pid_file = run / f"{name}.process"
+        self.env = dict(env)
+        self.ready = ready
+        self.account = account
+        self.patience = patience
+        self.cwd = cwd
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self.process is not None and self.process.poll() is None
+
+    def start(self, wait: bool = True) -> None:
+        """Start it and, unless ``wait`` is false, return when it is ready. Running: no change.
+
+        Raises Unavailable, with the end of its log, when it ends or is not ready in time.
+        """
+        if self.running:
+            return
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(
+                self.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=self.env,
+                cwd=self.cwd,
+                # Ctrl-C in the terminal must reach the supervisor only: it ends them in order.
+                start_new_session=True,
+                **self._credentials(),
+            )
+        self.pid_file.write_text(f"{self.process.pid} {start_time(self.process.pid)}\n")
+        if wait:
+            self.wait()
+
+    def wait(self) -> None:
+        """Return when it is ready."""
+        served = wait_for(lambda: not self.running or self.ready(), self.patience)
+        if not self.running:
+            raise Unavailable(f"{self.name} ended at its start. {self._last_words()}")
+        if not served:
+            raise Unavailable(
+                f"{self.name} is not ready after {self.patience:.0f} s. {self._last_words()}"
+            )
+
+    def terminate(self) -> None:
+        """Ask it to end; do not wait."""
+        if self.running and self.process:
+            self.process.terminate()
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL) and wait for that."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+        self.pid_file.unlink(missing_ok=True)
+
+    def stop(self, timeout: float = 5) -> None:
+        """Ask it to end, wait ``timeout`` seconds, then kill it."""
+        self.terminate()
+        if self.process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout)
+        self.kill()
+
+    def _credentials(self) -> dict[str, object]:
+        if self.account is None or self.account.uid == os.geteuid():
+            return {}
+        return {
+            "user": self.account.uid,
+            "group": self.account.gid,
+            "extra_groups": list(self.account.groups),
+        }
+
+    def _last_words(self) -> str:
+        own_log = self.log.with_suffix(".log")
+        for path in (own_log, self.log):
+            if path.exists() and (lines := path.read_text(errors="replace").split("\n")[-6:]):
+                return f"The end of {path}: " + " | ".join(line for line in lines if line)
+        return f"It wrote nothing to {self.log}."
+
+
+def leftovers(home: Path, namespace_file: Path, run: Path) -> list[int]:
+    """Processes of the demo in ``home``, wherever they hang in the process tree.
+
+    Found by the pid files in ``run`` (with the start time that they name), by MARK in their
+    environment, by a mount namespace in which ``namespace_file`` (its private passwd) is mounted,
+    and below any of these. This process and what is above it are left out.
+    """
+    found: set[int] = set()
+    for file in run.glob("*.process"):
+        pid, _, started = file.read_text().strip().partition(" ")
+        if pid.isdigit() and start_time(int(pid)) == started:
+            found.add(int(pid))
+    mark = f"{MARK}={home}\0".encode()
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        pid_number = int(entry.name)
+        with contextlib.suppress(OSError, ValueError):
+            stat = (entry / "stat").read_text()
+            parents[pid_number] = int(stat[stat.rindex(")") + 2 :].split()[1])
+            if mark in (entry / "environ").read_bytes() + b"\0" or _mounts(entry, namespace_file):
+                found.add(pid_number)
+    grew = True
+    while grew:
+        more = {pid for pid, parent in parents.items() if parent in found} - found
+        found |= more
+        grew = bool(more)
+    mine = os.getpid()
+    while mine:
+        found.discard(mine)
+        mine = parents.get(mine, 0)
+    return sorted(found)
+
+
+def _mounts(process: Path, file: Path) -> bool:
+    """Whether ``file`` is a bind mount's source in the mount namespace of ``process``."""
+    # proc(5), mountinfo: field 4 is the path inside its file system, so the end must match.
+    wanted = str(file)
+    for line in (process / "mountinfo").read_text().splitlines():
+        fields = line.split(" ")
+        if fields[4] == "/etc/passwd" and wanted.endswith(fields[3]):
+            return True
+    return False
+
+
+def end_all(pids: Callable[[], list[int]], timeout: float = 3) -> None:
+    """End the processes that ``pids`` names: ask, wait ``timeout`` seconds, then kill."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in pids():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            if not pids():
+                return
+            time.sleep(0.1)
