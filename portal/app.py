@@ -9,14 +9,12 @@ import errno
 import hashlib
 import os
 import signal
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from jupyterhub.services.auth import HubOAuth
-from jupyterhub.utils import make_ssl_context
 from tornado.httpserver import HTTPServer
 from tornado.web import Application as WebApplication
 from traitlets import Float, Integer, Unicode, default
@@ -152,13 +150,12 @@ class PortalService(Application):
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         HubOAuth.instance(parent=self, cache_max_age=self.token_age)
+        address = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
         server = HTTPServer(
             self.web_application(),
-            ssl_options=_certificates(),
             xheaders=True,
             max_body_size=self.max_body,
         )
-        address = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
         await self._listen(server, address.port or 80, address.hostname or "127.0.0.1")
         self.log.info("Serving %s at %s", self.prefix, address.geturl())
         await stop.wait()
@@ -225,13 +222,3 @@ def die_with_parent() -> None:
     service behind that holds the port. Linux only (prctl(2)); elsewhere nothing happens."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-
-
-def _certificates() -> ssl.SSLContext | None:
-    """The TLS context of JupyterHub's ``internal_ssl``, or None where it is off."""
-    return make_ssl_context(
-        os.environ.get("JUPYTERHUB_SSL_KEYFILE", ""),
-        os.environ.get("JUPYTERHUB_SSL_CERTFILE", ""),
-        cafile=os.environ.get("JUPYTERHUB_SSL_CLIENT_CA", ""),
-        purpose=ssl.Purpose.CLIENT_AUTH,
-    )

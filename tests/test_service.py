@@ -80,7 +80,7 @@ def free_ports(count: int) -> list[int]:
 class Hub:
     """A running JupyterHub with the service; ``url`` is the proxy's, ``admin`` its API client."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, config: str = "") -> None:
         self.directory = directory
         self.catalog = directory / "environments"
         self.catalog.mkdir()
@@ -98,6 +98,7 @@ class Hub:
                 catalog=str(self.catalog),
                 service=str(ROOT / "deploy/jupyterhub_config.d/20-service.py"),
             )
+            + config
         )
         path = os.environ.get("PYTHONPATH", "")
         self.environment = os.environ | {
@@ -133,15 +134,22 @@ class Hub:
         pytest.fail("the Hub did not start:\n" + self.log()[-4000:])
 
     def stop(self) -> None:
-        family = psutil.Process(self.process.pid).children(recursive=True)
+        family: list[psutil.Process] = []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            family = psutil.Process(self.process.pid).children(recursive=True)
+        # A Hub that died leaves its proxy behind, in a process group of its own.
+        with contextlib.suppress(OSError, ValueError, psutil.NoSuchProcess):
+            pid = int((self.directory / "jupyterhub-proxy.pid").read_text())
+            family.append(psutil.Process(pid))
         self.process.terminate()
         try:
             self.process.wait(20)
         finally:
+            self.process.kill()
+            self.process.wait(10)
             for process in family:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
-            self.process.kill()
 
     def log(self) -> str:
         return (self.directory / "hub.log").read_text()
@@ -385,6 +393,21 @@ def test_service_ends_with_a_hub_that_is_killed_and_the_next_one_starts(hub: Hub
         process.wait(10)
     hub.start()
     assert names(hub.client("ada").get(ENVIRONMENTS)) == {"open", "gpu"}
+
+
+def test_works_with_internal_ssl(tmp_path: Path) -> None:
+    hub = Hub(
+        tmp_path,
+        "c.JupyterHub.internal_ssl = True\n"
+        'c.JupyterHub.hub_bind_url = c.JupyterHub.hub_bind_url.replace("http:", "https:")\n'
+        "c.ConfigurableHTTPProxy.api_url = c.ConfigurableHTTPProxy.api_url"
+        ".replace('http:', 'https:')\n",
+    )
+    try:
+        hub.start()
+        assert names(hub.client("ada").get(ENVIRONMENTS)) == set()
+    finally:
+        hub.stop()
 
 
 def run_by_hand(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -16,14 +16,15 @@ if isinstance(app, JupyterHub):
 else:  # read by the service itself or by `portal doctor`
     config_file = Path(__file__).resolve().parents[1] / "jupyterhub_config.py"
 
-# JupyterHub's internal_ssl covers the service too: then its address must say so.
-scheme = "https" if c.JupyterHub.internal_ssl is True else "http"
+# Loopback only, and plain HTTP there even with internal_ssl: JupyterHub 6.1.1 cannot check a managed
+# service at an https address (it takes its server's TLS context for the client's). The service's
+# own questions to the Hub are encrypted then, as everything else is.
 port = os.environ.get("PORTAL_SERVICE_PORT", "8010")
 
 c.JupyterHub.services.append(
     {
         "name": "portal",
-        "url": f"{scheme}://127.0.0.1:{port}",
+        "url": f"http://127.0.0.1:{port}",
         "command": [sys.executable, "-m", "portal", "service", f"--config={config_file}"],
         # What the configuration file may read; the Hub gives a service no more than this.
         "environment": {
