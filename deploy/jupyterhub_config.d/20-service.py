@@ -16,9 +16,9 @@ if isinstance(app, JupyterHub):
 else:  # read by the service itself or by `portal doctor`
     config_file = Path(__file__).resolve().parents[1] / "jupyterhub_config.py"
 
-# Loopback only, and plain HTTP there even with internal_ssl: JupyterHub 6.1.1 cannot check a managed
-# service at an https address (it takes its server's TLS context for the client's). The service's
-# own questions to the Hub are encrypted then, as everything else is.
+# Loopback only, and plain HTTP there even with internal_ssl: JupyterHub 6.1.1 cannot check a
+# managed service at an https address (it takes its server's TLS context for the client's). The
+# service's own questions to the Hub are encrypted then, as everything else is.
 port = os.environ.get("PORTAL_SERVICE_PORT", "8010")
 
 c.JupyterHub.services.append(
