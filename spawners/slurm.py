@@ -7,7 +7,6 @@ Slurm goes through the one shared watcher, what is submitted through ``portal.la
 from __future__ import annotations
 
 import asyncio
-import base64
 import pwd
 import time
 from collections.abc import AsyncIterator
@@ -21,22 +20,21 @@ from traitlets import Any as AnyTrait
 from traitlets import Dict, Float, Instance, Integer, List, Unicode, default
 
 from portal.errors import ConfigurationError, NotAllowed, PortalError, SlurmUnavailable
-from portal.launch.container import session_command, user_base
-from portal.launch.policy import decide
+from portal.launch.container import session_command
 from portal.launch.request import LaunchRequest
 from portal.launch.script import sbatch_options, session_script
 from portal.models.cluster import Job, JobState
-from portal.models.environment import Bind, Environment, Kind
+from portal.models.environment import Bind
 from portal.models.person import Person
-from portal.models.resources import Resources
 from portal.sessions.ending import Ending, explain
 from portal.sessions.log import tail
 
 from . import port  # noqa: F401  registers the port route and removes the stock one
+from .environ import job_environment
 from .form import options_from_form
+from .launch import launch_request, render_form
 from .progress import Progress
 from .shared import Shared
-from .storage import StorageArea
 
 
 class PortalSpawner(SlurmSpawner):
@@ -62,8 +60,8 @@ class PortalSpawner(SlurmSpawner):
     poll_interval = Integer(
         10,
         help="""Seconds between two looks at a running session. They all read the one shared
-        snapshot, so many sessions cost no more than one. Example: c.PortalSpawner.poll_interval = 30
-        """,
+        snapshot, so many sessions cost no more than one.
+        Example: c.PortalSpawner.poll_interval = 30""",
     ).tag(config=True)
     watch_interval = Float(
         2.0,
@@ -143,11 +141,6 @@ class PortalSpawner(SlurmSpawner):
         groups = tuple(sorted(group.name for group in self.user.groups))
         return Person(name=self.user.name, admin=bool(self.user.admin), groups=groups)
 
-    async def environments(self) -> dict[str, Environment]:
-        """What the owner may use, by name, in page order."""
-        await self.shared.catalog.load()
-        return {e.name: e for e in self.shared.catalog.visible_to(self.person)}
-
     def home(self) -> str:
         """The owner's home directory. Raises NotAllowed when the account does not exist here."""
         try:
@@ -161,39 +154,7 @@ class PortalSpawner(SlurmSpawner):
 
     @default("options_form")
     def _options_form_default(self) -> Any:
-        return _options_form
-
-    async def render_form(self) -> str:
-        """The HTML of the launch form for this person, now."""
-        environments = await self.environments()
-        form = self.shared.form
-        try:
-            snapshot = await self.shared.cluster.snapshot()
-        except SlurmUnavailable:
-            snapshot = None
-        associations, storage, problems = await self._readiness()
-        view = form.view(
-            snapshot,
-            list(environments.values()),
-            associations,
-            self.person,
-            last=self.last_options or None,
-            storage=storage,
-            problems=problems,
-            defaults=Resources(**self.default_resources),
-        )
-        return form.render(view)
-
-    async def _readiness(self) -> tuple[Any, list[StorageArea], list[str]]:
-        """This person's associations and storage, and why no session could start at all."""
-        associations = await self._associations()
-        try:
-            home = self.home()
-        except NotAllowed as error:
-            return associations, [], [error.message]
-        storage = await self.shared.storage.look(self.user.name, home)
-        problems = self.shared.form.problems(associations, self.person, storage)
-        return associations, storage, problems
+        return render_form
 
     def options_from_form(self, formdata: dict[str, list[str]]) -> dict[str, Any]:
         """The form's fields as plain ``user_options``; what is wrong is refused at the launch."""
@@ -201,13 +162,6 @@ class PortalSpawner(SlurmSpawner):
             return options_from_form(formdata)
         except PortalError as error:
             raise _refusal(error) from None
-
-    async def _associations(self) -> Any:
-        try:
-            return await self.shared.cluster.associations(self.user.name)
-        except SlurmUnavailable as error:
-            self.log.warning("Associations of %s: %s", self.user.name, error)
-            return None
 
     # -- the one door for options ---------------------------------------------------------
 
@@ -223,36 +177,12 @@ class PortalSpawner(SlurmSpawner):
         """
         self._request = None
         try:
-            self._request = await self._decide(options)
+            self._request = await launch_request(self, options)
         except PortalError as error:
             self._restore_options(self.last_options)
             raise _refusal(error) from None
         self.last_options = self._request.options()
         self._restore_options(self.last_options)
-
-    async def _decide(self, options: dict[str, Any]) -> LaunchRequest:
-        if self.preparation_hook is not None:
-            result = self.preparation_hook(self)
-            if asyncio.iscoroutine(result):
-                await result
-        snapshot = await self.shared.cluster.snapshot()
-        if snapshot.error:
-            raise SlurmUnavailable(
-                f"Slurm does not answer now, so nothing was submitted. {snapshot.error} "
-                "Sessions that run go on. Try again in a minute."
-            )
-        associations, _, problems = await self._readiness()
-        request = decide(
-            options,
-            self.person,
-            await self.environments(),
-            snapshot,
-            associations,
-            Resources(**self.default_resources),
-        )
-        if problems:
-            raise NotAllowed(" ".join(problems))
-        return request
 
     def _restore_options(self, options: dict[str, Any]) -> None:
         self.user_options = dict(options)
@@ -309,32 +239,10 @@ class PortalSpawner(SlurmSpawner):
             options,
             session_script(),
             command,
-            env=self.job_env(request, home),
+            env=job_environment(self, request, home),
             user=self.user.name,
             umask=0o027,
         )
-
-    def job_env(self, request: LaunchRequest, home: str) -> dict[str, str]:
-        """The environment that is handed to sbatch: PORTAL_… and APPTAINERENV_… only."""
-        session = {
-            key: value
-            for key, value in self.get_env().items()
-            if key not in ("USER", "HOME", "SHELL", "JPY_API_TOKEN", "JUPYTERHUB_SSL_KEYFILE")
-            and not key.startswith("JUPYTERHUB_SSL_")
-        }
-        session |= request.environment.variables
-        session["PYTHONUSERBASE"] = user_base(request.environment, home)
-        session["PORTAL_ENVIRONMENT"] = request.environment.name
-        env = {f"APPTAINERENV_{key}": str(value) for key, value in session.items()}
-        env["PORTAL_KIND"] = str(request.environment.kind)
-        env["PORTAL_UMASK"] = self.session_umask
-        if request.environment.kind is Kind.MODULES:
-            env["PORTAL_MODULES"] = " ".join(request.environment.modules)
-        for name, key in (("KEY", "keyfile"), ("CERT", "certfile"), ("CA", "cafile")):
-            if self.cert_paths:
-                content = Path(self.cert_paths[key]).read_bytes()
-                env[f"PORTAL_SSL_{name}"] = base64.b64encode(content).decode()
-        return env
 
     async def move_certs(self, paths: dict[str, str]) -> dict[str, str]:
         """Leave the certificates with the Hub: their content travels to the job's environment."""
@@ -386,9 +294,8 @@ class PortalSpawner(SlurmSpawner):
             newer = 0
         snapshot = await self.shared.cluster.snapshot(newer_than=newer)
         job = snapshot.jobs.get(self.job_id)
-        if job is None or job.state.ended:
-            if not snapshot.error:
-                job = await self._ended_job() or job
+        if (job is None or job.state.ended) and not snapshot.error:
+            job = await self._ended_job() or job
         if job is not None:
             self.job = job
         position = self.shared.cluster.position(job, snapshot) if job else None
@@ -477,9 +384,9 @@ class PortalSpawner(SlurmSpawner):
         while time.monotonic() < deadline:
             snapshot = await self.shared.cluster.snapshot(newer_than=time.time())
             job = snapshot.jobs.get(self.job_id)
-            if job is None or job.state.ended or job.state is JobState.COMPLETING:
-                if not snapshot.error:
-                    break
+            over = job is None or job.state.ended or job.state is JobState.COMPLETING
+            if over and not snapshot.error:
+                break
             await asyncio.sleep(0.25)
         if self.ending is None:
             self.ending = Ending(
@@ -539,10 +446,6 @@ class PortalSpawner(SlurmSpawner):
     def _save_state(self) -> None:
         self.orm_spawner.state = self.get_state()
         self.user.db.commit()
-
-
-async def _options_form(spawner: PortalSpawner) -> str:
-    return await spawner.render_form()
 
 
 async def _apply_user_options(spawner: PortalSpawner, options: dict[str, Any]) -> None:

@@ -228,11 +228,11 @@ def _partition_limits(
         reasons.append(f"{where} has {len(nodes)} nodes, not {resources.nodes}.")
     if resources.gpus:
         fitting = gpu_nodes(snapshot, partition, resources.gpu_type)
-        kind = resources.gpu_type or "GPU"
+        kind = f"{resources.gpu_type} GPUs" if resources.gpu_type else "GPUs"
         if not fitting:
             have = sorted({p.type for n in nodes for p in n.gpus if p.count})
-            offer = f"It has: {', '.join(have)}." if have else "It has no GPUs."
-            return [*reasons, f"{where} has no {kind} GPUs. {offer}"]
+            offer = f"It has: {', '.join(have)}." if have else ""
+            return [*reasons, f"{where} has no {kind}. {offer}".strip()]
         most = max(
             pool.count
             for node in fitting
@@ -240,7 +240,7 @@ def _partition_limits(
             if resources.gpu_type in (None, pool.type)
         )
         if resources.gpus > most:
-            reasons.append(f"{where} has at most {most} {kind} GPUs on one node.")
+            reasons.append(f"{where} has at most {most} {kind} on one node.")
         nodes = fitting
     cpus = max(node.cpus for node in nodes)
     if resources.cpus and resources.cpus > cpus:

@@ -36,7 +36,7 @@ def out_of_memory(job: Job, log: str) -> bool:
     """Whether the job was ended for its memory, in either of Slurm's forms."""
     return job.state is JobState.OUT_OF_MEMORY or (
         job.state in (JobState.FAILED, JobState.CANCELLED, JobState.COMPLETED)
-        and job.exit_code != 0
+        and bool(job.exit_code or job.exit_signal)
         and bool(_OUT_OF_MEMORY.search(log))
     )
 

@@ -6,7 +6,9 @@ what is not UTF-8 is replaced; markup is the page's to escape.
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from pathlib import Path
 
 # ECMA-48: CSI sequences, OSC strings (ended by BEL or ST), and two-byte escapes.
@@ -28,12 +30,14 @@ def tail(path: Path, lines: int = 40) -> str:
     since users own the directory's entries.
     """
     try:
-        with path.open("rb") as file:
-            if not path.is_file() or path.is_symlink():
-                return ""
-            size = file.seek(0, 2)
-            file.seek(max(0, size - MAX_BYTES))
-            data = file.read(MAX_BYTES)
+        # O_NONBLOCK: opening a FIFO would wait for a writer; O_NOFOLLOW: a link may point anywhere.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return ""
+    with open(descriptor, "rb") as file:  # noqa: PTH123  a descriptor, not a path
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ""
+        size = file.seek(0, 2)
+        file.seek(max(0, size - MAX_BYTES))
+        data = file.read(MAX_BYTES)
     return "\n".join(clean(data.decode("utf-8", "replace")).splitlines()[-lines:])

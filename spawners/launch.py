@@ -1,0 +1,102 @@
+"""The launch, from the Hub's side: the page's form and the judgement of what it sends.
+
+Both stand on the same facts (this person's environments, associations and folders, the shared
+snapshot), so that the page offers what the launch will accept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from portal.errors import NotAllowed, SlurmUnavailable
+from portal.launch.policy import decide
+from portal.launch.request import LaunchRequest
+from portal.models.cluster import Association
+from portal.models.environment import Environment
+from portal.models.resources import Resources
+
+from .storage import StorageArea
+
+if TYPE_CHECKING:
+    from .slurm import PortalSpawner
+
+
+class Readiness(NamedTuple):
+    """What a person has here. ``problems``: sentences why no session of theirs could start."""
+
+    associations: Sequence[Association] | None  # None: no accounting, or it does not answer
+    storage: Sequence[StorageArea]
+    problems: Sequence[str]
+
+
+async def environments(spawner: PortalSpawner) -> dict[str, Environment]:
+    """What the owner may use, by name, in page order."""
+    await spawner.shared.catalog.load()
+    return {e.name: e for e in spawner.shared.catalog.visible_to(spawner.person)}
+
+
+async def readiness(spawner: PortalSpawner) -> Readiness:
+    """Look at the owner's associations and folders."""
+    shared = spawner.shared
+    try:
+        associations = await shared.cluster.associations(spawner.user.name)
+    except SlurmUnavailable as error:
+        spawner.log.warning("Associations of %s: %s", spawner.user.name, error)
+        associations = None
+    try:
+        home = spawner.home()
+    except NotAllowed as error:
+        return Readiness(associations, (), [error.message])
+    storage = await shared.storage.look(spawner.user.name, home)
+    return Readiness(
+        associations, storage, shared.form.problems(associations, spawner.person, storage)
+    )
+
+
+async def render_form(spawner: PortalSpawner) -> str:
+    """The HTML of the launch form for the owner, now."""
+    try:
+        snapshot = await spawner.shared.cluster.snapshot()
+    except SlurmUnavailable:
+        snapshot = None
+    ready = await readiness(spawner)
+    form = spawner.shared.form
+    view = form.view(
+        snapshot,
+        list((await environments(spawner)).values()),
+        ready.associations,
+        spawner.person,
+        last=spawner.last_options or None,
+        storage=ready.storage,
+        problems=ready.problems,
+        defaults=Resources(**spawner.default_resources),
+    )
+    return form.render(view)
+
+
+async def launch_request(spawner: PortalSpawner, options: Mapping[str, Any]) -> LaunchRequest:
+    """Judge ``user_options``, wherever they come from. Raises PortalError with the reason."""
+    if spawner.preparation_hook is not None:
+        result = spawner.preparation_hook(spawner)
+        if asyncio.iscoroutine(result):
+            await result
+    snapshot = await spawner.shared.cluster.snapshot()
+    if snapshot.error:
+        raise SlurmUnavailable(
+            f"Slurm does not answer now, so nothing was submitted. {snapshot.error} "
+            "Sessions that run go on. Try again in a minute."
+        )
+    ready = await readiness(spawner)
+    request = decide(
+        options,
+        spawner.person,
+        await environments(spawner),
+        snapshot,
+        ready.associations,
+        Resources(**spawner.default_resources),
+    )
+    if ready.problems:
+        raise NotAllowed(" ".join(ready.problems))
+    return request

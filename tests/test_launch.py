@@ -1,0 +1,271 @@
+"""The launch without I/O: what a request may say, what policy answers, which argv it becomes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portal.errors import InvalidRequest, NotAllowed, PortalError
+from portal.launch.container import session_command
+from portal.launch.policy import allowed_partitions, decide
+from portal.launch.request import OPTION_KEYS, read_options
+from portal.launch.script import sbatch_options, session_script
+from portal.models.cluster import (
+    Association,
+    ClusterSnapshot,
+    GpuPool,
+    Node,
+    Partition,
+    Reservation,
+)
+from portal.models.environment import Environment
+from portal.models.person import Person
+from portal.models.resources import Resources, memory_mib, time_seconds, time_text
+
+ADA = Person(name="ada", groups=("gpu-users",))
+LAB = Environment(name="lab", title="Lab", kind="venv", path="/opt/lab", max_time="8:00:00")
+DEFAULTS = Resources(cpus=2, memory="4G", time="2:00:00")
+ROWS = (Association(user="ada", account="research", qos=("normal", "short")),)
+
+
+def node(name: str, gpus: tuple[GpuPool, ...] = (), cpus: int = 16) -> Node:
+    return Node(name=name, address="127.0.0.1", state="IDLE", cpus=cpus, memory=64000, gpus=gpus)
+
+
+V100, T4 = GpuPool(type="v100", count=4), GpuPool(type="t4", count=2)
+CLUSTER = ClusterSnapshot(
+    taken_at=time.time(),
+    nodes={
+        "gpu01": node("gpu01", (V100,)),
+        "gpu05": node("gpu05", (T4,), cpus=8),
+        "cpu01": node("cpu01"),
+    },
+    partitions={
+        "gpu": Partition(
+            name="gpu", default=True, nodes=("gpu01", "gpu05"), max_time=86400, max_nodes=2
+        ),
+        "cpu": Partition(name="cpu", nodes=("cpu01",)),
+        "secret": Partition(name="secret", nodes=("cpu01",), allow_accounts=("boss",)),
+        "old": Partition(name="old", nodes=("cpu01",), state="DOWN"),
+    },
+    reservations={
+        "course": Reservation(
+            name="course", start_time=0, end_time=time.time() + 999, users=("student01",)
+        )
+    },
+)
+
+
+def judge(options: dict[str, Any], **changes: Any) -> Resources:
+    arguments = {
+        "person": ADA,
+        "environments": {"lab": LAB},
+        "snapshot": CLUSTER,
+        "associations": ROWS,
+        "defaults": DEFAULTS,
+        **changes,
+    }
+    return decide(options, **arguments).resources
+
+
+# What a hostile client could send in place of each field: none may reach Slurm.
+HOSTILE: list[tuple[str, Any]] = [
+    *[(key, "x\n#SBATCH --uid=0") for key in OPTION_KEYS],
+    *[(key, "$(touch /tmp/owned)") for key in OPTION_KEYS],
+    *[(key, "`id`") for key in OPTION_KEYS],
+    *[(key, "-x --wrap=id") for key in OPTION_KEYS],
+    *[(key, "a;b") for key in OPTION_KEYS],
+    *[(key, {"a": 1}) for key in OPTION_KEYS],
+    *[(key, ["v"]) for key in OPTION_KEYS],
+    *[(key, "x\x00y") for key in OPTION_KEYS],
+    *[(key, True) for key in OPTION_KEYS],
+    ("gpus", -1),
+    ("gpus", 1.5),
+    ("gpus", "2"),
+    ("gpus", 10**9),
+    ("cpus", 0),
+    ("nodes", 0),
+    ("memory", "4G\n"),
+    ("memory", "0G"),
+    ("memory", "4"),
+    ("time", "2:00"),
+    ("time", "infinite"),
+    ("time", "1:00:00 --begin=now"),
+    ("partition", "gpu "),
+    ("partition", "--help"),
+    ("prologue", "rm -rf ~"),
+    ("exec_prefix", "sh -c"),
+    ("epilogue", "x"),
+    ("req_options", "--uid=0"),
+    ("__class__", "x"),
+    ("environment", "../../etc/passwd"),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), HOSTILE, ids=lambda v: repr(v)[:40])
+def test_hostile_options_are_refused_with_a_sentence(key: str, value: Any) -> None:
+    with pytest.raises(PortalError) as caught:
+        judge({"environment": "lab", key: value})
+    assert 400 <= caught.value.status < 500
+    assert caught.value.message.endswith((".", "…"))
+    assert caught.value.message.isprintable()
+
+
+def test_options_must_be_an_object() -> None:
+    with pytest.raises(InvalidRequest):
+        read_options(["gpus"])  # type: ignore[arg-type]
+
+
+def test_defaults_fill_what_is_not_asked() -> None:
+    assert judge({}) == Resources(cpus=2, memory="4G", time="2:00:00", partition="cpu")
+
+
+def test_an_environments_defaults_stand_before_the_sites() -> None:
+    lab = LAB.model_copy(update={"default": Resources(memory="8G")})
+    resources = judge({}, environments={"lab": lab})
+    assert (resources.memory, resources.cpus) == ("8G", 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "partition"),
+    [
+        ({"gpus": 1}, "gpu"),
+        ({"gpus": 2, "gpu_type": "t4"}, "gpu"),
+        ({"gpus": 0}, "cpu"),
+        ({}, "cpu"),
+    ],
+)
+def test_the_partition_follows_the_gpus(options: dict[str, Any], partition: str) -> None:
+    assert judge(options).partition == partition
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"gpus": 5}, "at most 4 GPUs"),
+        ({"gpus": 3, "gpu_type": "t4"}, "at most 2 t4"),
+        ({"gpus": 1, "gpu_type": "h100"}, "no h100"),
+        ({"gpus": 1, "partition": "cpu"}, "has no GPUs"),
+        ({"partition": "secret"}, "not open to you"),
+        ({"partition": "old"}, "not open to you"),
+        ({"partition": "nope"}, "no partition 'nope'"),
+        ({"account": "boss"}, "may not charge"),
+        ({"qos": "high"}, "QOS 'high'"),
+        ({"reservation": "course"}, "no reservation 'course' for you"),
+        ({"time": "9:00:00"}, "at most 8:00:00"),
+        ({"cpus": 17}, "at most 16 CPUs"),
+        ({"memory": "1T"}, "at most 62G"),
+        ({"nodes": 3, "gpus": 1}, "at most 2 nodes"),
+        ({"environment": "other"}, "no environment of that name"),
+    ],
+)
+def test_policy_says_why_not(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(PortalError) as caught:
+        judge(options)
+    assert words in caught.value.message
+
+
+def test_all_reasons_are_told_at_once() -> None:
+    with pytest.raises(NotAllowed) as caught:
+        judge({"cpus": 17, "memory": "1T"})
+    assert "CPUs" in caught.value.message
+    assert "memory" in caught.value.message
+
+
+def test_without_an_association_the_answer_says_whom_to_ask() -> None:
+    with pytest.raises(NotAllowed, match=r"no Slurm account.*Ask an admin"):
+        judge({}, associations=())
+
+
+def test_without_accounting_slurm_decides() -> None:
+    assert judge({"account": "any"}, associations=None).account == "any"
+    assert [p.name for p in allowed_partitions(ADA, CLUSTER, None)] == ["gpu", "cpu", "secret"]
+
+
+def test_limits_of_the_association() -> None:
+    rows = (ROWS[0].model_copy(update={"max_gpus_per_job": 2, "max_wall": 3600}),)
+    with pytest.raises(NotAllowed, match=r"at most 1:00:00 of time.*at most 2 GPUs"):
+        judge({"gpus": 3}, associations=rows)
+    assert judge({"gpus": 2, "time": "1:00:00"}, associations=rows).gpus == 2
+
+
+def test_the_same_again_gives_the_same() -> None:
+    first = decide({"gpus": 2}, ADA, {"lab": LAB}, CLUSTER, ROWS, DEFAULTS)
+    second = decide(first.options(), ADA, {"lab": LAB}, CLUSTER, ROWS, DEFAULTS)
+    assert first == second
+
+
+def test_sbatch_options_are_one_argument_each() -> None:
+    resources = Resources(gpus=2, gpu_type="v100", cpus=4, memory="8G", time="1:00:00", qos="short")
+    options = sbatch_options(resources, name="n", output="/o/%j", directory="/h", comment="a b")
+    assert "--gres=gpu:v100:2" in options
+    assert "--mem=8G" in options
+    assert "--comment=a b" in options
+    assert all(option.startswith("--") for option in options)
+    assert not any("partition" in option for option in options)
+
+
+def test_a_container_gets_nv_only_with_gpus_and_no_secret_flag() -> None:
+    env = Environment(
+        name="c",
+        title="C",
+        kind="container",
+        image="/i/c.sif",
+        binds=({"source": "/data"}, {"source": "/w", "target": "/work dir", "read_only": False}),
+    )
+    argv = session_command(env, Resources(gpus=1), home="/h", apptainer="apptainer")
+    assert "--nv" in argv
+    assert "--env" not in argv
+    assert argv[argv.index("--bind") + 1] == "/data:/data:ro"
+    assert "/w:/work dir" in argv
+    assert argv[argv.index("/i/c.sif") + 1 :] == ["python3", "-I", "-m", "portal_session"]
+    assert "--nv" not in session_command(env, Resources(), home="/h", apptainer="apptainer")
+
+
+def run_script(env: dict[str, str], *argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(session_script()), *argv],
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", **env},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+
+
+@pytest.mark.parametrize("value", ["$(id)", "`id`", "a b\n#SBATCH x", "';id;'", "${HOME}", "*"])
+def test_the_job_script_evaluates_nothing(value: str, tmp_path: Path) -> None:
+    out = run_script(
+        {"PORTAL_KIND": "venv", "APPTAINERENV_ODD": value},
+        "python3",
+        "-c",
+        "import os, sys; print(repr((os.environ['ODD'], sys.argv[1])))",
+        value,
+    )
+    assert out.stdout.strip() == repr((value, value)), out.stderr
+
+
+def test_the_job_script_passes_the_gpus_into_the_container() -> None:
+    env = {"PORTAL_KIND": "container", "CUDA_VISIBLE_DEVICES": "0,1", "SLURM_JOB_ID": "7"}
+    out = run_script(env, "env")
+    assert "APPTAINERENV_CUDA_VISIBLE_DEVICES=0,1" in out.stdout
+    assert "APPTAINERENV_SLURM_JOB_ID=7" in out.stdout
+
+
+def test_a_missing_module_ends_the_job_with_its_name() -> None:
+    out = run_script({"PORTAL_KIND": "modules", "PORTAL_MODULES": "no-such-module/9"}, "true")
+    assert out.returncode == 71
+    assert "no-such-module/9" in out.stderr
+
+
+def test_sizes_and_times() -> None:
+    assert (memory_mib("4G"), memory_mib("512M"), memory_mib("1T")) == (4096, 512, 1048576)
+    assert (time_seconds("1-00:00:01"), time_seconds("2:30:00")) == (86401, 9000)
+    assert time_text(90061) == "25:01:01"
+    for bad in ("4", "4K", "4G\n", "x"):
+        with pytest.raises(ValueError, match="not a memory size"):
+            memory_mib(bad)
