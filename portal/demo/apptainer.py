@@ -8,20 +8,17 @@ configured for.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import ConfigurationError
-
-Progress = Callable[[str], None]
+from .debian import distribution_mirror, fetch_packages, os_release
+from .making import Progress, locked, new_directory, run, timed
 
 _PACKAGES = ("apptainer", "libc6", "libseccomp2", "libsqlite3-0")
 _SUITE = "sid"
@@ -53,7 +50,7 @@ def ensure_apptainer(cache: Path, progress: Progress) -> Path:
     with locked(cache, "apptainer", progress):
         if program.exists() and apptainer_version(program):  # made while this one waited
             return program
-        with _new_directory(prefix) as new:
+        with new_directory(prefix) as new:
             if program.exists():
                 progress("Apptainer: adjusting the private copy to its new place")
                 shutil.copytree(prefix, new, symlinks=True, dirs_exist_ok=True)
@@ -111,154 +108,17 @@ def users_can_mount() -> bool:
     return allowed and any(shutil.which(name) for name in ("squashfuse_ll", "squashfuse"))
 
 
-def distribution_mirror() -> str:
-    """The address of the archive of this machine's own release, such as ``http://…/debian/``.
-
-    It is the one that apt is configured for, with package lists fetched or not; empty when
-    there is none.
-    """
-    codename = os_release().get("VERSION_CODENAME", "")
-    releases = {codename, "stable", "oldstable", "testing", "unstable", "sid"}
-    shape = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)"
-    listed = run(
-        ["apt-get", "indextargets", "--format", shape, "Created-By: Packages"], "read apt's sources"
-    )
-    for line in listed.splitlines():
-        uri, release, component, origin = [*line.split("|"), "", "", ""][:4]
-        if release in releases and component == "main" and origin in ("Debian", "Ubuntu"):
-            return uri
-    # Before the first `apt-get update` apt lists nothing, but says what it would fetch. A
-    # repository of somebody else may use the same names, though not that of the updates.
-    sources = run(["apt-get", "--print-uris", "update"], "read apt's sources")
-    found = re.findall(r"^'(\S+/)dists/([^/']+)/InRelease'", sources, re.MULTILINE)
-    own = [uri for uri, release in found if release in releases]
-    updated = {uri for uri, release in found if release == f"{codename}-updates"}
-    return next((uri for uri in own if uri in updated), own[0] if own else "")
-
-
-def run(
-    argv: list[str | Path],
-    what: str,
-    *,
-    env: Mapping[str, str] | None = None,
-    timeout: float = 600,
-    cwd: Path | None = None,
-) -> str:
-    """Runs a command to its end and returns its standard output.
-
-    ``what`` ("unpack libc6") stands in the ConfigurationError that is raised when the command
-    is missing, fails or takes longer than ``timeout`` seconds, beside its last lines.
-    """
-    try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            env=None if env is None else dict(env),
-            cwd=cwd,
-            umask=0o022,  # what is made here is read by every user
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise ConfigurationError(f"Cannot {what}: '{argv[0]}' is not installed.") from error
-    except OSError as error:
-        raise ConfigurationError(f"Cannot {what}: {error}.") from error
-    except subprocess.TimeoutExpired as error:
-        raise ConfigurationError(f"Cannot {what}: no end after {timeout:.0f} seconds.") from error
-    if done.returncode != 0:
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise ConfigurationError(f"Cannot {what}: " + (" / ".join(lines[-4:]) or "it failed."))
-    return done.stdout
-
-
-@contextmanager
-def locked(cache: Path, name: str, progress: Progress) -> Iterator[None]:
-    """Holds ``cache``/.NAME.lock, so that two starts do not make the same thing twice."""
-    try:
-        make_readable_directory(cache)
-        with (cache / f".{name}.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                progress(f"Waiting for another start that makes {name} now")
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-    except PermissionError as error:
-        raise ConfigurationError(
-            f"Cannot write {cache}: {error.strerror}. Set PORTAL_CACHE to a directory of yours."
-        ) from error
-
-
-def make_readable_directory(path: Path) -> None:
-    """Makes ``path`` and its missing parents so that every user can read them (mode 755)."""
-    for part in (*reversed(path.parents), path):
-        if not part.exists():
-            part.mkdir(exist_ok=True)
-            part.chmod(0o755)  # whatever the umask
-
-
-@contextmanager
-def _new_directory(target: Path) -> Iterator[Path]:
-    """A directory that takes ``target``'s place when the block ends well, and is removed else."""
-    new = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    new.chmod(0o755)
-    try:
-        yield new
-        if target.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
-            target.rename(old / "was")
-            new.rename(target)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            new.rename(target)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-
-
 def _unpack(prefix: Path, progress: Progress) -> None:
     """Fetches sid's packages with a private apt and unpacks them into ``prefix``."""
-    mirror = distribution_mirror() if os_release().get("ID") == "debian" else ""
-    if not mirror:
+    if os_release().get("ID") != "debian" or not distribution_mirror():
         raise ConfigurationError(
             f"Apptainer is not installed, and apt here knows no Debian mirror. {_INSTALL}"
         )
-    progress("Apptainer: fetching the package (21 MB)")
-    with tempfile.TemporaryDirectory(prefix="portal-apt-", dir=prefix.parent) as work_name:
-        work = Path(work_name)
-        for part in ("state/lists/partial", "cache/archives/partial", "debs", "none"):
-            (work / part).mkdir(parents=True)
-        (work / "state/status").touch()
-        keyring = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-        signed = f"[signed-by={keyring}] " if keyring.exists() else ""
-        (work / "sources.list").write_text(f"deb {signed}{mirror} {_SUITE} main\n")
-        options = [
-            f"Dir::State={work}/state",
-            f"Dir::State::status={work}/state/status",
-            f"Dir::Cache={work}/cache",
-            f"Dir::Log={work}/none",
-            f"Dir::Etc::sourcelist={work}/sources.list",
-            f"Dir::Etc::sourceparts={work}/none",
-            f"Dir::Etc::preferences={work}/none/preferences",
-            f"Dir::Etc::preferencesparts={work}/none",
-            # The directory is private, so the user that apt fetches as could not write to it.
-            "APT::Sandbox::User=root",
-            "Acquire::Languages=none",
-            "Acquire::Retries=2",
-            # Hooks of the host are about the host's own package lists.
-            "APT::Update::Post-Invoke-Success=",
-        ]
-        apt: list[str | Path] = ["apt-get", "-q", *(o for x in options for o in ("-o", x))]
-        run([*apt, "update"], f"read the package lists of Debian {_SUITE} from {mirror}")
-        run(
-            [*apt, "download", *_PACKAGES],
-            f"fetch Apptainer from {mirror}",
-            cwd=work / "debs",
-        )
-        progress("Apptainer: unpacking")
-        for package in sorted((work / "debs").glob("*.deb")):
+    with tempfile.TemporaryDirectory(prefix=".apptainer-apt-", dir=prefix.parent) as name:
+        work = Path(name)
+        with timed(progress, "Apptainer: fetching the package (21 MB)"):
+            packages = fetch_packages(work / "apt", _SUITE, _PACKAGES, with_dependencies=False)
+        for package in packages:
             run(["dpkg-deb", "-x", package, work / "root"], f"unpack {package.name}")
         # /usr becomes the prefix itself: the programs look for etc and var beside bin.
         root = work / "root"
@@ -313,10 +173,3 @@ def _need(*commands: str) -> None:
         raise ConfigurationError(
             f"Apptainer is not installed, and a private copy needs {', '.join(missing)}. {_INSTALL}"
         )
-
-
-def os_release() -> dict[str, str]:
-    """/etc/os-release as a dict: ``ID``, ``VERSION_CODENAME``, … (os-release(5))."""
-    lines = Path("/etc/os-release").read_text().splitlines()
-    pairs = (line.split("=", 1) for line in lines if "=" in line)
-    return {key: value.strip("\"'") for key, value in pairs}

@@ -1,0 +1,98 @@
+"""Packages of Debian and Ubuntu, fetched from this machine's own mirror without installing them.
+
+An apt with lists, sources and cache of its own does it, as any user, and leaves the machine's
+package database alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from .making import run
+
+_KEYRINGS = {
+    "debian": "/usr/share/keyrings/debian-archive-keyring.gpg",
+    "ubuntu": "/usr/share/keyrings/ubuntu-archive-keyring.gpg",
+}
+
+
+def distribution_mirror() -> str:
+    """The address of the archive of this machine's own release, such as ``http://…/debian/``.
+
+    It is the one that apt is configured for, with package lists fetched or not; empty when
+    there is none.
+    """
+    codename = os_release().get("VERSION_CODENAME", "")
+    releases = {codename, "stable", "oldstable", "testing", "unstable", "sid"}
+    shape = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)"
+    listed = run(
+        ["apt-get", "indextargets", "--format", shape, "Created-By: Packages"], "read apt's sources"
+    )
+    for line in listed.splitlines():
+        uri, release, component, origin = [*line.split("|"), "", "", ""][:4]
+        if release in releases and component == "main" and origin in ("Debian", "Ubuntu"):
+            return uri
+    # Before the first `apt-get update` apt lists nothing, but says what it would fetch. A
+    # repository of somebody else may use the same names, though not that of the updates.
+    sources = run(["apt-get", "--print-uris", "update"], "read apt's sources")
+    found = re.findall(r"^'(\S+/)dists/([^/']+)/InRelease'", sources, re.MULTILINE)
+    own = [uri for uri, release in found if release in releases]
+    updated = {uri for uri, release in found if release == f"{codename}-updates"}
+    return next((uri for uri in own if uri in updated), own[0] if own else "")
+
+
+def fetch_packages(
+    work: Path, suite: str, names: Sequence[str], *, with_dependencies: bool
+) -> list[Path]:
+    """Fetches the newest packages ``names`` of ``suite`` and returns the files, below ``work``.
+
+    ``with_dependencies`` adds all that they depend on, as if nothing were installed. Raises
+    ConfigurationError when the mirror does not answer or lacks a package.
+    """
+    mirror = distribution_mirror()
+    system = os_release().get("ID", "")
+    for part in ("lists/partial", "archives/partial", "none"):
+        (work / part).mkdir(parents=True)
+    (work / "status").touch()
+    keyring = _KEYRINGS.get(system, "")
+    signed = f"[signed-by={keyring}] " if keyring and Path(keyring).exists() else ""
+    components = "main universe" if system == "ubuntu" else "main"
+    (work / "sources.list").write_text(f"deb {signed}{mirror} {suite} {components}\n")
+    options = [
+        f"Dir::State={work}",
+        f"Dir::State::lists={work}/lists",
+        f"Dir::State::status={work}/status",
+        f"Dir::Cache={work}",
+        f"Dir::Cache::archives={work}/archives",
+        f"Dir::Log={work}/none",
+        f"Dir::Etc::sourcelist={work}/sources.list",
+        f"Dir::Etc::sourceparts={work}/none",
+        f"Dir::Etc::preferences={work}/none/preferences",
+        f"Dir::Etc::preferencesparts={work}/none",
+        # The directory is private: the account that apt fetches with could not write to it.
+        "APT::Sandbox::User=root",
+        "APT::Install-Recommends=false",
+        "Acquire::Languages=none",
+        "Acquire::Retries=2",
+        # Hooks of the machine are about its own package lists.
+        "APT::Update::Post-Invoke-Success=",
+    ]
+    apt: list[str | Path] = ["apt-get", "-q", "-y"]
+    for option in options:
+        apt += ["-o", option]
+    run([*apt, "update"], f"read the package lists of '{suite}' from {mirror}")
+    what = f"fetch {names[0]} from {mirror}"
+    if with_dependencies:
+        run([*apt, "--download-only", "install", *names], what)
+    else:
+        run([*apt, "download", *names], what, cwd=work / "archives")
+    return sorted((work / "archives").glob("*.deb"))
+
+
+def os_release() -> dict[str, str]:
+    """/etc/os-release as a dict: ``ID``, ``VERSION_CODENAME``, … (os-release(5))."""
+    lines = Path("/etc/os-release").read_text().splitlines()
+    pairs = (line.split("=", 1) for line in lines if "=" in line)
+    return {key: value.strip("\"'") for key, value in pairs}

@@ -1,0 +1,109 @@
+"""How the demo makes slow things once: a command to its end, a lock, a rename at the end."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import ConfigurationError
+
+Progress = Callable[[str], None]  # gets one line of text for each long step
+
+
+def run(
+    argv: list[str | Path],
+    what: str,
+    *,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 600,
+    cwd: Path | None = None,
+) -> str:
+    """Runs a command to its end and returns its standard output.
+
+    ``what`` ("unpack libc6") stands in the ConfigurationError that is raised when the command
+    is missing, fails or takes longer than ``timeout`` seconds, beside its last lines.
+    """
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            umask=0o022,  # what is made here is read by every user
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"Cannot {what}: '{argv[0]}' is not installed.") from error
+    except OSError as error:
+        raise ConfigurationError(f"Cannot {what}: {error}.") from error
+    except subprocess.TimeoutExpired as error:
+        raise ConfigurationError(f"Cannot {what}: no end after {timeout:.0f} seconds.") from error
+    if done.returncode != 0:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        raise ConfigurationError(f"Cannot {what}: " + (" / ".join(lines[-4:]) or "it failed."))
+    return done.stdout
+
+
+@contextmanager
+def timed(progress: Progress, what: str) -> Iterator[None]:
+    """Says ``what`` is being done and, when it took longer than 2 s, how long it took."""
+    progress(f"{what} …")
+    start = time.monotonic()
+    yield
+    seconds = time.monotonic() - start
+    if seconds > 2:
+        progress(f"{what}: {seconds:.0f} s")
+
+
+@contextmanager
+def locked(cache: Path, name: str, progress: Progress) -> Iterator[None]:
+    """Holds ``cache``/.NAME.lock, so that two starts do not make the same thing twice."""
+    try:
+        make_readable_directory(cache)
+        with (cache / f".{name}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                progress(f"Waiting for another start that makes {name} now")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    except PermissionError as error:
+        raise ConfigurationError(
+            f"Cannot write {cache}: {error.strerror}. Set PORTAL_CACHE to a directory of yours."
+        ) from error
+
+
+def make_readable_directory(path: Path) -> None:
+    """Makes ``path`` and its missing parents so that every user can read them (mode 755)."""
+    for part in (*reversed(path.parents), path):
+        if not part.exists():
+            part.mkdir(exist_ok=True)
+            part.chmod(0o755)  # whatever the umask
+
+
+@contextmanager
+def new_directory(target: Path) -> Iterator[Path]:
+    """A directory that takes ``target``'s place when the block ends well, and is removed else."""
+    new = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    new.chmod(0o755)
+    try:
+        yield new
+        if target.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+            target.rename(old / "was")
+            new.rename(target)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            new.rename(target)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
