@@ -1,0 +1,7 @@
+"""Slurm: the only subprocess, the only parser of its output, and the shared watcher."""
+
+from .cluster import Cluster
+from .reasons import end_words, pending_words, state_words
+from .run import Output, SlurmRunner
+
+__all__ = ["Cluster", "Output", "SlurmRunner", "end_words", "pending_words", "state_words"]

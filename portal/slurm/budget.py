@@ -1,0 +1,40 @@
+"""How often the watcher may ask slurmctld: so many requests a second in the long run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+
+class QueryBudget:
+    """A bucket that fills with ``rate`` requests a second, up to ``burst``."""
+
+    def __init__(self, rate: float, burst: int, urgent_interval: float) -> None:
+        self._rate = rate
+        self._burst = float(burst)
+        self._urgent_interval = urgent_interval
+        self._level = float(burst)
+        self._filled_at = time.monotonic()
+        self._last_wait = 0.0
+
+    async def take(self, cost: int, *, wait: bool, urgent: bool = False) -> None:
+        """Spend ``cost`` requests: after waiting for them (``wait``), or on credit.
+
+        ``urgent`` waits only for the least interval since the last one that waited. The credit
+        is limited to one bucket, so that a busy page cannot stop the queries for minutes.
+        """
+        if wait:
+            pause = self._last_wait + self._urgent_interval - time.monotonic()
+            if not urgent:
+                self._fill()
+                pause = max(pause, (cost - self._level) / self._rate)
+            if pause > 0:
+                await asyncio.sleep(pause)
+            self._last_wait = time.monotonic()
+        self._fill()
+        self._level = max(self._level - cost, -self._burst)
+
+    def _fill(self) -> None:
+        now = time.monotonic()
+        self._level = min(self._burst, self._level + (now - self._filled_at) * self._rate)
+        self._filled_at = now

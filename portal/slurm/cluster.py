@@ -1,0 +1,277 @@
+"""The shared, cached watcher: one a process asks Slurm, for everyone who wants to know.
+
+Each noun has its own time-to-live and is asked for once at a time (single-flight). When Slurm does
+not answer, the last snapshot stays, with its age and the sentence that says why: an error is never
+an empty list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from traitlets import Float, Instance, Integer
+from traitlets.config import LoggingConfigurable
+
+from ..errors import PortalError, SlurmUnavailable
+from ..models.cluster import Association, ClusterSnapshot, Job
+from . import parse
+from .accounts import Accounts
+from .budget import QueryBudget
+from .end import JobEnds
+from .queue import positions
+from .run import SlurmRunner
+from .submit import check_job_id, job_id_of
+from .watched import Watched
+
+
+class Cluster(LoggingConfigurable):
+    """What the portal knows of the cluster, and the two things it does to it: submit and cancel."""
+
+    runner = Instance(SlurmRunner, help="What runs the commands.")
+
+    jobs_ttl = Float(
+        2.0, help="Seconds for which jobs are fresh. Example: c.Cluster.jobs_ttl = 5"
+    ).tag(config=True)
+    nodes_ttl = Float(
+        5.0, help="Seconds for which nodes are fresh. Example: c.Cluster.nodes_ttl = 10"
+    ).tag(config=True)
+    partitions_ttl = Float(
+        60.0,
+        help="Seconds for which partitions and reservations are fresh. "
+        "Example: c.Cluster.partitions_ttl = 300",
+    ).tag(config=True)
+    associations_ttl = Float(
+        60.0,
+        help="Seconds for which a person's associations are fresh. "
+        "Example: c.Cluster.associations_ttl = 600",
+    ).tag(config=True)
+    rpcs_per_second = Float(
+        1.0,
+        min=0.05,
+        help="""Requests a second that this process's watcher sends to slurmctld in the long run,
+        all nouns together. One look at the jobs costs two (squeue asks for partitions too), so at
+        1.0 waiting sessions are looked at every two seconds, however many there are.
+        Example: c.Cluster.rpcs_per_second = 0.5""",
+    ).tag(config=True)
+    burst = Integer(
+        8,
+        min=2,
+        help="Requests that may be sent at once after a quiet time, so that one launch is not "
+        "slowed down by rpcs_per_second. Example: c.Cluster.burst = 4",
+    ).tag(config=True)
+    urgent_interval = Float(
+        0.25,
+        help="Least seconds between two looks at the jobs, even urgent ones (a session that says "
+        "it is ready). Example: c.Cluster.urgent_interval = 1",
+    ).tag(config=True)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._budget = QueryBudget(self.rpcs_per_second, self.burst, self.urgent_interval)
+        self._separator = parse.new_separator()
+        self._records: dict[str, Job] = {}
+        self._jobs: Watched[dict[str, Job]] = Watched("jobs", self._ask_jobs)
+        self._nodes = Watched("nodes", self._ask("node", parse.nodes, 2, "-d"))
+        self._partitions = Watched("partitions", self._ask("partition", parse.partitions, 1))
+        self._reservations = Watched(
+            "reservations", self._ask("reservation", parse.reservations, 1)
+        )
+        self._looked_at: dict[str, Job] | None = None
+        self._ends = JobEnds(self.runner, self._separator, self.log)
+        self._accounts = Accounts(self.runner, lambda: self.associations_ttl)
+        self._made: tuple[tuple[Any, ...], ClusterSnapshot] | None = None
+        self._ranks: OrderedDict[int, tuple[Mapping[str, Job], dict[str, int]]] = OrderedDict()
+
+    def _runner_default(self) -> SlurmRunner:
+        return SlurmRunner(parent=self)
+
+    async def snapshot(
+        self,
+        newer_than: float = 0,
+        *,
+        jobs_only: bool | None = None,
+        urgent: bool = False,
+        gpu_indexes: bool = False,
+    ) -> ClusterSnapshot:
+        """The cluster now, from the cache where that is fresh.
+
+        ``newer_than`` (Unix seconds): the jobs are asked for at that moment or later; all callers
+        that wait share one query. ``jobs_only`` (default: whether ``newer_than`` is given) leaves
+        nodes, partitions and reservations as they were last known. ``urgent`` does not wait for
+        rpcs_per_second. ``gpu_indexes`` also fills Job.gpu_indexes (one more request).
+        Jobs that ended within Slurm's MinJobAge are there with their end state.
+
+        When Slurm does not answer: the last snapshot with its old ``taken_at`` and ``error``.
+        Raises SlurmUnavailable when there never was one.
+        """
+        if jobs_only is None:
+            jobs_only = newer_than > 0
+        now = time.time()
+        rest = [
+            (self._nodes, self.nodes_ttl),
+            (self._partitions, self.partitions_ttl),
+            (self._reservations, self.partitions_ttl),
+        ]
+        await asyncio.gather(
+            self._jobs.newer_than(newer_than or now - self.jobs_ttl, urgent),
+            *(
+                noun.newer_than(now - ttl)
+                for noun, ttl in rest
+                if not (jobs_only and noun.value is not None and not noun.error)
+            ),
+        )
+        if self._strangers():
+            await self._nodes.newer_than(now - self.nodes_ttl)
+        made = self._snapshot()
+        return await self._with_indexes(made) if gpu_indexes else made
+
+    async def ended_job(self, job_id: str) -> Job | None:
+        """How a job ended, or None while it still lives.
+
+        Asks slurmctld (which remembers MinJobAge seconds), then accounting, which adds peak
+        memory. A job that neither knows is over too: its state is then UNKNOWN.
+        Raises SlurmUnavailable when slurmctld does not answer, InvalidRequest for a bad id.
+        """
+        return await self._ends.of(check_job_id(job_id))
+
+    async def associations(self, user: str) -> tuple[Association, ...] | None:
+        """What this person may charge; () for nothing, None where the site has no accounting.
+
+        Cached; the last answer stays when accounting does not answer, and SlurmUnavailable is
+        raised when there is none.
+        """
+        return await self._accounts.of(user)
+
+    async def submit(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        user: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - SlurmRunner kills at that time
+    ) -> str:
+        """Submit ``argv`` ("sbatch", options, script, arguments) as ``user``; returns the job id.
+
+        A caller that is cancelled meanwhile leaves no job behind: it is cancelled once its id is
+        known. Raises SlurmRefused with Slurm's reason, or SlurmUnavailable.
+        """
+        words = list(argv)
+        if "--parsable" not in words:
+            words.insert(1, "--parsable")
+        running = asyncio.ensure_future(self.runner.run(words, user=user, env=env, timeout=timeout))
+        try:
+            output = await asyncio.shield(running)
+        except asyncio.CancelledError:
+            running.add_done_callback(lambda done: self._drop(done, user))
+            raise
+        return job_id_of(output.stdout)
+
+    async def cancel(self, job_id: str, user: str | None = None) -> bool:
+        """Cancel a job as ``user``; False when Slurm says that it is over already.
+
+        Raises SlurmRefused when this user may not, or SlurmUnavailable.
+        """
+        return await self._ends.cancel(check_job_id(job_id), user)
+
+    def position(self, job: Job, snapshot: ClusterSnapshot) -> int | None:
+        """The place of a waiting job in its partition's queue, from 1; None for any other job."""
+        key = id(snapshot.jobs)
+        if key not in self._ranks:
+            self._ranks[key] = (snapshot.jobs, positions(snapshot.jobs))
+            while len(self._ranks) > 2:
+                self._ranks.popitem(last=False)
+        return self._ranks[key][1].get(job.id)
+
+    def close(self) -> None:
+        """Let the runner's threads go."""
+        self.runner.close()
+
+    def _drop(self, done: asyncio.Future[Any], user: str | None) -> None:
+        if done.cancelled() or done.exception():
+            return
+        try:
+            job_id = job_id_of(done.result().stdout)
+        except PortalError:
+            return
+        self.log.warning("Cancelling job %s: nobody waits for it any more", job_id)
+        task = asyncio.ensure_future(self.cancel(job_id, user))
+        task.add_done_callback(lambda one: one.cancelled() or one.exception())
+
+    def _snapshot(self) -> ClusterSnapshot:
+        nouns = (self._jobs, self._nodes, self._partitions, self._reservations)
+        error = next((noun.error for noun in nouns if noun.error), "")
+        if any(noun.value is None for noun in nouns):
+            raise SlurmUnavailable(error or "Slurm has not answered yet.")
+        key = (*(id(noun.value) for noun in nouns), self._jobs.taken_at, error)
+        if self._made is None or self._made[0] != key:
+            # model_construct: the parts are checked models, and there may be thousands.
+            self._made = (
+                key,
+                ClusterSnapshot.model_construct(
+                    taken_at=self._jobs.taken_at,
+                    jobs=self._jobs.value,
+                    nodes=self._nodes.value,
+                    partitions=self._partitions.value,
+                    reservations=self._reservations.value,
+                    error=error,
+                ),
+            )
+        return self._made[1]
+
+    def _strangers(self) -> bool:
+        """Whether a job runs on a node that is not known yet. Looks once at each answer."""
+        jobs, known = self._jobs.value, self._nodes.value
+        if not jobs or known is None or jobs is self._looked_at:
+            return False
+        self._looked_at = jobs
+        return any(
+            name not in known for job in jobs.values() if job.state.running for name in job.nodes
+        )
+
+    async def _ask_jobs(self, urgent: bool, started: Callable[[], None]) -> dict[str, Job]:
+        await self._budget.take(2, wait=True, urgent=urgent)
+        started()
+        output = await self.runner.run(
+            ["squeue", "--noheader", "--all", "--states=all"],
+            env={"SQUEUE_FORMAT2": parse.job_format(self._separator)},
+        )
+        return await asyncio.to_thread(self._read_jobs, output.stdout)
+
+    def _read_jobs(self, text: str) -> dict[str, Job]:
+        found = parse.jobs(text, self._separator, self._records)
+        self._records = dict(
+            zip(parse.records(text, self._separator), found.values(), strict=False)
+        )
+        return found
+
+    def _ask(
+        self, noun: str, read: Callable[[str], dict[str, Any]], cost: int, *options: str
+    ) -> Callable[[bool, Callable[[], None]], Any]:
+        async def ask(urgent: bool, started: Callable[[], None]) -> dict[str, Any]:
+            # A person waits for these: they are charged, and later looks at jobs wait for them.
+            await self._budget.take(cost, wait=False)
+            started()
+            output = await self.runner.run(
+                ["scontrol", "--all", "--oneliner", *options, "show", noun]
+            )
+            return await asyncio.to_thread(read, output.stdout)
+
+        return ask
+
+    async def _with_indexes(self, made: ClusterSnapshot) -> ClusterSnapshot:
+        if not any(job.gpus and job.state.running for job in made.jobs.values()):
+            return made
+        await self._budget.take(1, wait=False)
+        try:
+            output = await self.runner.run(["scontrol", "--all", "--oneliner", "-d", "show", "job"])
+        except PortalError as error:
+            self.log.warning("The GPU indexes of jobs are not known: %s", error)
+            return made
+        indexes = await asyncio.to_thread(parse.gpu_indexes, output.stdout, made.jobs)
+        jobs = dict(made.jobs)
+        for job_id, held in indexes.items():
+            jobs[job_id] = jobs[job_id].model_copy(update={"gpu_indexes": held})
+        return made.model_copy(update={"jobs": jobs})

@@ -1,0 +1,105 @@
+"""How a job ended, from slurmctld's memory and from accounting; and cancelling one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from typing import Any
+
+from ..errors import SlurmRefused, SlurmUnavailable
+from ..models.cluster import Job, JobState
+from . import parse
+from .run import SlurmRunner
+
+_REMEMBERED = 256
+_UNKNOWN_JOB = ("invalid job id", "job/step already completing or completed", "not found")
+
+
+def _forgotten(error: SlurmRefused) -> bool:
+    return any(words in error.message.lower() for words in _UNKNOWN_JOB)
+
+
+class JobEnds:
+    """Answers for single jobs; the last 256 ends are remembered, since an end does not change."""
+
+    def __init__(self, runner: SlurmRunner, separator: str, log: Any) -> None:
+        self._runner = runner
+        self._separator = separator
+        self._log: logging.Logger = log
+        self._known: OrderedDict[str, Job] = OrderedDict()
+        self._asked: dict[str, asyncio.Task[Job | None]] = {}
+
+    async def of(self, job_id: str) -> Job | None:
+        """The ended job, or None while it lives; see Cluster.ended_job."""
+        if job_id in self._known:
+            return self._known[job_id]
+        task = self._asked.get(job_id)
+        if task is None:
+            task = self._asked[job_id] = asyncio.ensure_future(self._ask(job_id))
+            task.add_done_callback(lambda _: self._asked.pop(job_id, None))
+        job = await asyncio.shield(task)
+        if job is not None and job.state is not JobState.UNKNOWN:
+            self._known[job_id] = job
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return job
+
+    async def cancel(self, job_id: str, user: str | None) -> bool:
+        """See Cluster.cancel."""
+        try:
+            await self._runner.run(["scancel", job_id], user=user)
+        except SlurmRefused as error:
+            if _forgotten(error):
+                return False
+            raise
+        return True
+
+    async def _ask(self, job_id: str) -> Job | None:
+        live = await self._controller(job_id)
+        if live is not None and not live.state.ended:
+            return None
+        recorded = await self._accounting(job_id)
+        if recorded is None or not recorded.state.ended:
+            # Accounting lags behind, has forgotten, or does not exist.
+            return live or Job(id=job_id, state=JobState.UNKNOWN, reason="Forgotten")
+        if live is None:
+            return recorded
+        update: dict[str, Any] = {"peak_memory": recorded.peak_memory}
+        if recorded.state is JobState.OUT_OF_MEMORY:
+            update["state"] = recorded.state
+        if live.state is JobState.CANCELLED and recorded.reason:
+            update["reason"] = recorded.reason
+        return live.model_copy(update=update)
+
+    async def _controller(self, job_id: str) -> Job | None:
+        try:
+            output = await self._runner.run(
+                ["squeue", "--noheader", "--all", "--states=all", f"--jobs={job_id}"],
+                env={"SQUEUE_FORMAT2": parse.job_format(self._separator)},
+            )
+        except SlurmRefused as error:
+            if _forgotten(error):
+                return None
+            raise
+        return parse.jobs(output.stdout, self._separator).get(job_id)
+
+    async def _accounting(self, job_id: str) -> Job | None:
+        # A separator of its own: command lines can be read by everyone on the machine.
+        separator = parse.new_separator()
+        try:
+            output = await self._runner.run(
+                [
+                    "sacct",
+                    "--noheader",
+                    "--duplicates",
+                    "--parsable",
+                    f"--delimiter={separator}",
+                    f"--format={','.join(parse.SACCT_FIELDS)}",
+                    f"--jobs={job_id}",
+                ]
+            )
+        except (SlurmRefused, SlurmUnavailable) as error:
+            self._log.debug("No accounting of job %s: %s", job_id, error)
+            return None
+        return parse.sacct_job(output.stdout, separator, job_id)

@@ -1,0 +1,32 @@
+"""The only reader of Slurm's output, by noun. Tested on recordings of each Slurm version."""
+
+from .accounting import ASSOCIATION_FIELDS, SACCT_FIELDS, associations, sacct_job
+from .gres import gpus, pools, tres, tres_gpus
+from .jobs import gpu_indexes, job_format, jobs, new_separator, records
+from .scontrol import nodes, partitions, reservations
+from .values import hosts, job_state, mebibytes, node_state, seconds, timestamp
+
+__all__ = [
+    "ASSOCIATION_FIELDS",
+    "SACCT_FIELDS",
+    "associations",
+    "gpu_indexes",
+    "gpus",
+    "hosts",
+    "job_format",
+    "job_state",
+    "jobs",
+    "mebibytes",
+    "new_separator",
+    "node_state",
+    "nodes",
+    "partitions",
+    "pools",
+    "records",
+    "reservations",
+    "sacct_job",
+    "seconds",
+    "timestamp",
+    "tres",
+    "tres_gpus",
+]

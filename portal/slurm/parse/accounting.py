@@ -1,0 +1,151 @@
+"""Ended jobs from sacct and associations from sacctmgr, both with parsable columns."""
+
+from __future__ import annotations
+
+from ...models.cluster import Association, Job, JobState
+from .gres import tres, tres_gpus
+from .values import (
+    exit_status,
+    hosts,
+    job_state,
+    mebibytes,
+    names,
+    number,
+    seconds,
+    text_of,
+    timestamp,
+)
+
+# sacct(1) --format; the job's name is its owner's free text and stands last.
+SACCT_FIELDS = (
+    "JobID",
+    "JobIDRaw",
+    "State",
+    "ExitCode",
+    "User",
+    "Account",
+    "Partition",
+    "QOS",
+    "Submit",
+    "Start",
+    "End",
+    "TimelimitRaw",
+    "AllocCPUS",
+    "NodeList",
+    "AllocTRES",
+    "MaxRSS",
+    "JobName",
+)
+
+# sacctmgr(1) "LIST/SHOW ASSOCIATION FORMAT OPTIONS".
+ASSOCIATION_FIELDS = (
+    "User",
+    "DefaultAccount",
+    "Account",
+    "Partition",
+    "QOS",
+    "DefaultQOS",
+    "MaxJobs",
+    "MaxSubmit",
+    "MaxTRES",
+    "MaxWall",
+)
+
+
+def sacct_job(text: str, separator: str, job_id: str) -> Job | None:
+    """The job ``job_id`` from ``sacct --parsable --delimiter=SEPARATOR``, with its steps.
+
+    Peak memory is the largest of its steps (sacct(1): MaxRSS is the largest task of a step). A
+    step that ran out of memory makes a job that failed OUT_OF_MEMORY: with cgroups Slurm sometimes
+    says so of the step only. Of a requeued job the last run counts. None where it is not there.
+    """
+    parts = text.split(separator)
+    width = len(SACCT_FIELDS)
+    if (len(parts) - 1) % width:
+        raise ValueError("sacct did not print the fields that it was asked for")
+    rows = [
+        dict(zip(SACCT_FIELDS, parts[start : start + width], strict=True))
+        for start in range(0, len(parts) - 1, width)
+    ]
+    job: Job | None = None
+    peak: int | None = None
+    for row in rows:
+        id_, _, step = row["JobID"].strip().partition(".")
+        if id_ != job_id and row["JobIDRaw"].strip().partition(".")[0] != job_id:
+            continue
+        if not step:
+            job, peak = _sacct_row(row, job_id), None
+            continue
+        memory = mebibytes(row["MaxRSS"])
+        if memory is not None:
+            peak = max(peak or 0, memory)
+        if (
+            job is not None
+            and job_state(row["State"]) is JobState.OUT_OF_MEMORY
+            and job.state is JobState.FAILED
+        ):
+            job = job.model_copy(update={"state": JobState.OUT_OF_MEMORY})
+    return None if job is None else job.model_copy(update={"peak_memory": peak})
+
+
+def _sacct_row(row: dict[str, str], job_id: str) -> Job:
+    count, kind = tres_gpus(row["AllocTRES"])
+    code, signal = exit_status(row["ExitCode"])
+    limit = number(row["TimelimitRaw"])  # minutes
+    nodes = row["NodeList"]
+    return Job(
+        id=job_id,
+        name=text_of(row["JobName"]),
+        user=row["User"],
+        account=text_of(row["Account"]),
+        partition=row["Partition"],
+        qos=row["QOS"],
+        state=job_state(row["State"]),
+        reason=_cancelled_by(row["State"]),
+        nodes=() if nodes == "None assigned" else hosts(nodes),
+        cpus=number(row["AllocCPUS"]) or 0,
+        memory=mebibytes(tres(row["AllocTRES"]).get("mem", "")),
+        gpus=count,
+        gpu_type=kind,
+        submit_time=timestamp(row["Submit"]),
+        start_time=timestamp(row["Start"]),
+        end_time=timestamp(row["End"]),
+        time_limit=None if limit is None else limit * 60,
+        exit_code=code,
+        exit_signal=signal,
+    )
+
+
+def _cancelled_by(state: str) -> str:
+    """ "CancelledBy:6101" of "CANCELLED by 6101"; "" where nobody is named."""
+    _, by, uid = state.partition(" by ")
+    return f"CancelledBy:{uid.strip()}" if by else ""
+
+
+def associations(text: str) -> tuple[Association, ...]:
+    """Associations from ``sacctmgr --parsable2 show user … withassoc`` (ASSOCIATION_FIELDS)."""
+    found = []
+    for line in text.splitlines():
+        parts = line.split("|")
+        if len(parts) != len(ASSOCIATION_FIELDS):
+            raise ValueError("sacctmgr did not print the fields that it was asked for")
+        row = dict(zip(ASSOCIATION_FIELDS, parts, strict=True))
+        if not row["Account"]:
+            continue  # a user without any association
+        gpus, _ = tres_gpus(row["MaxTRES"])
+        limited = "gres/gpu" in row["MaxTRES"]
+        found.append(
+            Association(
+                user=row["User"],
+                account=row["Account"],
+                partition=row["Partition"],
+                qos=names(row["QOS"]),
+                default_qos=row["DefaultQOS"],
+                is_default_account=row["Account"] == row["DefaultAccount"],
+                max_jobs=number(row["MaxJobs"]),
+                max_submit_jobs=number(row["MaxSubmit"]),
+                max_gpus_per_job=gpus if limited else None,
+                max_wall=seconds(row["MaxWall"]),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,183 @@
+"""Jobs from ``squeue -O`` and their GPU indexes from ``scontrol show job -d``.
+
+A job's name and comment are its owner's free text: spaces, ``=``, newlines, any byte. In
+``scontrol show job`` such a text can imitate fields and whole jobs. So jobs are read from squeue,
+with a separator between the fields that nobody who names a job can know; it goes to squeue in the
+environment (SQUEUE_FORMAT2), which other users cannot read, and not on the command line, which
+they can.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+
+from ...models.cluster import Job
+from .gres import gpus, tres, tres_gpus
+from .values import (
+    exit_status,
+    hosts,
+    is_none,
+    job_state,
+    mebibytes,
+    number,
+    seconds,
+    text_of,
+    timestamp,
+)
+
+# The order of squeue's columns; squeue(1) --Format. Free text stands last.
+FIELDS = (
+    "JobArrayID",
+    "State",
+    "Reason",
+    "UserName",
+    "Partition",
+    "QOS",
+    "Reservation",
+    "PriorityLong",
+    "SubmitTime",
+    "StartTime",
+    "EndTime",
+    "TimeLimit",
+    "NumCPUs",
+    "exit_code",
+    "NodeList",
+    "tres-alloc",
+    "Account",
+    "WorkDir",
+    "STDOUT",
+    "Comment",
+    "Name",
+)
+
+
+def new_separator() -> str:
+    """A separator that cannot be guessed: a control character and 72 random bits."""
+    return "\x1f" + secrets.token_urlsafe(9)
+
+
+def job_format(separator: str) -> str:
+    """The value of SQUEUE_FORMAT2: every field whole (no width), then the separator.
+
+    ``separator`` must not hold a comma or a colon.
+    """
+    return ",".join(f"{field}:{separator}" for field in FIELDS)
+
+
+def jobs(text: str, separator: str, known: Mapping[str, Job] | None = None) -> dict[str, Job]:
+    """Jobs by id from squeue's output, in its order.
+
+    ``known`` maps records to jobs of the last answer (see ``records``): a job whose record has
+    not changed is the same object, which makes a refresh of 10,000 jobs cheap.
+    """
+    found: dict[str, Job] = {}
+    for record in records(text, separator):
+        job = known.get(record) if known else None
+        if job is None:
+            job = _job(record.split(separator))
+        found[job.id] = job
+    return found
+
+
+def records(text: str, separator: str) -> list[str]:
+    """One string per job. A record ends with a separator and a newline; nothing else does.
+
+    Raises ValueError where the output does not have that form.
+    """
+    if not text:
+        return []
+    parts = text.split(separator)
+    width = len(FIELDS)
+    # The last part is the newline behind the last record; the newline between two records
+    # stands before the id of the second.
+    if (len(parts) - 1) % width or parts[-1] != "\n":
+        raise ValueError("squeue did not print the fields that it was asked for")
+    if len(parts) - 1 == width:
+        return [text[: -len(separator) - 1]]
+    found = [
+        separator.join(parts[start : start + width]).removeprefix("\n")
+        for start in range(0, len(parts) - 1, width)
+    ]
+    return found
+
+
+def _job(fields: list[str]) -> Job:
+    (
+        id_, state, reason, user, partition, qos, reservation, priority, submit, start, end, limit,
+        cpus, status, nodes, allocated, account, work_dir, stdout, comment, name,
+    ) = fields  # fmt: skip
+    code, signal = exit_status(status)
+    count, kind = tres_gpus(allocated)
+    parsed = job_state(state)
+    # Built without pydantic's checks: this is the hot path, and every value is made right here.
+    return Job.model_construct(
+        id=id_,
+        name=text_of(name),
+        user=user,
+        account=text_of(account),
+        partition=partition,
+        qos="" if is_none(qos) else qos,
+        reservation="" if is_none(reservation) else reservation,
+        state=parsed,
+        reason="" if is_none(reason) else text_of(reason),
+        nodes=hosts(nodes),
+        cpus=number(cpus) or 0,
+        memory=mebibytes(tres(allocated).get("mem", "")),
+        gpus=count,
+        gpu_type=kind,
+        gpu_indexes={},
+        priority=number(priority),
+        submit_time=timestamp(submit),
+        start_time=timestamp(start),
+        end_time=timestamp(end),
+        time_limit=seconds(limit),
+        exit_code=code if parsed.ended else None,
+        exit_signal=signal if parsed.ended else None,
+        peak_memory=None,
+        comment=text_of(comment),
+        stdout=text_of(stdout),
+        work_dir=text_of(work_dir),
+    )
+
+
+_RECORD = re.compile(r"^JobId=(\d+) (?:ArrayJobId=(\d+) ArrayTaskId=(\S+) )?", re.MULTILINE)
+_HELD = re.compile(r"Nodes=(\S+) CPU_IDs=\S* Mem=\d+ GRES=(\S*)")
+
+
+def gpu_indexes(text: str, jobs: Mapping[str, Job]) -> dict[str, dict[str, tuple[int, ...]]]:
+    """GPU indexes by job id and node name, from ``scontrol show job -d -o``.
+
+    Only for display. A job's free text can imitate this output, so an answer is believed only
+    where it is the only one for its job, names that job's own nodes and adds up to its GPUs
+    (all three as squeue said them); of any other job the indexes stay unknown.
+    """
+    found: dict[str, dict[str, tuple[int, ...]]] = {}
+    doubtful: set[str] = set()
+    starts = list(_RECORD.finditer(text))
+    for place, start in enumerate(starts):
+        id_ = f"{start[2]}_{start[3]}" if start[2] and start[3].isdigit() else start[1]
+        if id_ in found or id_ in doubtful:
+            doubtful.add(id_)
+            continue
+        job = jobs.get(id_)
+        if job is None or not job.gpus or not job.state.running:
+            continue
+        end = starts[place + 1].start() if place + 1 < len(starts) else len(text)
+        held: dict[str, tuple[int, ...]] = {}
+        repeated = False
+        for nodes, gres in _HELD.findall(text, start.end(), end):
+            indexes = [index for one in gpus(gres) for index in one.indexes or ()]
+            try:
+                for node in hosts(nodes):
+                    repeated = repeated or node in held
+                    held[node] = tuple(indexes)
+            except ValueError:
+                repeated = True
+        total = sum(len(indexes) for indexes in held.values())
+        if repeated or set(held) - set(job.nodes) or total != job.gpus:
+            doubtful.add(id_)
+        else:
+            found[id_] = {node: indexes for node, indexes in held.items() if indexes}
+    return {id_: held for id_, held in found.items() if id_ not in doubtful}

@@ -1,0 +1,127 @@
+"""Nodes, partitions and reservations from ``scontrol show … -o``: one line, ``Key=value`` pairs.
+
+Their texts (a node's reason, a comment) are written by operators, not by users. Still the first
+value of a key wins, so that a reason cannot change a state that stands before it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...models.cluster import Node, Partition, Reservation
+from .gres import pools, tres
+from .values import (
+    hosts,
+    is_none,
+    mebibytes,
+    names,
+    node_state,
+    number,
+    seconds,
+    text_of,
+    timestamp,
+)
+
+_KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z_:/]*)=")
+_WRITTEN_BY = re.compile(r"\s*\[[^\[\]@]*@[^\[\]]*\]\s*$")
+
+
+def nodes(text: str) -> dict[str, Node]:
+    """Nodes by name from ``scontrol show node -d -o``; () GPUs where a node has none."""
+    found = {}
+    for line in _lines(text, "NodeName="):
+        field = _fields(line)
+        name = field["NodeName"]
+        found[name] = Node.model_construct(
+            name=name,
+            address=field.get("NodeAddr") or name,
+            state=node_state(field.get("State", "UNKNOWN")),
+            # CPUEfctv leaves out the CPUs that Slurm keeps for itself.
+            cpus=number(field.get("CPUEfctv") or field.get("CPUTot", "")) or 0,
+            cpus_allocated=number(field.get("CPUAlloc", "")) or 0,
+            memory=_node_memory(field),
+            memory_allocated=mebibytes(field.get("AllocMem", "")) or 0,
+            gpus=pools(field.get("Gres", ""), field.get("GresUsed", "")),
+            partitions=names(field.get("Partitions", "")),
+            features=names(field.get("ActiveFeatures") or field.get("AvailableFeatures", "")),
+            reason=text_of(_WRITTEN_BY.sub("", field.get("Reason", ""))),
+        )
+    return found
+
+
+def partitions(text: str) -> dict[str, Partition]:
+    """Partitions by name from ``scontrol show partition -o``, in Slurm's order."""
+    found = {}
+    for line in _lines(text, "PartitionName="):
+        field = _fields(line)
+        name = field["PartitionName"]
+        found[name] = Partition(
+            name=name,
+            default=field.get("Default") == "YES",
+            state=field.get("State", "UP"),
+            nodes=hosts(field.get("Nodes", "")),
+            max_time=seconds(field.get("MaxTime", "")),
+            default_time=seconds(field.get("DefaultTime", "")),
+            max_nodes=number(field.get("MaxNodes", "")),
+            default_memory_per_cpu=mebibytes(field.get("DefMemPerCPU", "")),
+            default_memory_per_node=mebibytes(field.get("DefMemPerNode", "")),
+            allow_accounts=names(field.get("AllowAccounts", "")),
+            deny_accounts=names(field.get("DenyAccounts", "")),
+            allow_qos=names(field.get("AllowQos", "")),
+            deny_qos=names(field.get("DenyQos", "")),
+            allow_groups=names(field.get("AllowGroups", "")),
+        )
+    return found
+
+
+def reservations(text: str) -> dict[str, Reservation]:
+    """Reservations by name from ``scontrol show reservation -o``; {} where there are none."""
+    found = {}
+    for line in _lines(text, "ReservationName="):
+        field = _fields(line)
+        name = field["ReservationName"]
+        found[name] = Reservation(
+            name=name,
+            state=field.get("State", ""),
+            start_time=timestamp(field.get("StartTime", "")) or 0.0,
+            end_time=timestamp(field.get("EndTime", "")) or 0.0,
+            nodes=hosts(field.get("Nodes", "")),
+            users=names(field.get("Users", "")),
+            accounts=names(field.get("Accounts", "")),
+            groups=names(field.get("Groups", "")),
+            partition="" if is_none(field.get("PartitionName", "")) else field["PartitionName"],
+            flags=names(field.get("Flags", "")),
+        )
+    return found
+
+
+def _node_memory(field: dict[str, str]) -> int:
+    """MiB that jobs can have: RealMemory less MemSpecLimit."""
+    memory = mebibytes(field.get("RealMemory", ""))
+    if memory is None:
+        memory = mebibytes(tres(field.get("CfgTRES", "")).get("mem", "")) or 0
+    return max(0, memory - (mebibytes(field.get("MemSpecLimit", "")) or 0))
+
+
+def _lines(text: str, start: str) -> list[str]:
+    """The records; a line that does not start one belongs to the text of the one before."""
+    found: list[str] = []
+    for line in text.split("\n"):
+        if line.startswith(start):
+            found.append(line)
+        elif found and line.strip():
+            found[-1] += " " + line.strip()
+    return found
+
+
+def _fields(line: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    parts = _KEY.split(line)
+    for key, value in zip(parts[1::2], parts[2::2], strict=True):
+        if key == "Reason" and key not in found:
+            # A reason may hold "word=": it goes on to the name of who wrote it.
+            rest = line[line.index(" Reason=") + 8 :]
+            by = re.match(r".*?\[[^\[\]@]*@[^\[\]]*\]", rest)
+            value = by[0] if by else value
+        found.setdefault(key, value.strip())
+    return found

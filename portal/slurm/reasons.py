@@ -1,0 +1,163 @@
+"""Slurm's reasons and states in words for people.
+
+Keys are the words that squeue(1) and scontrol print ("JOB REASON CODES", "JOB STATE CODES").
+A word that is not known here is shown as Slurm wrote it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..models.cluster import Job, JobState
+
+_PENDING = {
+    "Resources": "waiting for free resources",
+    "Priority": "waiting behind jobs with a higher priority",
+    "Dependency": "waiting for another job",
+    "DependencyNeverSatisfied": "waiting for another job that can no longer succeed: cancel it",
+    "BeginTime": "waiting for its start time",
+    "JobHeldUser": "held by its owner",
+    "JobHeldAdmin": "held by an administrator",
+    "JobHoldMaxRequeue": "held because it was started too often without success",
+    "Reservation": "waiting for its reservation to begin",
+    "ReservationDeleted": "held because its reservation was deleted",
+    "ReqNodeNotAvail": "the nodes it needs are not available now (reserved, drained or down)",
+    "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions": (
+        "the nodes it needs are down, drained or reserved"
+    ),
+    "PartitionDown": "the partition is closed at the moment",
+    "PartitionInactive": "the partition takes no jobs at the moment",
+    "PartitionTimeLimit": "it asks for more time than the partition allows",
+    "PartitionNodeLimit": "it asks for more nodes than the partition has free or allows",
+    "PartitionConfig": "the partition does not allow what it asks for",
+    "AccountNotAllowed": "the account may not use this partition",
+    "QOSNotAllowed": "the QOS may not be used here",
+    "InvalidAccount": "the account is not valid",
+    "InvalidQOS": "the QOS is not valid",
+    "BadConstraints": "no node can ever satisfy what it asks for",
+    "Licenses": "waiting for a licence",
+    "Prolog": "the node is being prepared",
+    "NodeDown": "a node it needs is down",
+    "Cleaning": "an earlier run of it is being cleaned up",
+    "InactiveLimit": "it reached the inactivity limit",
+    "JobArrayTaskLimit": "its array may run no more tasks at the same time",
+    "AssociationJobLimit": "your account runs as many jobs as it may",
+    "QOSJobLimit": "the QOS runs as many jobs as it may",
+    "MaxSubmitJobs": "too many jobs are submitted already",
+    "FrontEndDown": "no front end node is available",
+    "SchedDefer": "Slurm will look at it soon",
+    "SystemFailure": "Slurm had an internal failure",
+    "JobLaunchFailure": "it could not be started on its node",
+    "ReqNodeNotAvail, May be reserved for other job": "the nodes may be reserved for another job",
+    "Maintenance": "a maintenance is planned before it could end",
+    "BurstBufferResources": "waiting for the burst buffer",
+    "DeadLine": "it can no longer end before its deadline",
+    "None": "Slurm has not looked at it yet",
+    "": "Slurm has not looked at it yet",
+}
+
+_STATES = {
+    JobState.BOOT_FAIL: "the node failed to boot",
+    JobState.CANCELLED: "it was cancelled",
+    JobState.COMPLETED: "it ended normally",
+    JobState.COMPLETING: "it is ending",
+    JobState.CONFIGURING: "its nodes are being made ready",
+    JobState.DEADLINE: "it could not end before its deadline",
+    JobState.EXPEDITING: "it is being started again at once",
+    JobState.FAILED: "it failed",
+    JobState.LAUNCH_FAILED: "it could not be started on its node",
+    JobState.NODE_FAIL: "its node failed",
+    JobState.OUT_OF_MEMORY: "it used more memory than it had asked for",
+    JobState.PENDING: "waiting",
+    JobState.POWER_UP_NODE: "its nodes are being switched on",
+    JobState.PREEMPTED: "it had to make room for a job with a higher priority",
+    JobState.RECONFIG_FAIL: "its node could not be reconfigured",
+    JobState.REQUEUED: "it was put back into the queue",
+    JobState.REQUEUE_FED: "it was put back into the queue of another cluster",
+    JobState.REQUEUE_HOLD: "it was put back into the queue and is held",
+    JobState.RESIZING: "it is being resized",
+    JobState.RESV_DEL_HOLD: "it is held because its reservation was deleted",
+    JobState.REVOKED: "another cluster took it over",
+    JobState.RUNNING: "it is running",
+    JobState.SIGNALING: "it is being sent a signal",
+    JobState.SPECIAL_EXIT: "it ended with a special status and is held",
+    JobState.STAGE_OUT: "its files are being copied back",
+    JobState.STOPPED: "it was stopped; its CPUs are kept",
+    JobState.SUSPENDED: "it was suspended; its CPUs are lent to others",
+    JobState.TIMEOUT: "it reached its time limit",
+    JobState.UPDATE_DB: "its accounting is being written",
+    JobState.UNKNOWN: "Slurm no longer knows it",
+}
+
+# Limits are named by who sets them, whose they are, and what they limit: QOSMaxGRESPerUser,
+# AssocGrpCpuLimit, MaxGRESPerAccount … (squeue(1) names about a hundred of them).
+_LIMIT = re.compile(
+    r"^(QOS|Assoc|Association)?(Grp|Max|Min)(\w*?)(PerUser|PerAccount|PerNode|PerJob)?(Limit)?$"
+)
+_WHAT = (
+    ("GRESMinutes", "GPU time"),
+    ("GRESRunMinutes", "running GPU time"),
+    ("GRES", "GPUs"),
+    ("CPUMinutes", "CPU time"),
+    ("CPURunMinutes", "running CPU time"),
+    ("CPU", "CPUs"),
+    ("Mem", "memory"),
+    ("Node", "nodes"),
+    ("Wall", "time"),
+    ("SubmitJob", "submitted jobs"),
+    ("Job", "jobs"),
+    ("Billing", "billing"),
+    ("Energy", "energy"),
+    ("Licen", "licences"),
+)  # fmt: skip
+
+
+def pending_words(reason: str) -> str:
+    """Why a job waits: "waiting for free resources" of "Resources"; else Slurm's own words."""
+    known = _PENDING.get(reason) or _PENDING.get(reason.partition(",")[0].strip())
+    if known:
+        return known
+    limit = _LIMIT.match(reason)
+    if limit:
+        setter, _, rest, each, _ = limit.groups()
+        what = next(
+            (word for key, word in _WHAT if rest.lower().startswith(key.lower())), rest or "jobs"
+        )
+        whose = {
+            "PerUser": "per person",
+            "PerAccount": "per account",
+            "PerNode": "per node",
+            "PerJob": "per job",
+        }.get(each or "", "for one job" if limit[2] == "Max" else "together")
+        where = {"QOS": "the QOS", "Assoc": "the account", "Association": "the account"}.get(
+            setter or "", "the site"
+        )
+        return f"a limit of {where} is reached: {what} {whose} ({reason})"
+    return reason.strip() or "waiting"
+
+
+def state_words(state: JobState) -> str:
+    """A job state in words: "it reached its time limit" of TIMEOUT."""
+    return _STATES.get(state, str(state))
+
+
+def end_words(job: Job) -> str:
+    """Why an ended job ended: its state in words, with exit code, signal and memory where known.
+
+    ``NonZeroExitCode`` and a raised signal are said by the numbers themselves.
+    """
+    said = state_words(job.state)
+    if job.reason.startswith("CancelledBy:"):
+        return f"{said} by {job.reason.partition(':')[2]}"
+    if job.state is JobState.FAILED:
+        if job.reason in ("JobLaunchFailure", "LaunchFailure") and not job.exit_code:
+            return f"{said}: Slurm ended it or could not start it ({job.reason})"
+        if job.exit_signal:
+            return f"{said}: ended by signal {job.exit_signal}"
+        if job.exit_code:
+            return f"{said} with exit code {job.exit_code}"
+        if job.reason and job.reason != "NonZeroExitCode":
+            return f"{said}: {job.reason}"
+    if job.state is JobState.OUT_OF_MEMORY and job.memory:
+        return f"{said} ({job.memory} MiB)"
+    return said
