@@ -7,6 +7,10 @@ from pathlib import Path
 
 from portal.where import data_path
 
+# Files of the Hub are its own, and the logs of jobs (sbatch passes this on) the user's and the
+# Hub's group's; sessions get their own umask back (PortalSpawner.session_umask).
+os.umask(0o027)
+
 c = get_config()  # noqa: F821  given by traitlets
 
 # Sessions: Slurm jobs. Who logs in: people of the directory.

@@ -9,21 +9,19 @@ from __future__ import annotations
 import asyncio
 import pwd
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from batchspawner import SlurmSpawner
 from jupyterhub import orm
 from jupyterhub.spawner import SpawnException
-from traitlets import Any as AnyTrait
-from traitlets import Dict, Float, Instance, Integer, List, Unicode, default
+from traitlets import Instance, default
 
 from portal.errors import ConfigurationError, NotAllowed, PortalError, SlurmUnavailable
 from portal.launch.container import session_command
 from portal.launch.request import LaunchRequest
 from portal.launch.script import sbatch_options, session_script
-from portal.models.cluster import Job, JobState
+from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.environment import Bind
 from portal.models.person import Person
 from portal.sessions.ending import Ending, explain
@@ -34,79 +32,13 @@ from .environ import job_environment
 from .form import options_from_form
 from .launch import launch_request, render_form
 from .progress import Progress
+from .settings import SessionSettings
 from .shared import Shared
 
 
-class PortalSpawner(SlurmSpawner):
+class PortalSpawner(SessionSettings):
     """Starts sessions in environments on Slurm. ``user_options`` keys: see ``OPTION_KEYS``."""
 
-    start_timeout = Integer(
-        7 * 86400,
-        help="""Seconds from the launch until the server answers, the wait in Slurm's queue
-        included. Slurm decides how long that is, so the default is a week; the time that a
-        server may take once its job runs is `server_timeout`.
-        Example: c.PortalSpawner.start_timeout = 86400""",
-    ).tag(config=True)
-    server_timeout = Integer(
-        300,
-        help="""Seconds that a server may take to answer once its job runs.
-        Example: c.PortalSpawner.server_timeout = 120""",
-    ).tag(config=True)
-    http_timeout = Integer(
-        120,
-        help="""Seconds that the Hub tries to reach a server that has said its port.
-        Example: c.PortalSpawner.http_timeout = 60""",
-    ).tag(config=True)
-    poll_interval = Integer(
-        10,
-        help="""Seconds between two looks at a running session. They all read the one shared
-        snapshot, so many sessions cost no more than one.
-        Example: c.PortalSpawner.poll_interval = 30""",
-    ).tag(config=True)
-    watch_interval = Float(
-        2.0,
-        help="""Seconds between two looks at a session that is starting or stopping.
-        Example: c.PortalSpawner.watch_interval = 5""",
-    ).tag(config=True)
-    cmd = List(
-        Unicode(),
-        [],
-        help="""The server's command instead of the environment's own (`python3 -I -m
-        portal_session`, which is jupyterhub-singleuser that says its port).
-        Example: c.PortalSpawner.cmd = ["/opt/site/start-server"]""",
-    ).tag(config=True)
-    apptainer = Unicode(
-        "apptainer",
-        help="""Apptainer's command on the nodes.
-        Example: c.PortalSpawner.apptainer = "/usr/bin/singularity" """,
-    ).tag(config=True)
-    binds = List(
-        Dict(),
-        help="""Folders that every container sees beside the home.
-        Example: c.PortalSpawner.binds = [{"source": "/data", "read_only": True}]""",
-    ).tag(config=True)
-    log_directory = Unicode(
-        "/var/lib/data-scientist-portal/log",
-        help="""Folder of the jobs' logs, on a file system that the Hub and the nodes share, owned
-        by the Hub's account with mode 3733: everyone can add a log, only its owner and the Hub's
-        group can read it. Example: c.PortalSpawner.log_directory = "/shared/portal/log" """,
-    ).tag(config=True)
-    session_umask = Unicode(
-        "0022",
-        help="""umask of the sessions. Example: c.PortalSpawner.session_umask = "0027" """,
-    ).tag(config=True)
-    default_resources = Dict(
-        {"cpus": 2, "memory": "4G", "time": "2:00:00"},
-        help="""Resources of a session where neither the user nor the environment names them.
-        Example: c.PortalSpawner.default_resources = {"cpus": 4, "memory": "16G"}""",
-    ).tag(config=True)
-    preparation_hook = AnyTrait(
-        None,
-        allow_none=True,
-        help="""Called with the spawner before a launch is checked, for sites that create homes or
-        Slurm associations on demand; may be async.
-        Example: c.PortalSpawner.preparation_hook = create_home""",
-    ).tag(config=True)
     ending = Instance(Ending, allow_none=True, help="Why the last session ended.")
     job = Instance(Job, allow_none=True, help="The job as it was seen last.")
 
@@ -121,6 +53,7 @@ class PortalSpawner(SlurmSpawner):
         self._stopping = False
         self._ready = False
         self._port_posted = asyncio.Event()
+        self._nodes: Mapping[str, Node] = {}
         self.progress_state = Progress()
 
     # -- who and what ---------------------------------------------------------------------
@@ -236,12 +169,9 @@ class PortalSpawner(SlurmSpawner):
             comment=f"portal:{request.environment.name}:{self.name}",
         )
         return await self.shared.cluster.submit(
-            options,
-            session_script(),
-            command,
+            ["sbatch", *options, str(session_script()), *command],
             env=job_environment(self, request, home),
             user=self.user.name,
-            umask=0o027,
         )
 
     async def move_certs(self, paths: dict[str, str]) -> dict[str, str]:
@@ -265,13 +195,13 @@ class PortalSpawner(SlurmSpawner):
         """
         running_since: float | None = None
         while True:
-            job = await self._look()
-            if job is not None and job.state.ended:
+            job, over = await self._look()
+            if job is not None and over:
                 await self._record_ending(job)
                 raise NotAllowed(self.ending.message if self.ending else "The job ended.")
             if job is not None and job.state.running:
                 running_since = running_since or time.monotonic()
-                address = await self._address(job)
+                address = self._address(job)
                 if self.posted_port and address:
                     return self._found(address)
                 if time.monotonic() - running_since > self.server_timeout:
@@ -287,32 +217,38 @@ class PortalSpawner(SlurmSpawner):
         except TimeoutError:
             return
 
-    async def _look(self) -> Job | None:
-        """The job as Slurm sees it; None while that is not known."""
-        newer = time.time() - (0 if self._port_posted.is_set() else self.watch_interval)
-        if self._port_posted.is_set() and self.job is not None and self.job.nodes:
-            newer = 0
-        snapshot = await self.shared.cluster.snapshot(newer_than=newer)
-        job = snapshot.jobs.get(self.job_id)
-        if (job is None or job.state.ended) and not snapshot.error:
-            job = await self._ended_job() or job
+    async def _look(self) -> tuple[Job | None, bool]:
+        """The job as Slurm sees it (None while that is not known), and whether it is over."""
+        said = self._port_posted.is_set()
+        if said and self.job is not None and self.job.nodes:
+            newer: float = 0  # its node is known already: any snapshot will do
+        else:
+            newer = time.time() - (0 if said else self.watch_interval)
+        snapshot = await self.shared.cluster.snapshot(newer, jobs_only=True, urgent=said)
+        self._nodes = snapshot.nodes
+        job, over = await self._judge(snapshot)
         if job is not None:
             self.job = job
         position = self.shared.cluster.position(job, snapshot) if job else None
         self.progress_state.see(job, snapshot, position)
-        return job
+        return job, over
 
-    async def _ended_job(self) -> Job | None:
+    async def _judge(self, snapshot: ClusterSnapshot) -> tuple[Job | None, bool]:
+        """The job in ``snapshot``, or its end; nothing is over because a query failed."""
+        job = snapshot.jobs.get(self.job_id)
+        if snapshot.error or (job is not None and not job.state.ended):
+            return job, False
         try:
-            return await self.shared.cluster.ended_job(self.job_id)
-        except SlurmUnavailable as error:
+            ended = await self.shared.cluster.ended_job(self.job_id)
+        except PortalError as error:
             self.log.warning("Job %s: %s", self.job_id, error)
-            return None
+            return job, False
+        return (ended, True) if ended is not None else (job, False)
 
-    async def _address(self, job: Job) -> str:
-        if not job.nodes:
-            return ""
-        return await self.shared.cluster.address(job.nodes[0])
+    def _address(self, job: Job) -> str:
+        """Where the session listens: NodeAddr, since node names need not resolve."""
+        node = self._nodes.get(job.nodes[0]) if job.nodes else None
+        return node.address if node else ""
 
     def _found(self, address: str) -> str:
         self._ready = True
@@ -353,14 +289,12 @@ class PortalSpawner(SlurmSpawner):
             return 0
         try:
             snapshot = await self.shared.cluster.snapshot(
-                newer_than=time.time() - self.poll_interval
+                time.time() - self.poll_interval, jobs_only=True
             )
         except SlurmUnavailable:
             return None
-        job = snapshot.jobs.get(self.job_id)
-        if (job is None or job.state.ended) and not snapshot.error:
-            job = await self._ended_job() or job
-        if job is None or not job.state.ended:
+        job, over = await self._judge(snapshot)
+        if job is None or not over:
             self.job = job or self.job
             return None
         await self._record_ending(job)
@@ -382,7 +316,7 @@ class PortalSpawner(SlurmSpawner):
     async def _wait_for_end(self) -> None:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            snapshot = await self.shared.cluster.snapshot(newer_than=time.time())
+            snapshot = await self.shared.cluster.snapshot(time.time(), jobs_only=True, urgent=True)
             job = snapshot.jobs.get(self.job_id)
             over = job is None or job.state.ended or job.state is JobState.COMPLETING
             if over and not snapshot.error:

@@ -65,6 +65,8 @@ def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
         return "node_failure", f"The node failed{where}. Your files are safe: launch again."
     if state is JobState.PREEMPTED:
         return "preempted", "Slurm ended the session to make room for a job of higher priority."
+    if state is JobState.UNKNOWN:
+        return "unknown", "The job is gone: neither slurmctld nor Slurm's accounting knows it."
     if stopped:
         return "stopped", "The session was stopped from the portal."
     if state in (JobState.CANCELLED, JobState.REVOKED):

@@ -1,0 +1,78 @@
+"""The settings of sessions: what a site may change about them."""
+
+from __future__ import annotations
+
+from batchspawner import SlurmSpawner
+from traitlets import Any, Dict, Float, Integer, List, Unicode
+
+
+class SessionSettings(SlurmSpawner):
+    """batchspawner's SlurmSpawner with the portal's settings; PortalSpawner does the work."""
+
+    start_timeout = Integer(
+        7 * 86400,
+        help="""Seconds from the launch until the server answers, the wait in Slurm's queue
+        included. Slurm decides how long that is, so the default is a week; the time that a
+        server may take once its job runs is `server_timeout`.
+        Example: c.PortalSpawner.start_timeout = 86400""",
+    ).tag(config=True)
+    server_timeout = Integer(
+        300,
+        help="""Seconds that a server may take to answer once its job runs.
+        Example: c.PortalSpawner.server_timeout = 120""",
+    ).tag(config=True)
+    http_timeout = Integer(
+        120,
+        help="""Seconds that the Hub tries to reach a server that has said its port.
+        Example: c.PortalSpawner.http_timeout = 60""",
+    ).tag(config=True)
+    poll_interval = Integer(
+        10,
+        help="""Seconds between two looks at a running session. They all read the one shared
+        snapshot, so many sessions cost no more than one.
+        Example: c.PortalSpawner.poll_interval = 30""",
+    ).tag(config=True)
+    watch_interval = Float(
+        2.0,
+        help="""Seconds between two looks at a session that is starting or stopping.
+        Example: c.PortalSpawner.watch_interval = 5""",
+    ).tag(config=True)
+    cmd = List(
+        Unicode(),
+        [],
+        help="""The server's command instead of the environment's own (`python3 -I -m
+        portal_session`, which is jupyterhub-singleuser that says its port).
+        Example: c.PortalSpawner.cmd = ["/opt/site/start-server"]""",
+    ).tag(config=True)
+    apptainer = Unicode(
+        "apptainer",
+        help="""Apptainer's command on the nodes.
+        Example: c.PortalSpawner.apptainer = "/usr/bin/singularity" """,
+    ).tag(config=True)
+    binds = List(
+        Dict(),
+        help="""Folders that every container sees beside the home.
+        Example: c.PortalSpawner.binds = [{"source": "/data", "read_only": True}]""",
+    ).tag(config=True)
+    log_directory = Unicode(
+        "/var/lib/data-scientist-portal/log",
+        help="""Folder of the jobs' logs, on a file system that the Hub and the nodes share, owned
+        by the Hub's account with mode 3733: everyone can add a log, only its owner and the Hub's
+        group can read it. Example: c.PortalSpawner.log_directory = "/shared/portal/log" """,
+    ).tag(config=True)
+    session_umask = Unicode(
+        "0022",
+        help="""umask of the sessions. Example: c.PortalSpawner.session_umask = "0027" """,
+    ).tag(config=True)
+    default_resources = Dict(
+        {"cpus": 2, "memory": "4G", "time": "2:00:00"},
+        help="""Resources of a session where neither the user nor the environment names them.
+        Example: c.PortalSpawner.default_resources = {"cpus": 4, "memory": "16G"}""",
+    ).tag(config=True)
+    preparation_hook = Any(
+        None,
+        allow_none=True,
+        help="""Called with the spawner before a launch is checked, for sites that create homes or
+        Slurm associations on demand; may be async.
+        Example: c.PortalSpawner.preparation_hook = create_home""",
+    ).tag(config=True)
