@@ -5,11 +5,13 @@ A choice with one value is not asked: its tuple is empty.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from portal.errors import InvalidRequest
 from portal.launch.availability import Availability
 from portal.launch.policy import usable_reservation
+from portal.launch.request import read_options
 from portal.models import Frozen
 from portal.models.cluster import Association, ClusterSnapshot, Reservation
 from portal.models.environment import Environment, Kind
@@ -120,6 +122,36 @@ def chosen_environment(
         if environment.name == last.get("environment"):
             return environment
     return environments[0] if environments else None
+
+
+def well_formed(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The last session's ``user_options``; empty when an older portal wrote them otherwise."""
+    try:
+        name, given = read_options(options or {})
+    except InvalidRequest:
+        return {}
+    return {**({"environment": name} if name else {}), **given}
+
+
+def asked(
+    last: Mapping[str, Any],
+    usual: Mapping[str, Any],
+    automatic: Callable[[Resources], str | None],
+) -> dict[str, Any]:
+    """What of ``last`` was somebody's own choice.
+
+    A launch stores complete options. What equals the default is left out again, or the default
+    CPUs of one environment, or a GPU partition, would stick to the next session's choice.
+    """
+    own = {
+        key: value
+        for key, value in last.items()
+        if key in ("environment", "gpus", "gpu_type", "time") or value != usual.get(key)
+    }
+    resources = {k: v for k, v in last.items() if k not in ("environment", "partition")}
+    if "partition" in own and own["partition"] == automatic(Resources(**resources)):
+        del own["partition"]
+    return own
 
 
 def preset(

@@ -16,8 +16,7 @@ from traitlets import Bool, Dict, Float, Integer, List, Unicode
 from traitlets.config import LoggingConfigurable
 
 from portal.launch.availability import Availability, availability
-from portal.launch.policy import allowed_partitions
-from portal.launch.request import OPTION_KEYS
+from portal.launch.policy import allowed_partitions, choose_partition
 from portal.models.cluster import Association, ClusterSnapshot
 from portal.models.environment import Environment
 from portal.models.person import Person
@@ -150,10 +149,6 @@ class LaunchForm(LoggingConfigurable):
         takes where neither the person nor the environment says anything.
         """
         now = time.time() if now is None else now
-        # Only what is still well formed: options may come from an older version of the portal.
-        last = {
-            k: v for k, v in (last or {}).items() if k in OPTION_KEYS and isinstance(v, str | int)
-        }
         problems = [*problems]
         stale = ""
         if snapshot is None:
@@ -168,8 +163,14 @@ class LaunchForm(LoggingConfigurable):
         environments = sorted(environments, key=lambda e: (e.order, e.title, e.name))
         if not environments:
             problems.append(f"No environment is open to you. Please ask {self.contact}.")
-        chosen = choices.chosen_environment(environments, last)
         partitions = allowed_partitions(person, snapshot, associations)
+        last = choices.well_formed(last)
+        chosen = choices.chosen_environment(environments, last)
+        last = choices.asked(
+            last,
+            choices.preset(chosen, defaults, {}),
+            lambda resources: choose_partition(resources, person, snapshot, associations),
+        )
         supply = availability(snapshot, [p.name for p in partitions], now)
         if snapshot.partitions and not partitions and associations != ():
             problems.append(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from portal.errors import PortalError
 from portal.models.cluster import Job, JobState
 from portal.models.resources import memory_mib, time_seconds
 
@@ -25,6 +26,8 @@ _STATES = {
     JobState.RESIZING: "running; its size is being changed",
     JobState.SIGNALING: "running; a signal is being sent to it",
     JobState.STAGE_OUT: "ending; its files are being copied out",
+    JobState.UPDATE_DB: "ending; its record is being written",
+    JobState.EXPEDITING: "put back into the queue, first in line",
     JobState.BOOT_FAIL: "ended: a node did not boot",
     JobState.CANCELLED: "ended: it was cancelled",
     JobState.COMPLETED: "ended",
@@ -152,6 +155,20 @@ def resources(options: Mapping[str, Any] | None) -> str:
     return ", ".join(parts)
 
 
+def environment(spawner: Any, options: Mapping[str, Any] | None) -> str:
+    """The title of the environment that ``options`` name; its bare name where it has gone.
+
+    ``spawner`` is any PortalSpawner of the person, for its catalog.
+    """
+    name = str((options or {}).get("environment") or "")
+    if not name:
+        return ""
+    try:
+        return str(spawner.shared.catalog.get(name, spawner.person).title)
+    except (AttributeError, PortalError):
+        return name
+
+
 def state(job_state: JobState) -> str:
     """A Slurm state in words: "waiting in the queue", "ended: its time was over"."""
     return _STATES.get(job_state, "in a state that this portal does not know")
@@ -209,6 +226,9 @@ def session(spawner: Any) -> str:
     if getattr(spawner, "ready", False):
         return "running"
     ending = getattr(spawner, "last_ending", None)
+    if ending is None:
+        # A session that is not running may only have its database row, with the saved state.
+        ending = (getattr(spawner, "state", None) or {}).get("ending")
     if isinstance(ending, Mapping) and ending.get("message"):
         return f"not running. {ending['message']}"
     return "not running"

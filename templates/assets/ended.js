@@ -1,0 +1,18 @@
+// A session that failed or ended: start the same again, and keep a link's fragment.
+const start = document.getElementById("start");
+if (window.location.hash) start.href += window.location.hash;
+
+const again = document.getElementById("try-again");
+again?.addEventListener("click", async () => {
+  const { user, server, options, pending } = again.dataset;
+  again.disabled = true;
+  say("Starting…");
+  try {
+    await callHub("POST", user, server, JSON.parse(options));
+    window.location.assign(pending);
+  } catch (error) {
+    again.disabled = false;
+    say(error.message, true);
+  }
+});
+window._jupyterhub_page_loaded = true;

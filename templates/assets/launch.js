@@ -1,0 +1,216 @@
+// The launch form: offers only what fits together, says in one line what Start will do, and takes
+// over what a link asks for in its fragment (…/hub/spawn#environment=x&gpus=2). The form works
+// without this script; the Hub checks every request anyway.
+const form = document.getElementById("spawn_form");
+const dataElement = document.getElementById("launch-data");
+const data = dataElement ? JSON.parse(dataElement.textContent) : null;
+
+const field = (name) => form.elements.namedItem(name);
+const value = (name) => field(name)?.value ?? "";
+
+// Sets a field when it has that choice; an unknown value is left alone.
+function set(name, wanted) {
+  const element = field(name);
+  if (!element || wanted === undefined || wanted === null) return false;
+  const text = String(wanted);
+  if (element instanceof RadioNodeList) {
+    for (const radio of element) {
+      if (radio.value === text && !radio.disabled) {
+        radio.checked = true;
+        return true;
+      }
+    }
+    return false;
+  }
+  if (element instanceof HTMLSelectElement) {
+    const option = [...element.options].find((o) => o.value === text && !o.disabled);
+    if (option) element.value = text;
+    return Boolean(option);
+  }
+  if (element.type === "hidden") return element.value === text;
+  element.value = text;
+  return true;
+}
+
+const options = (name) => {
+  const element = field(name);
+  if (element instanceof RadioNodeList) return [...element];
+  return element instanceof HTMLSelectElement ? [...element.options] : [];
+};
+
+function offer(option, allowed) {
+  option.disabled = !allowed;
+  if (option instanceof HTMLOptionElement) option.hidden = !allowed;
+}
+
+// Moves the choice to one that is still offered: the nearest smaller one, else the first.
+function settle(name) {
+  const all = options(name);
+  const at = all.findIndex((o) => o.checked || o.selected);
+  if (at < 0 || !all[at].disabled) return;
+  const other =
+    all.slice(0, at).reverse().find((o) => !o.disabled) ?? all.find((o) => !o.disabled);
+  if (other) set(name, other.value);
+}
+
+const environment = () => data.environments[value("environment")] ?? { default: {}, gpu_types: [] };
+const gpus = () => Number.parseInt(value("gpus") || "0", 10) || 0;
+
+function typesAllowed() {
+  const only = environment().gpu_types;
+  const partition = data.partitions[value("partition")];
+  return Object.keys(data.gpus).filter(
+    (type) => (!only.length || only.includes(type)) && (!partition || type in partition.gpu_types),
+  );
+}
+
+function fit() {
+  const here = environment();
+  for (const option of options("partition")) {
+    const types = data.partitions[option.value]?.gpu_types ?? {};
+    const only = here.gpu_types;
+    const fits = Object.keys(types).some((t) => !only.length || only.includes(t));
+    offer(option, option.value === "" || !gpus() || fits);
+  }
+  settle("partition");
+  const allowed = typesAllowed();
+  const everything = allowed.length === Object.keys(data.gpus).length;
+  for (const option of options("gpu_type")) {
+    // "Any type" would let Slurm give one that the environment cannot use.
+    offer(option, option.value === "" ? everything : allowed.includes(option.value));
+  }
+  settle("gpu_type");
+  const type = value("gpu_type");
+  const types = type ? [type] : allowed;
+  const most = Math.min(
+    Math.max(0, ...types.map((t) => data.gpus[t].per_node)),
+    here.max_gpus ?? Infinity,
+  );
+  for (const option of options("gpus")) offer(option, Number(option.value) <= most);
+  settle("gpus");
+  const partition = data.partitions[value("partition")];
+  const longest = Math.min(here.max_seconds ?? Infinity, partition?.max_seconds ?? Infinity);
+  for (const option of options("time")) offer(option, Number(option.dataset.seconds) <= longest);
+  settle("time");
+  const account = value("account");
+  for (const option of options("qos")) {
+    const accounts = option.dataset.accounts?.split(" ");
+    offer(option, !account || !accounts || accounts.includes(account));
+  }
+  settle("qos");
+  for (const name of ["cpus", "memory"]) {
+    const element = field(name);
+    if (element && here.default[name]) element.placeholder = here.default[name];
+  }
+}
+
+const plural = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+
+function sizeInWords(text) {
+  const match = /^\s*(\d+)\s*([MGT])/i.exec(text);
+  return match ? `${match[1]} ${match[2].toUpperCase()}B` : text;
+}
+
+function timeInWords() {
+  const element = field("time");
+  return element instanceof HTMLSelectElement ? element.selectedOptions[0]?.textContent.trim() : "";
+}
+
+function summary() {
+  const here = environment();
+  const parts = [];
+  const type = value("gpu_type") || (options("gpu_type").length ? "" : Object.keys(data.gpus)[0]);
+  if (gpus()) parts.push(type ? `${gpus()} × ${type}` : plural(gpus(), "GPU"));
+  const cpus = Number.parseInt(value("cpus") || here.default.cpus || "0", 10);
+  if (cpus) parts.push(plural(cpus, "CPU"));
+  const memory = value("memory") || here.default.memory;
+  if (memory) parts.push(sizeInWords(memory));
+  const nodes = Number.parseInt(value("nodes") || "1", 10);
+  if (nodes > 1) parts.push(`each of ${nodes} nodes`);
+  let text = `JupyterLab in ${here.title}`;
+  if (parts.length) text += ` on ${parts.join(", ")}`;
+  const time = timeInWords();
+  if (time) text += ` for ${time}`;
+  return text;
+}
+
+function hint() {
+  if (!gpus()) return "";
+  const type = value("gpu_type");
+  const types = type ? [type] : typesAllowed();
+  const most = Math.max(0, ...types.map((t) => data.gpus[t].free_on_one_node));
+  if (most >= gpus()) return "";
+  const what = type ? `${type} GPU` : "GPU";
+  return most
+    ? `No node has ${plural(gpus(), what)} free now (at most ${most}): the session will wait in the queue.`
+    : `No ${what} is free now: the session will wait in the queue.`;
+}
+
+function show() {
+  fit();
+  document.getElementById("launch-summary").textContent = summary();
+  document.getElementById("launch-hint").textContent = hint();
+  const tiles = document.getElementById("launch-gpu-type");
+  if (tiles instanceof HTMLFieldSetElement) tiles.disabled = !gpus();
+}
+
+// A new environment brings its own defaults, unless the person has already chosen.
+const touched = new Set();
+function changed(event) {
+  const name = event.target.name;
+  if (name === "environment") {
+    const usual = environment().default;
+    for (const key of ["gpus", "gpu_type"]) {
+      if (!touched.has("gpus") && !touched.has("gpu_type")) set(key, usual[key] ?? (key === "gpus" ? 0 : ""));
+    }
+    if (!touched.has("time")) set("time", usual.time);
+  } else {
+    touched.add(name);
+  }
+  show();
+}
+
+function take(wanted) {
+  set("environment", wanted.get("environment"));
+  show();
+  for (const [name, text] of wanted) {
+    if (name !== "environment" && set(name, text)) touched.add(name);
+  }
+  const folded = ["cpus", "memory", "partition", "account", "qos", "reservation", "nodes"];
+  const more = document.getElementById("launch-more");
+  if (more && folded.some((name) => wanted.get(name))) more.open = true;
+}
+
+const REMEMBERED = "portal-launch";
+
+if (form && data && Object.keys(data.environments).length) {
+  form.addEventListener("change", changed);
+  form.addEventListener("input", () => show());
+  const link = new URLSearchParams(window.location.hash.slice(1));
+  if (document.getElementById("launch-refused")) {
+    // What was refused is shown again as it was entered, to be corrected.
+    take(new URLSearchParams(sessionStorage.getItem(REMEMBERED) ?? ""));
+  } else if ([...link].length) {
+    take(link);
+  }
+  show();
+}
+
+if (form) {
+  const button = document.getElementById("start");
+  const usual = button?.innerHTML;
+  form.addEventListener("submit", () => {
+    const entered = [...new FormData(form)].filter(([, text]) => typeof text === "string");
+    sessionStorage.setItem(REMEMBERED, new URLSearchParams(entered).toString());
+    button.disabled = true;
+    button.textContent = "Starting…";
+  });
+  // Back from the next page: the browser may show this one as it was left.
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted) {
+      button.disabled = false;
+      button.innerHTML = usual;
+    }
+  });
+}
+window._jupyterhub_page_loaded = true;
