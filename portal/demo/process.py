@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from ..errors import Unavailable
 from .people import Account
@@ -130,7 +131,7 @@ class Daemon:
                 self.process.wait(timeout)
         self.kill()
 
-    def _credentials(self) -> dict[str, object]:
+    def _credentials(self) -> dict[str, Any]:
         if self.account is None or self.account.uid == os.geteuid():
             return {}
         return {
@@ -186,10 +187,12 @@ def _mounts(process: Path, file: Path) -> bool:
     """Whether ``file`` is a bind mount's source in the mount namespace of ``process``."""
     # proc(5), mountinfo: field 4 is the path inside its file system, so the end must match.
     wanted = str(file)
+    device = file.stat().st_dev if file.exists() else None
     for line in (process / "mountinfo").read_text().splitlines():
         fields = line.split(" ")
         if fields[4] == "/etc/passwd" and wanted.endswith(fields[3]):
-            return True
+            major, minor = map(int, fields[2].split(":"))
+            return device == os.makedev(major, minor)
     return False
 
 

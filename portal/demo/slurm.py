@@ -20,6 +20,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from string import Template
 
@@ -134,7 +135,8 @@ class PrivateSlurm:
         """End the jobs, then the daemons, in the order in which they need each other."""
         if not self.daemons:
             return
-        self._end_jobs()
+        if self.daemons["slurmctld"].running:
+            self._end_jobs()
         for group in (self.nodes, ["slurmctld"], ["slurmdbd"], ["mariadbd", "munged"]):
             for name in group:
                 self.daemons[name].terminate()
@@ -161,7 +163,9 @@ class PrivateSlurm:
         run, log = self.home.run, self.home.log
         env = self._daemon_env()
 
-        def add(name: str, argv: list[str | Path], account: Account, ready: Callable[[], bool]):
+        def add(
+            name: str, argv: list[str | Path], account: Account, ready: Callable[[], bool]
+        ) -> None:
             self.daemons[name] = Daemon(
                 name, argv, run=run, log=log, env=env, account=account, ready=ready
             )
@@ -191,8 +195,8 @@ class PrivateSlurm:
         add("slurmdbd", ["slurmdbd", "-D"], self.slurm, lambda: _listens(self.ports["slurmdbd"]))
         add("slurmctld", ["slurmctld", "-D"], self.slurm, self._controller_answers)
         for node in self.nodes:
-            port = self.ports[node]
-            add(node, ["slurmd", "-D", "-N", node], myself(), lambda port=port: _listens(port))
+            serves = partial(_listens, self.ports[node])
+            add(node, ["slurmd", "-D", "-N", node], myself(), serves)
 
     def _controller_answers(self) -> bool:
         return self.client("scontrol", "ping").returncode == 0

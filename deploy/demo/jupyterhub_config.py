@@ -1,0 +1,67 @@
+"""The demo's Hub: deploy/jupyterhub_config.py as a site has it, and the values of this demo.
+
+`portal demo` writes what it started (addresses, paths, ports) into the file that
+PORTAL_DEMO_STATE names, and everything below is read from there.
+"""
+
+import json
+import os
+from pathlib import Path
+
+c = get_config()  # noqa: F821  given by traitlets
+
+load_subconfig(str(Path(__file__).resolve().parents[1] / "jupyterhub_config.py"))  # noqa: F821
+demo = json.loads(Path(os.environ["PORTAL_DEMO_STATE"]).read_text())
+one_account = demo["form"] != "people"
+
+# Where it serves: loopback only. The proxy is a piece of the demo, so it outlives the Hub.
+c.JupyterHub.bind_url = demo["url"]
+c.JupyterHub.hub_bind_url = demo["hub_url"]
+c.JupyterHub.hub_connect_url = demo["hub_url"]
+c.ConfigurableHTTPProxy.should_start = False
+c.ConfigurableHTTPProxy.api_url = demo["proxy_api_url"]
+c.JupyterHub.cleanup_proxy = False
+c.JupyterHub.db_url = "sqlite:///jupyterhub.sqlite"
+c.JupyterHub.cookie_secret_file = str(Path(demo["hub_directory"]) / "cookie-secret")
+
+# Who logs in.
+c.LDAPAuthenticator.servers = [demo["ldap"]["uri"]]
+c.LDAPAuthenticator.ca_file = demo["ldap"]["ca_file"]
+c.LDAPAuthenticator.people_base = demo["ldap"]["people_dn"]
+c.LDAPAuthenticator.groups_base = demo["ldap"]["groups_dn"]
+c.LDAPAuthenticator.search_bind_dn = demo["ldap"]["bind_dn"]
+c.LDAPAuthenticator.search_password_file = demo["ldap"]["password_file"]
+c.LDAPAuthenticator.admin_groups = {"portal-admins"}
+c.LDAPAuthenticator.instructor_groups = {"portal-instructors"}
+
+# What sessions run in, and on.
+c.EnvironmentCatalog.directory = demo["environments"]
+c.PortalSpawner.apptainer = demo["apptainer"]
+c.PortalSpawner.log_directory = demo["session_logs"]
+c.LaunchForm.simulated_gpus = demo["simulated_gpus"]
+c.LaunchForm.gpu_types = {
+    "v100": {"title": "V100", "memory": "32 GB", "interconnect": "NVLink"},
+    "t4": {"title": "T4", "memory": "16 GB", "interconnect": "PCIe"},
+}
+
+notices = []
+if demo["simulated_gpus"]:
+    notices.append("The GPUs of this demo are simulated.")
+if one_account:
+    notices.append(f"Everyone's sessions run under one account, {demo['account']}.")
+
+    from spawners.slurm import PortalSpawner
+
+    class OneAccountSpawner(PortalSpawner):
+        """Everyone's sessions under the account that started the demo, a folder for each."""
+
+        def home(self) -> str:
+            """This person's folder."""
+            folder = Path(demo["homes"]) / self.user.name
+            folder.mkdir(mode=0o700, exist_ok=True)
+            return str(folder)
+
+    c.JupyterHub.spawner_class = OneAccountSpawner
+    c.SlurmRunner.sudo = []
+    c.PortalSpawner.binds = [{"source": demo["homes"]}]
+c.JupyterHub.template_vars = {"announcement": " ".join(notices)}

@@ -1,0 +1,149 @@
+"""The demo's Hub and its proxy, both unprivileged; the proxy outlives a restart of the Hub."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sys
+import urllib.request
+from pathlib import Path
+
+from ..errors import ConfigurationError
+from .home import Home
+from .people import Account, myself
+from .ports import Ports
+from .process import MARK, Daemon
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class DemoHub:
+    """``proxy`` and ``hub``: two daemons that serve ``url`` together.
+
+    ``account``: whom they run as. ``settings`` is the file that the Hub's configuration
+    (deploy/demo/jupyterhub_config.py) reads. Raises ConfigurationError where a part is missing.
+    """
+
+    def __init__(
+        self, home: Home, deploy: Path, ports: Ports, port: int, account: Account, settings: Path
+    ) -> None:
+        self.home = home
+        self.url = f"http://127.0.0.1:{port}"
+        place = home.demo / "hub"
+        self.place = place
+        ports.pick("hub", "proxy-api", "service")
+        self.account = account
+        shared = account.uid != myself().uid
+        _check_reach(shared)
+        self._directory(place, 0o700)
+        # Everyone's jobs put their log here; its owner and the Hub alone can read it.
+        self._directory(home.demo / "sessions", 0o3733)
+        env = {
+            "PATH": f"{Path(sys.executable).parent}:{_PATH}",
+            "LANG": "C.UTF-8",
+            "HOME": str(place),
+            "USER": account.name,
+            "LOGNAME": account.name,
+            MARK: str(home.root),
+            "PORTAL_DEMO_STATE": str(settings),
+            "PORTAL_SERVICE_PORT": str(ports["service"]),
+            "CONFIGPROXY_AUTH_TOKEN": self._token(),
+        }
+        if "PORTAL_CONFIG_D" in os.environ:
+            env["PORTAL_CONFIG_D"] = os.environ["PORTAL_CONFIG_D"]
+        checkout = Path(__file__).resolve().parents[2]
+        if (checkout / "pyproject.toml").exists():
+            env["PYTHONPATH"] = str(checkout)
+        if not shared:
+            env["SLURM_CONF"] = str(home.demo / "slurm" / "etc" / "slurm.conf")
+            env["HOME"] = str(Path.home())
+        hub_url = f"http://127.0.0.1:{ports['hub']}"
+        self.proxy = Daemon(
+            "proxy",
+            [
+                *_proxy_command(home.cache),
+                "--ip=127.0.0.1",
+                f"--port={port}",
+                "--api-ip=127.0.0.1",
+                f"--api-port={ports['proxy-api']}",
+                f"--default-target={hub_url}",
+                f"--error-target={hub_url}/hub/error",
+                "--log-level=warn",
+            ],
+            run=home.run,
+            log=home.log,
+            env=env,
+            account=account,
+            ready=lambda: _answers(f"http://127.0.0.1:{ports['proxy-api']}/"),
+        )
+        self.hub = Daemon(
+            "hub",
+            [
+                sys.executable,
+                "-m",
+                "jupyterhub",
+                "-f",
+                deploy / "demo" / "jupyterhub_config.py",
+            ],
+            run=home.run,
+            log=home.log,
+            env=env,
+            account=account,
+            ready=lambda: _answers(f"{self.url}/hub/health"),
+            patience=60,
+            cwd=place,
+        )
+
+    def _directory(self, path: Path, mode: int) -> None:
+        path.mkdir(exist_ok=True)
+        if self.account.uid != os.geteuid():
+            os.chown(path, self.account.uid, self.account.gid)
+        path.chmod(mode)
+
+    def _token(self) -> str:
+        """The secret that the Hub and the proxy share; one per home."""
+        path = self.place / "proxy-token"
+        if not path.exists():
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+                file.write(secrets.token_hex(32))
+        return path.read_text()
+
+
+def _answers(url: str) -> bool:
+    """Whether an HTTP server answers at ``url``, whatever it says short of a server error."""
+    try:
+        with urllib.request.urlopen(url, timeout=2):  # noqa: S310 - http, made here
+            return True
+    except urllib.error.HTTPError as error:
+        return error.code < 500
+    except OSError:
+        return False
+
+
+def _proxy_command(cache: Path) -> list[str]:
+    private = cache / "node" / "node_modules" / ".bin" / "configurable-http-proxy"
+    found = str(private) if private.exists() else shutil.which("configurable-http-proxy")
+    if not found:
+        raise ConfigurationError(
+            f"configurable-http-proxy is missing in {private.parent} and on PATH. "
+            "`make run` installs it."
+        )
+    return [found]
+
+
+def _check_reach(shared: bool) -> None:
+    """Other accounts must be able to run this Python and read this package.
+
+    A Python that a version manager put into root's home, or an environment in a private
+    directory, cannot serve the Hub's account.
+    """
+    if not shared:
+        return
+    for needed in (Path(sys.executable), Path(sys.executable).resolve(), Path(__file__).resolve()):
+        for part in needed.parents:
+            if not part.stat().st_mode & 0o001:
+                raise ConfigurationError(
+                    f"The Hub's account cannot reach {needed}, because {part} is private. Install "
+                    "the portal where every account can read it (`make run` does)."
+                )

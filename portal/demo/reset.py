@@ -1,0 +1,20 @@
+"""``portal demo --reset``: delete the state of a demo that does not run."""
+
+from __future__ import annotations
+
+import shutil
+
+from ..errors import ConfigurationError
+from .home import Home
+
+
+def remove(home: Home) -> None:
+    """Delete ``home.demo`` and everything in it; the cache stays.
+
+    Raises ConfigurationError when what stands there was not made by the demo.
+    """
+    if not home.demo.exists():
+        return
+    if home.demo.is_symlink() or not (home.demo / "lock").exists():
+        raise ConfigurationError(f"{home.demo} was not made by `portal demo`, so it stays.")
+    shutil.rmtree(home.demo)

@@ -1,0 +1,130 @@
+"""A running demo, seen from outside: its state, its commands, and the way in.
+
+demo = Running(Home.find("/var/tmp/mine"))
+demo.run(["squeue"], user="ada").stdout     # inside the namespace, as ada
+demo.tell("stop", "slurmctld")              # one piece; "start", "kill" (SIGKILL) too
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import NotFound, PortalError, Unavailable
+from .home import Home
+from .process import start_time
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Running:
+    """The demo in ``home``, whether it runs or not."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+
+    @property
+    def state(self) -> dict[str, Any] | None:
+        """What the demo says of itself (``state.json``); None when it does not run.
+
+        ``pid``, ``url``, ``form`` ("people" or "one account"), ``simulated_gpus``, ``ready``,
+        ``slurm_conf``, and the settings that deploy/demo/jupyterhub_config.py reads.
+        """
+        try:
+            state: dict[str, Any] = json.loads((self.home.run / "state.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return state if start_time(state["pid"]) == state["started"] else None
+
+    def command(
+        self, argv: Sequence[str], user: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """The command line that runs ``argv`` in the demo as ``user`` (None: who starts it).
+
+        The environment is a small one with ``env`` added; the directory is the user's home.
+        Raises NotFound when the demo does not run or the user is not one of its accounts.
+        """
+        state = self.state
+        if state is None:
+            raise NotFound(f"No demo runs in {self.home.root}.")
+        words = {"PATH": _PATH, "LANG": "C.UTF-8"}
+        if state["form"] != "people":
+            if user is not None:
+                raise NotFound("This demo runs under one account; it cannot run as another.")
+            words |= {"HOME": str(Path.home()), "SLURM_CONF": state["slurm_conf"]}
+            return ["env", "-i", *_pairs({**words, **(env or {})}), *argv]
+        enter = ["nsenter", f"--target={state['pid']}", "--mount"]
+        if user is None:
+            words |= {"HOME": "/root", "USER": "root", "LOGNAME": "root"}
+            return [*enter, "--", "env", "-i", *_pairs({**words, **(env or {})}), *argv]
+        account = self._account(user)
+        become = ["setpriv", f"--reuid={account[2]}", f"--regid={account[3]}"]
+        # --init-groups reads the group file of the namespace: setpriv runs inside it.
+        become += ["--init-groups"] if user != "root" else ["--clear-groups"]
+        words |= {"HOME": account[5], "USER": user, "LOGNAME": user, "SHELL": account[6]}
+        place = account[5] if user in state["people"] else "/"
+        clean = ["env", "-i", f"--chdir={place}", *_pairs({**words, **(env or {})})]
+        return [*enter, "--", *become, *clean, *argv]
+
+    def run(
+        self,
+        argv: Sequence[str],
+        user: str | None = None,
+        env: Mapping[str, str] | None = None,
+        *,
+        check: bool = True,
+        input: str | None = None,
+        timeout: float = 60,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``argv`` in the demo. With ``check``, a status other than 0 raises PortalError."""
+        done = subprocess.run(
+            self.command(argv, user, env),
+            input=input,
+            stdin=subprocess.DEVNULL if input is None else None,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        if check and done.returncode != 0:
+            raise PortalError(
+                f"{argv} as {user or 'the starter'}: status {done.returncode}\n"
+                f"{done.stdout}{done.stderr}"
+            )
+        return done
+
+    def tell(self, do: str, name: str = "", timeout: float = 60) -> dict[str, Any]:
+        """Tell the supervisor to ``stop``, ``start`` or ``kill`` a piece, or ask ``status``.
+
+        Raises Unavailable when it does not answer, PortalError with its words when it refuses.
+        """
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(timeout)
+            try:
+                line.connect(str(self.home.run / "control"))
+                line.sendall(json.dumps({"do": do, "name": name}).encode() + b"\n")
+                text = b"".join(iter(lambda: line.recv(65536), b""))
+                answer: dict[str, Any] = json.loads(text)
+            except (OSError, ValueError) as error:
+                raise Unavailable(
+                    f"The demo in {self.home.root} does not answer: {error}"
+                ) from None
+        if "error" in answer:
+            raise PortalError(answer["error"])
+        return answer
+
+    def _account(self, user: str) -> list[str]:
+        with contextlib.suppress(OSError):
+            for line in (self.home.demo / "etc" / "passwd").read_text().splitlines():
+                fields = line.split(":")
+                if fields[0] == user:
+                    return fields
+        raise NotFound(f"'{user}' is no account of this demo.")
+
+
+def _pairs(env: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in env.items()]
