@@ -71,7 +71,7 @@ async def render_form(spawner: PortalSpawner) -> str:
         last=spawner.last_options or None,
         storage=ready.storage,
         problems=ready.problems,
-        defaults=Resources(**spawner.default_resources),
+        defaults=Resources.model_validate(spawner.default_resources),
     )
     return form.render(view)
 
@@ -95,7 +95,7 @@ async def launch_request(spawner: PortalSpawner, options: Mapping[str, Any]) -> 
         await environments(spawner),
         snapshot,
         ready.associations,
-        Resources(**spawner.default_resources),
+        Resources.model_validate(spawner.default_resources),
     )
     if ready.problems:
         raise NotAllowed(" ".join(ready.problems))

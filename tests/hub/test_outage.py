@@ -1,0 +1,169 @@
+"""Slurm or the Hub away: nothing is killed, nothing is forgotten, and the page says so."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+from hub_client import Person, wait_until
+from terminal import terminal
+
+
+@contextlib.contextmanager
+def without(demo: Any, piece: str) -> Iterator[None]:
+    """The demo with one piece stopped."""
+    demo.tell("stop", piece)
+    try:
+        yield
+    finally:
+        demo.tell("start", piece)
+
+
+def hub_answers(demo: Any) -> bool:
+    with contextlib.suppress(httpx.HTTPError):
+        return httpx.get(f"{demo.url}/hub/api/", timeout=5).status_code == 200
+    return False
+
+
+def job_state(demo: Any, job_id: str) -> str:
+    return demo.run(["squeue", "--noheader", "--job", job_id, "--format=%T"]).stdout.strip()
+
+
+def only_job(demo: Any, user: str) -> str:
+    (job_id,) = demo.run(["squeue", "--noheader", "--user", user, "--format=%i"]).stdout.split()
+    return str(job_id)
+
+
+def test_slurmctld_away(demo: Any, ada: Person, barbara: Person) -> None:
+    ada.launch({"environment": "python-venv"})
+    ada.wait_ready()
+    job_id = only_job(demo, "ada")
+    with without(demo, "slurmctld"):
+        # Longer than several looks at the sessions.
+        until = time.monotonic() + 25
+        while time.monotonic() < until:
+            assert ada.session("GET", "api/status").status_code == 200
+            assert ada.server()["ready"]
+            time.sleep(5)
+        assert "does not answer" in barbara.page("/hub/spawn")
+        refused = barbara.launch({"environment": "python-venv"})
+        assert refused.status_code == 503, refused.text
+        assert "Slurm does not answer" in refused.json()["message"]
+    wait_until("Slurm answers again", lambda: job_state(demo, job_id) == "RUNNING")
+    assert ada.server()["ready"]
+    wait_until(
+        "a launch works again",
+        lambda: barbara.launch({"environment": "python-venv"}).status_code in (201, 202),
+    )
+    barbara.wait_ready()
+
+
+def test_a_hub_that_was_killed_takes_its_sessions_up_again(demo: Any, ada: Person) -> None:
+    ada.launch({"environment": "python-venv"})
+    ada.wait_ready()
+    job_id = only_job(demo, "ada")
+    terminal(ada, "echo kept")
+    demo.tell("kill", "hub")
+    # The proxy and the session do not need the Hub.
+    assert ada.session("GET", "api/contents").status_code in (200, 403, 503)
+    demo.tell("start", "hub")
+    wait_until("the Hub is back", lambda: hub_answers(demo))
+    model = ada.wait_ready()
+    assert model["ready"]
+    assert job_state(demo, job_id) == "RUNNING"
+    assert "back" in terminal(ada, "echo back")
+    ada.stop()
+    assert demo.run(["squeue", "--noheader", "--user", "ada"]).stdout.strip() == ""
+
+
+def test_a_pending_session_starts_while_the_hub_is_down(demo: Any, ada: Person) -> None:
+    # cpu nodes full: the session waits.
+    blockers = [
+        demo.run(
+            ["sbatch", "--parsable", "--partition=cpu", "--exclusive", "--wrap=sleep 300"],
+            user=demo.user("barbara"),
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    try:
+        wait_until(
+            "the nodes are full", lambda: all(job_state(demo, b) == "RUNNING" for b in blockers)
+        )
+        answer = ada.launch({"environment": "python-venv", "partition": "cpu"})
+        assert answer.status_code == 202, answer.text
+        wait_until("it is pending", lambda: ada.server().get("pending") == "spawn")
+        job_id = wait_until(
+            "the job is submitted",
+            lambda: demo.run(["squeue", "-h", "--user", "ada", "--format=%i"]).stdout.strip(),
+        )
+        assert job_state(demo, job_id) == "PENDING"
+        demo.tell("kill", "hub")
+        demo.run(["scancel", *blockers], user=demo.user("barbara"))
+        wait_until("it starts while the Hub is down", lambda: job_state(demo, job_id) == "RUNNING")
+        time.sleep(3)  # its server comes up and has nobody to tell
+        demo.tell("start", "hub")
+        wait_until("the Hub is back", lambda: hub_answers(demo))
+        ada.wait_ready()
+        assert job_state(demo, job_id) == "RUNNING"
+        assert ada.session("GET", "api/status").status_code == 200
+    finally:
+        demo.run(["scancel", *blockers], user=demo.user("barbara"), check=False)
+
+
+def test_a_session_that_is_still_pending_after_a_restart_waits_on(demo: Any, ada: Person) -> None:
+    blockers = [
+        demo.run(
+            ["sbatch", "--parsable", "--partition=cpu", "--exclusive", "--wrap=sleep 300"],
+            user=demo.user("barbara"),
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    try:
+        wait_until(
+            "the nodes are full", lambda: all(job_state(demo, b) == "RUNNING" for b in blockers)
+        )
+        ada.launch({"environment": "python-venv", "partition": "cpu"})
+        job_id = wait_until(
+            "the job is submitted",
+            lambda: demo.run(["squeue", "-h", "--user", "ada", "--format=%i"]).stdout.strip(),
+        )
+        demo.tell("stop", "hub")
+        demo.tell("start", "hub")
+        wait_until("the Hub is back", lambda: hub_answers(demo))
+        time.sleep(5)
+        assert job_state(demo, job_id) == "PENDING"
+        demo.run(["scancel", *blockers], user=demo.user("barbara"))
+        ada.wait_ready()
+        assert job_state(demo, job_id) == "RUNNING"
+    finally:
+        demo.run(["scancel", *blockers], user=demo.user("barbara"), check=False)
+
+
+def test_the_directory_away(demo: Any, ada: Person) -> None:
+    with without(demo, "slapd"):
+        stranger = Person(demo.url, "student01")
+        assert not stranger.logged_in
+        assert "does not answer" in stranger.login_answer.text
+        assert "does not answer" not in ada.page("/hub/home")
+    assert Person(demo.url, "student01").logged_in
+
+
+def test_refused_logins_look_alike(demo: Any) -> None:
+    answers = {
+        (name, password): Person(demo.url, name, password)
+        for name, password in [
+            ("ada", "wrong"),
+            ("nobody-here", "portal-demo"),
+            ("*)(uid=*", "portal-demo"),
+            ("ada", ""),
+        ]
+    }
+    pages = set()
+    for (name, _), someone in answers.items():
+        assert not someone.logged_in, name
+        alert = someone.login_answer.text.split('role="alert"')
+        pages.add(alert[1][:200] if len(alert) > 1 else someone.login_answer.status_code)
+    assert len(pages) == 1, pages

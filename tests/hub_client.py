@@ -1,0 +1,112 @@
+"""A person with a browser's manners, for tests: the login form, then the Hub's REST API."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+PASSWORD = "portal-demo"
+
+
+def wait_until(
+    what: str, check: Callable[[], Any], timeout: float = 60, every: float = 0.25
+) -> Any:
+    """Call ``check`` until it gives something true, and return that; fail after ``timeout`` s."""
+    deadline = time.monotonic() + timeout
+    while True:
+        found = check()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"{what}: not within {timeout} s"
+        time.sleep(every)
+
+
+class Person:
+    """Someone who logged in at ``url``. ``api`` calls go out with a token of their own."""
+
+    def __init__(self, url: str, name: str, password: str = PASSWORD) -> None:
+        self.url, self.name = url.rstrip("/"), name
+        self.http = httpx.Client(base_url=self.url, timeout=60, follow_redirects=True)
+        self.login_answer = self.login(password)
+        self.token = ""
+
+    def login(self, password: str) -> httpx.Response:
+        """Fill in the login form; the answer after all redirects."""
+        self.http.get("/hub/login")
+        return self.http.post(
+            "/hub/login", data={"username": self.name, "password": password, "_xsrf": self.xsrf}
+        )
+
+    @property
+    def xsrf(self) -> str:
+        return next((c.value or "" for c in self.http.cookies.jar if c.name == "_xsrf"), "")
+
+    @property
+    def logged_in(self) -> bool:
+        return "/hub/login" not in str(self.login_answer.url)
+
+    def api(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        """A call of the Hub's REST API as this person."""
+        if not self.token:
+            answer = self.http.post(
+                f"/hub/api/users/{self.name}/tokens",
+                params={"_xsrf": self.xsrf},
+                json={"note": "test"},
+            )
+            assert answer.status_code == 201, answer.text
+            self.token = answer.json()["token"]
+        return httpx.request(
+            method,
+            f"{self.url}/hub/api{path}",
+            headers={"Authorization": f"token {self.token}"},
+            content=None if body is None else json.dumps(body),
+            timeout=60,
+        )
+
+    def server_path(self, server: str = "") -> str:
+        return f"/users/{self.name}/servers/{server}" if server else f"/users/{self.name}/server"
+
+    def launch(self, options: dict[str, Any], server: str = "") -> httpx.Response:
+        """Ask for a session; answers once it is judged (201 ready, 202 starting, 4xx refused)."""
+        return self.api("POST", self.server_path(server), options)
+
+    def server(self, name: str = "") -> dict[str, Any]:
+        """The Hub's model of one server; {} when there is none."""
+        servers = self.api("GET", f"/users/{self.name}").json()["servers"]
+        return servers.get(name, {})
+
+    def wait_ready(self, server: str = "", timeout: float = 120) -> dict[str, Any]:
+        return wait_until(
+            f"{self.name}'s session ready",
+            lambda: (model := self.server(server)).get("ready") and model,
+            timeout,
+        )
+
+    def stop(self, server: str = "", timeout: float = 60) -> None:
+        """Stop a session and wait until it is gone; fine when there is none."""
+        self.api("DELETE", self.server_path(server))
+        wait_until(
+            f"{self.name}'s session stopped",
+            lambda: (
+                self.server(server).get("ready") is not True
+                and not self.server(server).get("pending")
+            ),
+            timeout,
+        )
+
+    def session(self, method: str, path: str, server: str = "", **kwargs: Any) -> httpx.Response:
+        """A call into the running session, through the proxy, with this person's token."""
+        base = f"{self.url}/user/{self.name}/{server + '/' if server else ''}"
+        headers = {"Authorization": f"token {self.token}", **kwargs.pop("headers", {})}
+        return httpx.request(method, base + path, headers=headers, timeout=60, **kwargs)
+
+    def page(self, path: str) -> str:
+        """The visible text of a Hub page, white space folded."""
+        html = self.http.get(path).text
+        html = re.sub(r"(?s)<(script|style|head).*?</\1>", " ", html)
+        return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))

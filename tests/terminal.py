@@ -1,0 +1,41 @@
+"""Commands in a session's own terminal, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+
+from hub_client import Person, wait_until
+from tornado.httpclient import HTTPRequest
+from tornado.websocket import websocket_connect
+
+
+def terminal(person: Person, command: str, server: str = "") -> str:
+    """Run a command in a terminal of the session, through its contents: output to a file."""
+    name = f"out-{time.time_ns()}.txt"
+    made = person.session("POST", "api/terminals", server)
+    assert made.status_code == 200, made.text
+
+    async def send() -> None:
+        base = f"{person.url}/user/{person.name}/{server + '/' if server else ''}"
+        url = base.replace("http", "ws", 1) + f"terminals/websocket/{made.json()['name']}"
+        request = HTTPRequest(url, headers={"Authorization": f"token {person.token}"})
+        socket = await websocket_connect(request)
+        line = f"cd; ( {command} ) > {name}.part 2>&1; mv {name}.part {name}\r"
+        await socket.write_message(json.dumps(["stdin", line]))
+        await asyncio.sleep(1)
+        socket.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(send()))
+    thread.start()
+    thread.join()
+    answer = wait_until(
+        f"the output of {command!r}",
+        lambda: (
+            (a := person.session("GET", f"api/contents/{name}", server)).status_code == 200 and a
+        ),
+    )
+    person.session("DELETE", f"api/contents/{name}", server)
+    return str(answer.json()["content"])
