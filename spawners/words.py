@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from portal.errors import PortalError
@@ -232,3 +233,8 @@ def session(spawner: Any) -> str:
     if isinstance(ending, Mapping) and ending.get("message"):
         return f"not running. {ending['message']}"
     return "not running"
+
+
+# What the Hub's page templates may call, as the template variable `words`. Not the module itself:
+# traitlets copies configuration, and a module cannot be copied.
+FOR_PAGES = SimpleNamespace(environment=environment, resources=resources, session=session)

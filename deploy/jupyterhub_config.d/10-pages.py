@@ -1,0 +1,9 @@
+"""What the portal's pages need from the configuration. A site adds in a file of its own, e.g.
+``c.JupyterHub.template_vars.update({"portal_contact": "hpc@example.org"})``; the variables are
+portal_title, portal_notice (the footer), portal_contact and portal_login_hint."""
+
+from spawners import words
+
+c = get_config()  # noqa: F821  given by traitlets
+
+c.JupyterHub.template_vars.update({"words": words.FOR_PAGES})
