@@ -30,11 +30,14 @@ async def test_nested_groups_as_the_person(slapd: Slapd, make: Make) -> None:
     assert await groups_of(hub, "student30") == ["course-dl101", "gpu-users"]
 
 
-async def test_groups_in_a_circle(own_slapd: Slapd, make: Make) -> None:
+async def test_groups_in_a_circle(
+    own_slapd: Slapd, make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
     first, second = (f"cn={n},{own_slapd.groups_dn}" for n in ("first", "second"))
     add_group(own_slapd, "first", f"uid=ada,{own_slapd.people_dn}", second)
     add_group(own_slapd, "second", first, second)
     assert await groups_of(make(own_slapd), "ada") == ["first", "gpu-users", "second"]
+    assert "nested deeper" not in caplog.text  # the circle was seen, not cut off by the depth
 
 
 async def test_depth_ends_somewhere(

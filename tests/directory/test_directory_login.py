@@ -294,3 +294,11 @@ async def test_probe_names_what_is_wrong(slapd: Slapd, make: Make, closed: str) 
     good, bad = await make(slapd, servers=[slapd.uri, closed]).probe()
     assert (good.uri, good.trouble) == (slapd.uri, None)
     assert bad.uri == closed and bad.trouble
+
+
+async def test_active_directory_name_is_sent_as_it_is(slapd: Slapd, make: Make) -> None:
+    """A UPN is no DN: slapd refuses it, so only what is sent is shown here."""
+    mark = slapd.log_file.stat().st_size
+    hub = make(slapd, bind_name_templates=["{username}@corp.example.org"])
+    assert await log_in(hub, "ada") is None
+    assert "invalid dn (ada@corp.example.org)" in lines_since(slapd, mark)

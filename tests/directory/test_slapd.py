@@ -92,3 +92,16 @@ def test_says_why_it_did_not_start(tmp_path: Path) -> None:
     with pytest.raises(PortalError, match="no-such-word"):
         server.start()
     assert server.pid is None
+
+
+def test_the_hub_account_can_read_its_password_file(tmp_path: Path) -> None:
+    reader = 65534 if os.geteuid() == 0 else os.geteuid()
+    server = Slapd(tmp_path, data_path("deploy"), reader_uid=reader)
+    try:
+        server.start()
+        found = server.bind_password_file.stat()
+        assert (found.st_uid, stat.S_IMODE(found.st_mode)) == (reader, 0o600)
+        assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o711
+        assert server.admin_password_file.stat().st_uid == os.geteuid()
+    finally:
+        server.stop()
