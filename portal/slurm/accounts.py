@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ..errors import InvalidRequest, SlurmRefused, SlurmUnavailable
 from ..models.cluster import Association
-from . import parse
+from . import parse, queries
 from .run import SlurmRunner
 
 # Linux login names, and the names that directories give: nothing that sacctmgr reads as syntax.
@@ -51,20 +51,7 @@ class Accounts:
 
     async def _ask(self, user: str) -> tuple[Association, ...] | None:
         try:
-            output = await self._runner.run(
-                [
-                    "sacctmgr",
-                    "--noheader",
-                    "--parsable2",
-                    "--readonly",
-                    "show",
-                    "user",
-                    "where",
-                    f"user={user}",
-                    "withassoc",
-                    f"format={','.join(parse.ASSOCIATION_FIELDS)}",
-                ]
-            )
+            output = await self._runner.run(queries.associations(user))
         except SlurmRefused as error:
             if any(words in error.message.lower() for words in _NO_ACCOUNTING):
                 return None

@@ -18,7 +18,7 @@ from traitlets.config import LoggingConfigurable
 
 from ..errors import PortalError, SlurmUnavailable
 from ..models.cluster import Association, ClusterSnapshot, Job
-from . import parse
+from . import parse, queries
 from .accounts import Accounts
 from .budget import QueryBudget
 from .end import JobEnds
@@ -75,10 +75,10 @@ class Cluster(LoggingConfigurable):
         self._separator = parse.new_separator()
         self._records: dict[str, Job] = {}
         self._jobs: Watched[dict[str, Job]] = Watched("jobs", self._ask_jobs)
-        self._nodes = Watched("nodes", self._ask("node", parse.nodes, 2, "-d"))
-        self._partitions = Watched("partitions", self._ask("partition", parse.partitions, 1))
+        self._nodes = Watched("nodes", self._ask(queries.NODES, parse.nodes, 2))
+        self._partitions = Watched("partitions", self._ask(queries.PARTITIONS, parse.partitions, 1))
         self._reservations = Watched(
-            "reservations", self._ask("reservation", parse.reservations, 1)
+            "reservations", self._ask(queries.RESERVATIONS, parse.reservations, 1)
         )
         self._looked_at: dict[str, Job] | None = None
         self._ends = JobEnds(self.runner, self._separator, self.log)
@@ -234,29 +234,21 @@ class Cluster(LoggingConfigurable):
     async def _ask_jobs(self, urgent: bool, started: Callable[[], None]) -> dict[str, Job]:
         await self._budget.take(2, wait=True, urgent=urgent)
         started()
-        output = await self.runner.run(
-            ["squeue", "--noheader", "--all", "--states=all"],
-            env={"SQUEUE_FORMAT2": parse.job_format(self._separator)},
-        )
+        output = await self.runner.run(queries.JOBS, env=queries.jobs_environment(self._separator))
         return await asyncio.to_thread(self._read_jobs, output.stdout)
 
     def _read_jobs(self, text: str) -> dict[str, Job]:
-        found = parse.jobs(text, self._separator, self._records)
-        self._records = dict(
-            zip(parse.records(text, self._separator), found.values(), strict=False)
-        )
-        return found
+        self._records = parse.jobs_by_record(text, self._separator, self._records)
+        return {job.id: job for job in self._records.values()}
 
     def _ask(
-        self, noun: str, read: Callable[[str], dict[str, Any]], cost: int, *options: str
+        self, argv: Sequence[str], read: Callable[[str], dict[str, Any]], cost: int
     ) -> Callable[[bool, Callable[[], None]], Any]:
         async def ask(urgent: bool, started: Callable[[], None]) -> dict[str, Any]:
             # A person waits for these: they are charged, and later looks at jobs wait for them.
             await self._budget.take(cost, wait=False)
             started()
-            output = await self.runner.run(
-                ["scontrol", "--all", "--oneliner", *options, "show", noun]
-            )
+            output = await self.runner.run(argv)
             return await asyncio.to_thread(read, output.stdout)
 
         return ask
@@ -266,7 +258,7 @@ class Cluster(LoggingConfigurable):
             return made
         await self._budget.take(1, wait=False)
         try:
-            output = await self.runner.run(["scontrol", "--all", "--oneliner", "-d", "show", "job"])
+            output = await self.runner.run(queries.GPU_INDEXES)
         except PortalError as error:
             self.log.warning("The GPU indexes of jobs are not known: %s", error)
             return made

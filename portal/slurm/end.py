@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pwd
 from collections import OrderedDict
 from typing import Any
 
 from ..errors import SlurmRefused, SlurmUnavailable
 from ..models.cluster import Job, JobState
-from . import parse
+from . import parse, queries
 from .run import SlurmRunner
 
 _REMEMBERED = 256
@@ -18,6 +19,27 @@ _UNKNOWN_JOB = ("invalid job id", "job/step already completing or completed", "n
 
 def _forgotten(error: SlurmRefused) -> bool:
     return any(words in error.message.lower() for words in _UNKNOWN_JOB)
+
+
+def _named(reason: str) -> str:
+    """ "CancelledBy:ada" of "CancelledBy:6101". Blocking: the directory may be asked."""
+    word, _, uid = reason.partition(":")
+    if not uid.isdigit():
+        return reason
+    try:
+        return f"{word}:{pwd.getpwuid(int(uid)).pw_name}"
+    except (KeyError, OverflowError):
+        return reason
+
+
+def _over_memory(job: Job) -> Job:
+    """Without cgroups (JobAcctGatherParams=OverMemoryKill) a job that used too much memory is
+    FAILED by signal 9, and only its peak memory tells why: then it is OUT_OF_MEMORY here.
+    """
+    killed = job.state is JobState.FAILED and job.exit_signal == 9
+    if killed and job.memory and (job.peak_memory or 0) >= job.memory:
+        return job.model_copy(update={"state": JobState.OUT_OF_MEMORY})
+    return job
 
 
 class JobEnds:
@@ -63,20 +85,22 @@ class JobEnds:
         if recorded is None or not recorded.state.ended:
             # Accounting lags behind, has forgotten, or does not exist.
             return live or Job(id=job_id, state=JobState.UNKNOWN, reason="Forgotten")
+        recorded = _over_memory(recorded)
         if live is None:
-            return recorded
+            reason = await asyncio.to_thread(_named, recorded.reason)
+            return recorded.model_copy(update={"reason": reason})
         update: dict[str, Any] = {"peak_memory": recorded.peak_memory}
         if recorded.state is JobState.OUT_OF_MEMORY:
             update["state"] = recorded.state
         if live.state is JobState.CANCELLED and recorded.reason:
-            update["reason"] = recorded.reason
+            update["reason"] = await asyncio.to_thread(_named, recorded.reason)
         return live.model_copy(update=update)
 
     async def _controller(self, job_id: str) -> Job | None:
         try:
             output = await self._runner.run(
-                ["squeue", "--noheader", "--all", "--states=all", f"--jobs={job_id}"],
-                env={"SQUEUE_FORMAT2": parse.job_format(self._separator)},
+                [*queries.JOBS, f"--jobs={job_id}"],
+                env=queries.jobs_environment(self._separator),
             )
         except SlurmRefused as error:
             if _forgotten(error):
@@ -88,17 +112,7 @@ class JobEnds:
         # A separator of its own: command lines can be read by everyone on the machine.
         separator = parse.new_separator()
         try:
-            output = await self._runner.run(
-                [
-                    "sacct",
-                    "--noheader",
-                    "--duplicates",
-                    "--parsable",
-                    f"--delimiter={separator}",
-                    f"--format={','.join(parse.SACCT_FIELDS)}",
-                    f"--jobs={job_id}",
-                ]
-            )
+            output = await self._runner.run(queries.ended_job(job_id, separator))
         except (SlurmRefused, SlurmUnavailable) as error:
             self._log.debug("No accounting of job %s: %s", job_id, error)
             return None

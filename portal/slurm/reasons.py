@@ -18,6 +18,7 @@ _PENDING = {
     "BeginTime": "waiting for its start time",
     "JobHeldUser": "held by its owner",
     "JobHeldAdmin": "held by an administrator",
+    "job requeued in held state": "put back into the queue and held",
     "JobHoldMaxRequeue": "held because it was started too often without success",
     "Reservation": "waiting for its reservation to begin",
     "ReservationDeleted": "held because its reservation was deleted",

@@ -50,10 +50,11 @@ def which(name: str) -> str:
 
 
 class SmallSlurm:
-    """munged, MariaDB, slurmdbd, slurmctld and five slurmd under ``home``.
+    """munged, MariaDB, slurmdbd, slurmctld and seven slurmd under ``home``.
 
-    Nodes gpu01-gpu03 (4 × v100), gpu04 (2 × t4), cpu01. ``accounting=False`` leaves the database
-    out, as small sites do. Usable by root and by an ordinary user.
+    Nodes gpu01-gpu03 and gpu05 (4 x v100), gpu04 (2 x t4), cpu01-cpu02.
+    ``accounting=False`` leaves the database out, as small sites do. Usable by root and by an
+    ordinary user.
     """
 
     def __init__(self, home: Path, accounting: bool = True) -> None:
@@ -61,9 +62,14 @@ class SmallSlurm:
         self.accounting = accounting
         self.user = getpass.getuser()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        names = ["gpu01", "gpu02", "gpu03", "gpu04", "cpu01"]
+        names = ["gpu01", "gpu02", "gpu03", "gpu04", "gpu05", "cpu01", "cpu02"]
         ctld, dbd, mysql, *ports = free_ports(3 + len(names))
-        self.ports = {"ctld": ctld, "dbd": dbd, "mysql": mysql, **dict(zip(names, ports, strict=True))}
+        self.ports = {
+            "ctld": ctld,
+            "dbd": dbd,
+            "mysql": mysql,
+            **dict(zip(names, ports, strict=True)),
+        }
         self.nodes = names
         self.env = {
             "PATH": f"{os.environ.get('PATH', '')}:{SBIN}",
@@ -71,6 +77,8 @@ class SmallSlurm:
             "HOME": str(home),
             "SLURM_CONF": str(home / "slurm.conf"),
         }
+        if os.environ.get("LD_LIBRARY_PATH"):
+            self.env["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
 
     def start(self) -> None:
         """Write the configuration, start everything and wait until the nodes are up."""
@@ -145,7 +153,9 @@ class SmallSlurm:
         end = time.monotonic() + seconds
         while not ready():
             if time.monotonic() > end:
-                raise RuntimeError(f"{what} did not come up within {seconds} s; logs: {self.home}/log")
+                raise RuntimeError(
+                    f"{what} did not come up within {seconds} s; logs: {self.home}/log"
+                )
             for label, process in self.processes.items():
                 if process.poll() is not None:
                     log = (self.home / "log" / f"{label}.out").read_text(errors="replace")
@@ -185,8 +195,11 @@ class SmallSlurm:
         self._spawn("slurmdbd", "-D")
         self._wait("slurmdbd", lambda: self._listens("dbd"))
         self._wait(
-            "sacctmgr", lambda: "small" in self.run("sacctmgr", "-n", "show", "cluster", check=False)
-            or not self.run("sacctmgr", "-i", "add", "cluster", "small", check=False)
+            "sacctmgr",
+            lambda: (
+                "small" in self.run("sacctmgr", "-n", "show", "cluster", check=False)
+                or not self.run("sacctmgr", "-i", "add", "cluster", "small", check=False)
+            ),
         )
 
     def _listens(self, name: str) -> bool:
@@ -248,21 +261,24 @@ PriorityWeightAge=1000
 MinJobAge=300
 KillWait=2
 InactiveLimit=0
+SlurmdTimeout=10
 ReturnToService=1
 MessageTimeout=10
 GresTypes=gpu
 {accounting}
 NodeName=gpu[01-03] {node} Port={ports["gpu01"]},{ports["gpu02"]},{ports["gpu03"]} \
 CPUs=16 RealMemory=64000 Gres=gpu:v100:4 Feature=v100,nvlink
+NodeName=gpu05 {node} Port={ports["gpu05"]} CPUs=16 RealMemory=64000 Gres=gpu:v100:4 Feature=v100
 NodeName=gpu04 {node} Port={ports["gpu04"]} CPUs=8 RealMemory=32000 Gres=gpu:t4:2 Feature=t4
-NodeName=cpu01 {node} Port={ports["cpu01"]} CPUs=16 RealMemory=32000
-PartitionName=gpu Nodes=gpu[01-04] Default=YES MaxTime=1-00:00:00 DefaultTime=01:00:00 DefMemPerCPU=1000
-PartitionName=cpu Nodes=cpu01 MaxTime=UNLIMITED DefaultTime=02:00:00 DefMemPerCPU=1000
+NodeName=cpu[01-02] {node} Port={ports["cpu01"]},{ports["cpu02"]} CPUs=16 RealMemory=32000
+PartitionName=gpu Nodes=gpu[01-05] Default=YES MaxTime=1-00:00:00 \
+DefaultTime=01:00:00 DefMemPerCPU=1000
+PartitionName=cpu Nodes=cpu[01-02] MaxTime=UNLIMITED DefaultTime=02:00:00 DefMemPerCPU=1000
 """
         )
         (home / "gres.conf").write_text(
             "AutoDetect=off\n"
-            "NodeName=gpu[01-03] Name=gpu Type=v100 File=/dev/tty[0-3] Flags=nvidia_gpu_env\n"
+            "NodeName=gpu[01-03,05] Name=gpu Type=v100 File=/dev/tty[0-3] Flags=nvidia_gpu_env\n"
             "NodeName=gpu04 Name=gpu Type=t4 File=/dev/tty[0-1] Flags=nvidia_gpu_env\n"
         )
         # Newer slurmd wants cgroups unless told otherwise; 22.05 does not know the word.

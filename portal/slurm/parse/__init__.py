@@ -2,7 +2,7 @@
 
 from .accounting import ASSOCIATION_FIELDS, SACCT_FIELDS, associations, sacct_job
 from .gres import gpus, pools, tres, tres_gpus
-from .jobs import gpu_indexes, job_format, jobs, new_separator, records
+from .jobs import gpu_indexes, job_format, jobs, jobs_by_record, new_separator
 from .scontrol import nodes, partitions, reservations
 from .values import hosts, job_state, mebibytes, node_state, seconds, timestamp
 
@@ -16,13 +16,13 @@ __all__ = [
     "job_format",
     "job_state",
     "jobs",
+    "jobs_by_record",
     "mebibytes",
     "new_separator",
     "node_state",
     "nodes",
     "partitions",
     "pools",
-    "records",
     "reservations",
     "sacct_job",
     "seconds",

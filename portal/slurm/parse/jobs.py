@@ -61,49 +61,45 @@ def new_separator() -> str:
 def job_format(separator: str) -> str:
     """The value of SQUEUE_FORMAT2: every field whole (no width), then the separator.
 
-    ``separator`` must not hold a comma or a colon.
+    The last field is followed by the record's end instead. ``separator`` must not hold a comma or
+    a colon, and not begin with a digit.
     """
-    return ",".join(f"{field}:{separator}" for field in FIELDS)
+    fields = ",".join(f"{field}:{separator}" for field in FIELDS[:-1])
+    return f"{fields},{FIELDS[-1]}:{_end(separator)}"
 
 
-def jobs(text: str, separator: str, known: Mapping[str, Job] | None = None) -> dict[str, Job]:
+def _end(separator: str) -> str:
+    return "\x1e" + separator[1:]
+
+
+def jobs(text: str, separator: str) -> dict[str, Job]:
     """Jobs by id from squeue's output, in its order.
 
-    ``known`` maps records to jobs of the last answer (see ``records``): a job whose record has
-    not changed is the same object, which makes a refresh of 10,000 jobs cheap.
+    Raises ValueError where the output does not have the form of ``job_format``.
     """
-    found: dict[str, Job] = {}
-    for record in records(text, separator):
-        job = known.get(record) if known else None
-        if job is None:
-            job = _job(record.split(separator))
-        found[job.id] = job
-    return found
+    return {job.id: job for job in jobs_by_record(text, separator).values()}
 
 
-def records(text: str, separator: str) -> list[str]:
-    """One string per job. A record ends with a separator and a newline; nothing else does.
+def jobs_by_record(
+    text: str, separator: str, known: Mapping[str, Job] | None = None
+) -> dict[str, Job]:
+    """Like ``jobs``, but by squeue's text of each job.
 
-    Raises ValueError where the output does not have that form.
+    ``known`` is the last answer: a job whose text has not changed is the same object again, which
+    makes a refresh of 10,000 jobs cheap.
     """
     if not text:
-        return []
-    parts = text.split(separator)
-    width = len(FIELDS)
-    # The last part is the newline behind the last record; the newline between two records
-    # stands before the id of the second.
-    if (len(parts) - 1) % width or parts[-1] != "\n":
+        return {}
+    records = text.split(_end(separator) + "\n")
+    if records.pop():
         raise ValueError("squeue did not print the fields that it was asked for")
-    if len(parts) - 1 == width:
-        return [text[: -len(separator) - 1]]
-    found = [
-        separator.join(parts[start : start + width]).removeprefix("\n")
-        for start in range(0, len(parts) - 1, width)
-    ]
-    return found
+    known = known or {}
+    return {record: known.get(record) or _job(record.split(separator)) for record in records}
 
 
 def _job(fields: list[str]) -> Job:
+    if len(fields) != len(FIELDS):
+        raise ValueError("squeue did not print the fields that it was asked for")
     (
         id_, state, reason, user, partition, qos, reservation, priority, submit, start, end, limit,
         cpus, status, nodes, allocated, account, work_dir, stdout, comment, name,
