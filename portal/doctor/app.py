@@ -1,0 +1,116 @@
+"""``portal doctor``: examines this site and says how to mend each finding."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import sys
+
+from traitlets import Bool, Float, List, Unicode
+from traitlets.config import Application
+
+from portal import __version__
+
+from .checks import ALL
+from .finding import Finding
+from .report import as_json, failed, lines, summary
+from .site import Site
+
+
+class DoctorApp(Application):
+    """Checks a site. Nothing is changed; exit status 1 when a check finds a failure."""
+
+    name = "portal-doctor"
+    version = __version__
+    description = (
+        "Check this site and say how to mend it. Run it as the Hub's account, on the Hub's machine."
+    )
+    examples = """
+        sudo -u portal portal doctor -f /etc/data-scientist-portal/jupyterhub_config.py
+        portal doctor --person=ada --json
+    """
+    aliases = {
+        "f": "DoctorApp.config_file",
+        "config": "DoctorApp.config_file",
+        "person": "DoctorApp.person",
+        "only": "DoctorApp.only",
+        "timeout": "DoctorApp.timeout",
+    }
+    flags = {"json": ({"DoctorApp": {"json": True}}, "Print JSON.")}
+
+    config_file = Unicode(
+        "",
+        help="""
+        The Hub's configuration file. Empty: the site's in /etc/data-scientist-portal, else the
+        one that comes with the portal.
+
+        Example::
+
+            portal doctor -f /etc/data-scientist-portal/jupyterhub_config.py
+        """,
+    ).tag(config=True)
+    json = Bool(False, help="Print JSON. Example: ``portal doctor --json``").tag(config=True)
+    person = Unicode(
+        "",
+        help="""
+        The user name of someone who will have sessions: whose rights and home are tried. Empty:
+        a member of the group that the sudo rule names.
+
+        Example::
+
+            portal doctor --person=ada
+        """,
+    ).tag(config=True)
+    only = List(
+        Unicode(),
+        help="""
+        Ids of the checks to run; empty: all.
+
+        Example::
+
+            portal doctor --only=slurm --only=sudo
+        """,
+    ).tag(config=True)
+    timeout = Float(
+        30.0,
+        min=1,
+        help="""
+        Seconds that each check may take. They run at the same time.
+
+        Example::
+
+            portal doctor --timeout=60
+        """,
+    ).tag(config=True)
+
+    def start(self) -> None:
+        """Run the checks and print what they found."""
+        unknown = sorted(set(self.only) - {check.id for check in ALL})
+        if unknown:
+            known = ", ".join(check.id for check in ALL)
+            print(f"There is no check {', '.join(unknown)}. There are: {known}.", file=sys.stderr)
+            self.exit(2)
+        # What the parts would write into the Hub's log is in the findings.
+        logging.getLogger("portal.doctor").setLevel(logging.CRITICAL)
+        findings = asyncio.run(self.examine())
+        if self.json:
+            print(as_json(findings))
+        self.exit(1 if failed(findings) else 0)
+
+    async def examine(self) -> list[Finding]:
+        """All findings, in the order of the checks; printed one by one unless as JSON."""
+        site = Site(self.config_file, self.person)
+        chosen = [check for check in ALL if not self.only or check.id in self.only]
+        tasks = [asyncio.create_task(check.run(site, self.timeout)) for check in chosen]
+        findings = []
+        width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+        for task in tasks:
+            findings.append(await task)
+            if not self.json:
+                for line in lines(findings[-1], width, sys.stdout.isatty()):
+                    print(line, flush=True)
+        site.close()
+        if not self.json:
+            print(f"\n{summary(findings)}.")
+        return findings

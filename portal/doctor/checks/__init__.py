@@ -1,0 +1,32 @@
+"""Every check, in the order in which they are told."""
+
+from __future__ import annotations
+
+from ..finding import Check
+from . import access, apptainer, directory, environments, hub, proxy, slurm, storage, sudo
+
+ALL: tuple[Check, ...] = (
+    hub.configuration,
+    hub.account,
+    hub.packages,
+    hub.spawner,
+    hub.service,
+    access.public_address,
+    access.hub_address,
+    access.secrets,
+    proxy.proxy,
+    directory.servers,
+    directory.refresh,
+    slurm.answers,
+    slurm.accounting,
+    slurm.rights,
+    slurm.gpus,
+    sudo.rule,
+    sudo.narrow,
+    apptainer.command,
+    apptainer.kernel,
+    storage.homes,
+    storage.logs,
+    environments.files,
+    environments.sources,
+)

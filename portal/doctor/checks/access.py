@@ -1,0 +1,114 @@
+"""Who can listen in, and who can read the secrets."""
+
+from __future__ import annotations
+
+import os
+import stat
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ..finding import Result, check, failure, ok, skipped, warning, worst
+from ..site import Site
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own; empty and "*" are all addresses, so not."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+@check("https", "Passwords do not cross the network in clear text")
+async def public_address(site: Site) -> Result:
+    url = urlsplit(site.of_hub("bind_url"))
+    where = f"{url.hostname or 'all addresses'}:{url.port or ''}"
+    if site.of_hub("ssl_cert") or url.scheme == "https":
+        return ok(f"HTTPS at {where}")
+    if is_loopback(url.hostname or ""):
+        return ok(f"plain HTTP at {where}, which only this machine reaches")
+    return failure(
+        f"plain HTTP at {where}",
+        "Set c.JupyterHub.ssl_key and c.JupyterHub.ssl_cert, or bind to 127.0.0.1 "
+        '(c.JupyterHub.bind_url = "http://127.0.0.1:8000") behind a reverse proxy with HTTPS: '
+        "docs/how-to/https.md.",
+    )
+
+
+@check("hub-address", "Sessions on the nodes reach the Hub, and nobody listens in")
+async def hub_address(site: Site) -> Result:
+    url = urlsplit(site.of_hub("hub_connect_url") or site.of_hub("hub_bind_url"))
+    host = url.hostname or site.of_hub("hub_connect_ip") or site.of_hub("hub_ip")
+    snapshot = await site.cluster.snapshot()
+    remote = sorted(
+        {node.address for node in snapshot.nodes.values() if not is_loopback(node.address)}
+    )
+    if is_loopback(host):
+        if remote:
+            return failure(
+                f"the Hub's own address is {host}, which the nodes ({remote[0]}, …) cannot reach",
+                "Set c.JupyterHub.hub_bind_url to an address of this machine that the nodes reach, "
+                'such as "http://10.0.0.5:8081".',
+            )
+        return ok(f"{host}; every node is this machine")
+    if site.of_hub("internal_ssl"):
+        return ok(f"{host or 'all addresses'}, encrypted (internal_ssl)")
+    return warning(
+        f"sessions talk to the Hub at {host or 'all addresses'} without encryption, so who can "
+        "listen on the cluster's network can read their tokens",
+        "Set c.JupyterHub.internal_ssl = True: docs/how-to/https.md.",
+    )
+
+
+@check("secrets", "Only the Hub's account reads its secrets and writes its configuration")
+async def secrets(site: Site) -> Result:
+    results: list[Result] = []
+    for path in _secret_files(site):
+        try:
+            mode = path.stat().st_mode
+        except PermissionError:
+            results.append(skipped(f"{path} cannot be looked at as {site.account}"))
+            continue
+        except OSError:
+            continue  # not made yet
+        if mode & (stat.S_IROTH | stat.S_IWOTH):
+            results.append(
+                failure(f"everyone can read {path}", f"chmod 600 {path}, then renew the secret.")
+            )
+        else:
+            results.append(ok(f"{path.name} {stat.S_IMODE(mode):04o}"))
+    for path in _config_files(site):
+        mode = path.stat().st_mode
+        if mode & stat.S_IWOTH:
+            results.append(failure(f"everyone can change {path}", f"chmod o-w {path}"))
+        else:
+            results.append(ok(f"{path.name} {stat.S_IMODE(mode):04o}"))
+    return worst(results) if results else skipped("no file of secrets is there yet")
+
+
+def _secret_files(site: Site) -> list[Path]:
+    """Files that hold secrets. The Hub's relative paths count from where it is started."""
+    files = [Path(site.of_hub("cookie_secret_file"))]
+    database = site.of_hub("db_url")
+    if database.startswith("sqlite:///"):
+        files.append(Path(database.removeprefix("sqlite:///")))
+    for name in ("ssl_key",):
+        if site.of_hub(name):
+            files.append(Path(site.of_hub(name)))
+    if "search_password_file" in site.authenticator.class_traits():
+        password = site.setting(site.authenticator, "search_password_file")
+        if password:
+            files.append(Path(password))
+    files.append(site.config_file.parent / "secrets.env")
+    return files
+
+
+def _config_files(site: Site) -> list[Path]:
+    folders = [site.config_file.with_name("jupyterhub_config.d")]
+    if more := os.environ.get("PORTAL_CONFIG_D"):
+        folders.append(Path(more))
+    files = [site.config_file, *(file for folder in folders for file in folder.glob("*.py"))]
+    return [file for file in files if file.is_file()]

@@ -1,0 +1,89 @@
+"""Apptainer, as far as this machine can tell: sessions start it on the nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+from portal.models.environment import Kind
+
+from ..command import ask
+from ..finding import Result, check, ok, skipped, warning, worst
+from ..site import Site
+
+_ON_NODES = "Sessions start it on the nodes: look there too (run this command on a node)."
+_OLDEST = (1, 1)
+
+
+async def _needed(site: Site) -> bool:
+    await site.catalog.load()
+    return any(one.kind is Kind.CONTAINER for one in site.catalog.environments.values())
+
+
+@check("apptainer", "Apptainer is installed")
+async def command(site: Site) -> Result:
+    if not await _needed(site):
+        return skipped("no environment is a container")
+    kind = site.spawner
+    name = site.setting(kind, "apptainer") if "apptainer" in kind.class_traits() else "apptainer"
+    found = shutil.which(name)
+    if not found:
+        return warning(f"'{name}' is not on this machine", f"Install Apptainer. {_ON_NODES}")
+    answer = await ask([found, "--version"])
+    if answer.status:
+        return warning(f"{found} does not run: {answer.words}", _ON_NODES)
+    version = answer.stdout.strip()
+    numbers = tuple(int(p) for p in version.rpartition(" ")[2].split(".")[:2] if p.isdigit())
+    if "apptainer" in version and numbers < _OLDEST:
+        return warning(f"{version} is old", f"Install Apptainer 1.1 or newer. {_ON_NODES}")
+    return ok(f"{version} ({found})")
+
+
+@check("apptainer-kernel", "People may start containers")
+async def kernel(site: Site) -> Result:
+    if not await _needed(site):
+        return skipped("no environment is a container")
+    return await asyncio.to_thread(_kernel, site)
+
+
+def _kernel(site: Site) -> Result:
+    results = [ok("user namespaces are allowed and /dev/fuse can be used")]
+    # user_namespaces(7); the second is Debian's, the third Ubuntu's switch.
+    for name, bad in (
+        ("user/max_user_namespaces", "0"),
+        ("kernel/unprivileged_userns_clone", "0"),
+        ("kernel/apparmor_restrict_unprivileged_userns", "1"),
+    ):
+        try:
+            value = Path("/proc/sys", name).read_text().strip()
+        except OSError:
+            continue
+        if value == bad:
+            results.append(
+                warning(
+                    f"{name.replace('/', '.')} is {bad} here: without Apptainer's setuid part "
+                    "nobody but root can start a container",
+                    f"Set it with sysctl, or install the package apptainer-suid. {_ON_NODES}",
+                )
+            )
+    fuse = Path("/dev/fuse")
+    if not fuse.exists():
+        results.append(
+            warning(
+                "there is no /dev/fuse here, so a SIF file cannot be mounted by people",
+                f"Load the module: modprobe fuse. {_ON_NODES}",
+            )
+        )
+    elif (fuse.stat().st_mode & 0o006) != 0o006 and not (
+        not site.is_root and os.access(fuse, os.R_OK | os.W_OK)
+    ):
+        results.append(
+            warning(
+                "/dev/fuse here is closed to people, so a SIF file cannot be mounted by them",
+                "chmod 666 /dev/fuse (udev's usual mode), or use a sandbox directory as the "
+                f"image. {_ON_NODES}",
+            )
+        )
+    return worst(results)

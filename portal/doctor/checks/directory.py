@@ -1,0 +1,88 @@
+"""The LDAP directory: its servers, its certificates, its search account."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from portal.directory import LDAPAuthenticator
+from portal.errors import ConfigurationError
+
+from ..finding import Result, check, failure, ok, skipped, warning, worst
+from ..site import Site
+
+
+@lru_cache(maxsize=4)
+def _authenticator(site: Site) -> LDAPAuthenticator:
+    """The site's authenticator, made as the Hub makes it. Raises ConfigurationError."""
+    return site.authenticator(config=site.config, log=site.log)  # type: ignore[return-value]
+
+
+def _stranger(site: Site) -> Result | None:
+    """What to answer when the site does not use LDAP; None when it does."""
+    kind = site.authenticator
+    if issubclass(kind, LDAPAuthenticator):
+        return None
+    if kind.__name__ == "DummyAuthenticator":
+        return failure(
+            "c.JupyterHub.authenticator_class is 'dummy': anyone can be anyone",
+            'Set c.JupyterHub.authenticator_class = "portal-ldap".',
+        )
+    return skipped(f"people log in with {kind.__name__}")
+
+
+@check("ldap", "Every LDAP server answers, with a certificate that is verified")
+async def servers(site: Site) -> Result:
+    if stranger := _stranger(site):
+        return stranger
+    try:
+        authenticator = _authenticator(site)
+    except ConfigurationError as error:
+        return failure(error.message, "Mend the setting; docs/how-to/existing-cluster.md.")
+    results = []
+    for answer in await authenticator.probe():
+        if answer.trouble is None:
+            results.append(ok(f"{answer.uri} answers in {answer.seconds:.2f} s"))
+        else:
+            results.append(
+                failure(
+                    f"{answer.uri}: {answer.trouble}",
+                    "Try it by hand: ldapwhoami -H URI -ZZ -x -D SEARCH_DN -W "
+                    "(without -ZZ for ldaps://).",
+                )
+            )
+    if not authenticator.verify_certificates:
+        results.append(
+            warning(
+                "certificates are not verified: whoever answers in a server's place reads "
+                "every password",
+                "Set c.LDAPAuthenticator.ca_file and drop verify_certificates = False.",
+            )
+        )
+    if not authenticator.use_tls:
+        results.append(
+            warning("passwords cross the network in clear text", "Drop use_tls = False.")
+        )
+    return worst(results)
+
+
+@check("ldap-refresh", "Groups stay fresh between logins")
+async def refresh(site: Site) -> Result:
+    if _stranger(site):
+        return skipped(f"people log in with {site.authenticator.__name__}")
+    try:
+        authenticator = _authenticator(site)
+    except ConfigurationError:
+        return skipped("the LDAP settings are wrong")
+    if not authenticator.groups_base:
+        return warning(
+            "no groups are read, so nobody is an admin or instructor by group",
+            "Set c.LDAPAuthenticator.groups_base.",
+        )
+    if authenticator.can_refresh:
+        seconds = site.setting(site.authenticator, "auth_refresh_age")
+        return ok(f"a search account reads them again every {seconds} s")
+    return warning(
+        "there is no search account, so groups are refreshed at login only: who leaves a group "
+        "keeps its rights until the next login",
+        "Set c.LDAPAuthenticator.search_bind_dn and search_password_file.",
+    )

@@ -1,0 +1,62 @@
+"""The catalog: the files of the environments and what they name."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from portal.models.environment import Environment, Kind
+
+from ..finding import Result, check, failure, ok, skipped, warning, worst
+from ..site import Site
+
+
+@check("environments", "Every environment file can be read")
+async def files(site: Site) -> Result:
+    await site.catalog.load()
+    found = len(site.catalog.environments)
+    if not site.catalog.loaded:
+        return failure(
+            "; ".join(str(error) for error in site.catalog.errors),
+            "Make the directory, readable by the Hub's account, or name another in "
+            "c.EnvironmentCatalog.directory.",
+        )
+    if site.catalog.errors:
+        return failure(
+            "; ".join(str(error) for error in site.catalog.errors),
+            f"Mend these lines; the other {found} load. docs/how-to/add-an-environment.md.",
+        )
+    if not found:
+        return warning(
+            f"{site.catalog.directory} has no environment, so nobody can start a session",
+            "Add one: docs/how-to/add-an-environment.md.",
+        )
+    return ok(f"{found} in {site.catalog.directory}")
+
+
+@check("environment-sources", "Images and virtual environments are where their files say")
+async def sources(site: Site) -> Result:
+    await site.catalog.load()
+    if not site.catalog.environments:
+        return skipped("there are no environments")
+    results = await asyncio.gather(
+        *(asyncio.to_thread(_source, one) for one in site.catalog.environments.values())
+    )
+    return worst(results)
+
+
+def _source(environment: Environment) -> Result:
+    if environment.kind is Kind.CONTAINER:
+        path = Path(environment.image or "")
+        usable = path.is_file() or path.is_dir()
+    else:
+        path = Path(environment.path or "", "bin", "python3")
+        usable = os.access(path, os.X_OK)
+    if usable and os.access(path, os.R_OK):
+        return ok(environment.name)
+    return warning(
+        f"'{environment.name}': {path} is not on this machine, or not readable",
+        "It must be readable by every user on every node; where nodes see it at another place "
+        "than this machine, nothing needs mending.",
+    )

@@ -1,0 +1,148 @@
+"""The Hub itself: its configuration, its account, its packages, its parts."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from packaging.requirements import Requirement
+
+from ..finding import Result, check, failure, ok, skipped, warning, worst
+from ..site import Site
+
+
+@check("hub-config", "The Hub's configuration can be read")
+async def configuration(site: Site) -> Result:
+    if site.trouble:
+        return failure(
+            site.trouble, "Mend the file; what depends on it could not be checked reliably."
+        )
+    return ok(f"read {site.config_file}")
+
+
+@check("hub-account", "The Hub does not run as root")
+async def account(site: Site) -> Result:
+    owners = set(_hub_owners())
+    mend = (
+        "Run the Hub as an account of its own without rights (User=portal in "
+        "deploy/systemd/data-scientist-portal.service); deploy/sudoers gives it what it needs."
+    )
+    if 0 in owners:
+        return failure("a JupyterHub on this machine runs as root", mend)
+    if owners:
+        return ok(f"a JupyterHub runs here as uid {', '.join(map(str, sorted(owners)))}")
+    if site.is_root:
+        return warning(
+            "no Hub runs here, and this command runs as root, so the account's rights "
+            "were not checked",
+            "Run it as the Hub's account: sudo -u portal portal doctor",
+        )
+    return ok(f"no Hub runs here now; this command runs as {site.account}")
+
+
+def _hub_owners() -> Iterator[int]:
+    """Effective user ids of running Hubs (proc(5): cmdline, status)."""
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            names = [word.rsplit(b"/", 1)[-1] for word in words[:4]]
+            if b"jupyterhub" not in names or b"python" not in names[0]:
+                continue
+            for line in (process / "status").read_text().splitlines():
+                if line.startswith("Uid:"):
+                    yield int(line.split()[2])
+        except OSError:
+            continue
+
+
+@check("packages", "The Python packages are of versions that work together")
+async def packages(site: Site) -> Result:
+    try:
+        wanted = metadata.requires("data-scientist-portal") or []
+    except metadata.PackageNotFoundError:
+        return skipped(
+            "the portal is not installed as a package here",
+            "Run the `portal` of the virtual environment that the Hub uses.",
+        )
+    results = []
+    for text in wanted:
+        requirement = Requirement(text)
+        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        mend = f"Install it into {sys.prefix}: pip install '{requirement}'"
+        try:
+            version = metadata.version(requirement.name)
+        except metadata.PackageNotFoundError:
+            results.append(failure(f"{requirement.name} is missing", mend))
+            continue
+        if requirement.specifier.contains(version, prereleases=True):
+            results.append(ok(f"{requirement.name} {version}"))
+        else:
+            results.append(failure(f"{requirement.name} is {version}", mend))
+    return worst(results)
+
+
+@check("spawner", "Sessions are started by the portal's spawner")
+async def spawner(site: Site) -> Result:
+    kind = site.spawner
+    if "PortalSpawner" not in {parent.__name__ for parent in kind.__mro__}:
+        return failure(
+            f"c.JupyterHub.spawner_class is {kind.__name__}",
+            'Set c.JupyterHub.spawner_class = "portal".',
+        )
+    results = [ok(kind.__name__)]
+    if any("apply_user_options" in site.config.get(p.__name__, {}) for p in kind.__mro__):
+        results.append(
+            failure(
+                "apply_user_options is replaced, so no launch request is checked, and the spawner "
+                "refuses to start sessions",
+                "Remove apply_user_options from the configuration.",
+            )
+        )
+    if not site.of_hub("tornado_settings").get("slow_spawn_timeout", 10) > 0:
+        results.append(
+            failure(
+                "slow_spawn_timeout is 0: a refused launch is answered as if it had been accepted",
+                'Set c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 3}.',
+            )
+        )
+    return worst(results)
+
+
+@check("service", "The Hub starts the portal's web service")
+async def service(site: Site) -> Result:
+    services = {one.get("name"): one for one in site.of_hub("services")}
+    if "portal" not in services:
+        return failure(
+            "c.JupyterHub.services has no service 'portal'",
+            "Use c.JupyterHub.services.append(…) in your own file, not = […], and keep "
+            "deploy/jupyterhub_config.d/20-service.py.",
+        )
+    scopes = {
+        scope
+        for role in site.of_hub("load_roles")
+        if role.get("name") == "user"
+        for scope in role.get("scopes", ())
+    }
+    if not scopes & {"access:services", "access:services!service=portal"}:
+        return failure(
+            "the role 'user' may not use the service",
+            "Add 'access:services!service=portal' to the role's scopes in c.JupyterHub.load_roles.",
+        )
+    address = urlsplit(services["portal"].get("url", ""))
+    if not any(_hub_owners()) and address.port:
+        with socket.socket() as probe:
+            probe.settimeout(2)
+            if probe.connect_ex((address.hostname or "127.0.0.1", address.port)) == 0:
+                return failure(
+                    f"no Hub runs, but something listens at {address.netloc}: the service could "
+                    "not start, and without it the Hub does not start",
+                    "Choose another port: set PORTAL_SERVICE_PORT for the Hub.",
+                )
+    return ok(f"{address.geturl()}")

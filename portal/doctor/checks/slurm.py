@@ -1,0 +1,158 @@
+"""Slurm: whether it answers, what it accounts, and what the Hub's account may do there."""
+
+from __future__ import annotations
+
+import re
+
+from portal.errors import PortalError
+
+from ..finding import Result, check, failure, ok, skipped, warning, worst
+from ..site import Site
+
+_OLDEST, _NEWEST = (22, 5), (26, 5)  # the versions whose recorded answers the tests read
+
+
+async def settings(site: Site) -> dict[str, str]:
+    """slurm.conf as slurmctld has it (scontrol(1), show config). Raises SlurmUnavailable."""
+    output = await site.runner.run(["scontrol", "show", "config"])
+    pairs = (line.partition("=") for line in output.stdout.splitlines() if "=" in line)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+@check("slurm", "Slurm answers")
+async def answers(site: Site) -> Result:
+    try:
+        found = await settings(site)
+        snapshot = await site.cluster.snapshot()
+    except PortalError as error:
+        return failure(
+            error.message,
+            "Try `scontrol ping` and `sinfo` as the Hub's account; the commands, slurm.conf and "
+            "munge's key must be on this machine (SlurmRunner.bin_dir, SlurmRunner.slurm_conf).",
+        )
+    version = found.get("SLURM_VERSION", "")
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    results = [ok(f"Slurm {version}, cluster '{found.get('ClusterName', '')}'")]
+    if not _OLDEST <= numbers <= _NEWEST:
+        results.append(
+            warning(
+                f"Slurm {version} is not among the versions whose output was tested",
+                "Known: 22.05 to 26.05.",
+            )
+        )
+    usable = [node for node in snapshot.nodes.values() if node.usable]
+    if not snapshot.partitions:
+        results.append(failure("there is no partition", "Ask the people who run Slurm."))
+    elif not usable:
+        results.append(
+            warning("no node takes jobs now", "`sinfo -R` says why each node is down or drained.")
+        )
+    else:
+        results.append(
+            ok(
+                f"{len(usable)} of {len(snapshot.nodes)} nodes take jobs, "
+                f"{len(snapshot.partitions)} partitions"
+            )
+        )
+    return worst(results)
+
+
+@check("slurm-accounting", "Slurm keeps accounts, limits and the history of jobs")
+async def accounting(site: Site) -> Result:
+    found = await settings(site)
+    if not found.get("AccountingStorageType", "").endswith("/slurmdbd"):
+        seconds = found.get("MinJobAge", "?")
+        return warning(
+            f"no slurmdbd: accounts, QOS and peak memory are unknown, and why a job ended is "
+            f"forgotten after {seconds}",
+            "Set up slurmdbd (AccountingStorageType=accounting_storage/slurmdbd).",
+        )
+    results = [ok("slurmdbd keeps it")]
+    output = await site.runner.run(
+        ["sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster"], check=False
+    )
+    if output.returncode:
+        results.append(
+            failure(
+                f"slurmdbd does not answer: {output.stderr.strip()[:200]}",
+                "Try `sacctmgr show cluster` as the Hub's account.",
+            )
+        )
+    if found.get("JobAcctGatherType", "").endswith("/none"):
+        results.append(
+            warning(
+                "the peak memory of a job is not measured",
+                "Set JobAcctGatherType=jobacct_gather/cgroup (or /linux) in slurm.conf.",
+            )
+        )
+    return worst(results)
+
+
+@check("slurm-rights", "The Hub's account has the rights that it needs in Slurm, and no more")
+async def rights(site: Site) -> Result:
+    found = await settings(site)
+    if found.get("SlurmUser", "").split("(")[0] == site.account:
+        return warning(
+            f"'{site.account}' is SlurmUser, so it may do everything in Slurm",
+            "Run the Hub as another account.",
+        )
+    if not found.get("AccountingStorageType", "").endswith("/slurmdbd"):
+        return skipped("without slurmdbd there are no rights to give")
+    if site.is_root:
+        return skipped(
+            "root's rights say nothing about the Hub's account",
+            "Run it as the Hub's account: sudo -u portal portal doctor",
+        )
+    output = await site.runner.run(
+        ["sacctmgr", "--noheader", "--parsable2", "--readonly", "show", "user", "where",
+         f"name={site.account}", "format=user,adminlevel"]
+    )  # fmt: skip
+    level = output.stdout.strip().partition("|")[2].split("|")[0] or "None"
+    private = found.get("PrivateData", "none")
+    if level == "Operator":
+        return ok(f"'{site.account}' is Operator; draining nodes needs Administrator and stays off")
+    if level == "Administrator":
+        return warning(
+            f"'{site.account}' is Administrator: it may also drain nodes, which the portal does "
+            "not use",
+            f"sacctmgr modify user {site.account} set adminlevel=Operator",
+        )
+    mend = (
+        f"sacctmgr add user {site.account} account=root adminlevel=Operator (or modify user … set "
+        "adminlevel=Operator)"
+    )
+    if "jobs" in private:
+        return failure(
+            f"PrivateData={private} hides other people's jobs from '{site.account}', which has no "
+            "rights of its own, so their sessions would seem gone",
+            mend,
+        )
+    return warning(f"'{site.account}' is no Operator, so it cannot make reservations", mend)
+
+
+@check("slurm-gpus", "Slurm counts GPUs")
+async def gpus(site: Site) -> Result:
+    snapshot = await site.cluster.snapshot()
+    counts: dict[str, int] = {}
+    for node in snapshot.nodes.values():
+        for pool in node.gpus:
+            counts[pool.type] = counts.get(pool.type, 0) + pool.count
+    if not counts:
+        return skipped("no node has GPUs (GRES)")
+    found = await settings(site)
+    results = [ok(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))]
+    if "gpu" in counts:
+        results.append(
+            warning(
+                "some GPUs have no type, so nobody can choose between models",
+                "Name the type in gres.conf and slurm.conf: Gres=gpu:v100:4.",
+            )
+        )
+    if "gres/gpu" not in found.get("AccountingStorageTRES", ""):
+        results.append(
+            warning(
+                "GPUs are not accounted, so limits on them do not hold and use is not recorded",
+                "Set AccountingStorageTRES=gres/gpu in slurm.conf.",
+            )
+        )
+    return worst(results)

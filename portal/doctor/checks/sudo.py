@@ -1,0 +1,105 @@
+"""The sudo rule: the Hub's account may run Slurm's commands as the people, and nothing else."""
+
+from __future__ import annotations
+
+import grp
+import pwd
+import re
+
+from ..command import Answer, ask
+from ..finding import Result, check, failure, ok, skipped, warning, worst
+from ..site import Site
+
+_COMMANDS = ("sbatch", "scancel")
+_INSTALL = (
+    "Copy deploy/sudoers to /etc/sudoers.d/portal (owner root, mode 0440), adapt its three names "
+    "and check it with `visudo -c`."
+)
+
+
+async def _rules(site: Site) -> Answer | Result:
+    """What `sudo -l` says, or why that is not asked."""
+    prefix = site.runner.sudo
+    if not prefix or not prefix[0].endswith("sudo"):
+        return skipped(f"SlurmRunner.sudo is {prefix}")
+    if site.is_root:
+        return skipped(
+            "root needs no rule, so the Hub's was not tried",
+            "Run it as the Hub's account: sudo -u portal portal doctor",
+        )
+    answer = await ask([prefix[0], "-n", "-l"])
+    if answer.status:
+        return failure(f"'{site.account}' has no rule: {answer.words}", _INSTALL)
+    return answer
+
+
+def _person(site: Site, rules: str) -> str:
+    """Whom to try it with: the one who was named, else a member of a group that the rule names."""
+    if site.person:
+        return site.person
+    for name in re.findall(r"\((?:[^)]*[,\s])?%([\w.-]+)", rules):
+        try:
+            group = grp.getgrnam(name)
+        except KeyError:
+            continue
+        members = [member for member in group.gr_mem if member != site.account]
+        members += [one.pw_name for one in pwd.getpwall() if one.pw_gid == group.gr_gid]
+        members = [member for member in members if member not in (site.account, "root")]
+        if members:
+            return members[0]
+    return ""
+
+
+@check("sudo", "The Hub may submit and cancel jobs as the people")
+async def rule(site: Site) -> Result:
+    rules = await _rules(site)
+    if isinstance(rules, Result):
+        return rules
+    results: list[Result] = []
+    for name in ("JUPYTERHUB_", "APPTAINERENV_", "PORTAL_"):
+        if name not in rules.stdout:
+            results.append(
+                failure(f"{name}* does not pass sudo, so sessions get no token", _INSTALL)
+            )
+    person = _person(site, rules.stdout)
+    if not person:
+        results.append(
+            skipped("nobody to try it with was found", "Name a person: portal doctor --person=ada")
+        )
+        return worst(results)
+    for command in _COMMANDS:
+        path = site.runner.path(command)
+        words = [word.replace("{user}", person) for word in site.runner.sudo]
+        answer = await ask([*words, path, "--version"])
+        if answer.status:
+            results.append(failure(f"{command} as {person}: {answer.words}", _INSTALL))
+        else:
+            results.append(ok(f"{command} as {person}: {answer.stdout.strip()}"))
+    return worst(results)
+
+
+@check("sudo-narrow", "The Hub may do nothing else as others")
+async def narrow(site: Site) -> Result:
+    rules = await _rules(site)
+    if isinstance(rules, Result):
+        if rules.level == "skipped":
+            return rules
+        return skipped("there is no rule")
+    results = [ok("only Slurm's commands, only as the people")]
+    sudo = site.runner.sudo[0]
+    person = _person(site, rules.stdout)
+    tries = [("root", site.runner.path("sbatch"), "jobs as root")]
+    if person:
+        tries.append((person, "/bin/sh", f"any command as {person}"))
+    for user, command, words in tries:
+        # -l with a command only asks whether it would be allowed (sudo(8)).
+        if (await ask([sudo, "-n", "-l", "-u", user, command])).status == 0:
+            results.append(failure(f"'{site.account}' may run {words}", _INSTALL))
+    if re.search(r"(?<!NO)SETENV:|(?<!!)\bsetenv\b", rules.stdout):
+        results.append(
+            warning(
+                "the rule lets every variable pass (SETENV), LD_PRELOAD of the Hub's account too",
+                _INSTALL,
+            )
+        )
+    return worst(results)

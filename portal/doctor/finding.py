@@ -1,0 +1,120 @@
+"""A finding: what one check saw, how bad it is, and how to mend it; and the check itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from portal.errors import PortalError, SlurmUnavailable
+from portal.models import Frozen
+
+if TYPE_CHECKING:
+    from .site import Site
+
+
+class Blocked(PortalError):
+    """A check cannot be made because of what another one tells already."""
+
+    code = "blocked"
+
+
+class Level(StrEnum):
+    """``failure``: the portal does not work, or not safely. ``warning``: a part of it."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILURE = "failure"
+    SKIPPED = "skipped"
+
+
+class Finding(Frozen):
+    """``found`` is what was seen, ``mend`` what to do about it (empty when all is well)."""
+
+    id: str
+    title: str
+    level: Level
+    found: str
+    mend: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a check's function returns."""
+
+    level: Level
+    found: str
+    mend: str = ""
+
+
+def ok(found: str) -> Result:
+    return Result(Level.OK, found)
+
+
+def warning(found: str, mend: str) -> Result:
+    return Result(Level.WARNING, found, mend)
+
+
+def failure(found: str, mend: str) -> Result:
+    return Result(Level.FAILURE, found, mend)
+
+
+def skipped(reason: str, mend: str = "") -> Result:
+    return Result(Level.SKIPPED, reason, mend)
+
+
+def worst(results: list[Result]) -> Result:
+    """Several results as one: the worst level, and only what is not well is told."""
+    order = [Level.OK, Level.SKIPPED, Level.WARNING, Level.FAILURE]
+    level = max((result.level for result in results), key=order.index)
+    if level is Level.OK:
+        return Result(level, "; ".join(result.found for result in results))
+    bad = [result for result in results if result.level is not Level.OK]
+    mends = dict.fromkeys(result.mend for result in bad if result.mend)
+    return Result(level, "; ".join(result.found for result in bad), " ".join(mends))
+
+
+Function = Callable[["Site"], Awaitable[Result]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question to a site. ``run`` always ends, and always with a finding."""
+
+    id: str
+    title: str
+    function: Function
+
+    async def run(self, site: Site, seconds: float) -> Finding:
+        """Ask; at most ``seconds`` long. An answer that does not come is a failure."""
+        try:
+            result = await asyncio.wait_for(self.function(site), seconds)
+        except TimeoutError:
+            result = failure(
+                f"no answer within {seconds:g} s", "See whether the machine or a server hangs."
+            )
+        except Blocked as error:
+            result = skipped(error.message)
+        except SlurmUnavailable:
+            result = skipped("Slurm does not answer (told above)")
+        except PortalError as error:
+            result = failure(error.message, "")
+        except Exception as error:  # one broken check must not hide what the others found
+            result = failure(
+                f"the check itself failed: {type(error).__name__}: {error}",
+                "Report this, with the output of --json.",
+            )
+        return Finding(
+            id=self.id, title=self.title, level=result.level, found=result.found, mend=result.mend
+        )
+
+
+def check(id: str, title: str) -> Callable[[Function], Check]:
+    """Decorator: makes a Check of an async function of a Site."""
+
+    def make(function: Function) -> Check:
+        return Check(id, title, function)
+
+    return make

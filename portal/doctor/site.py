@@ -1,0 +1,126 @@
+"""The site under examination: its configuration, read as the Hub reads it, without starting it."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import io
+import logging
+import os
+import pwd
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jupyterhub.app import JupyterHub
+from traitlets import HasTraits, TraitError
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
+
+from portal.catalog import EnvironmentCatalog
+from portal.errors import ConfigurationError
+from portal.slurm import Cluster, SlurmRunner
+from portal.where import data_path
+
+from .finding import Blocked
+
+SITE_FILE = Path("/etc/data-scientist-portal/jupyterhub_config.py")
+
+
+class Site:
+    """What the checks ask. ``person``: whose rights are tried, empty for the first that sudo
+    names."""
+
+    def __init__(self, config_file: str = "", person: str = "") -> None:
+        self.config_file = Path(config_file).absolute() if config_file else default_file()
+        self.person = person
+        self.account = _account()
+        self.is_root = os.geteuid() == 0
+        self.log = logging.getLogger("portal.doctor")
+        self.trouble = ""
+        try:
+            self.config = self._read()
+        except Exception as error:  # the file is the site's own Python: anything can come out
+            self.trouble = f"{self.config_file}: {type(error).__name__}: {error}"
+            self.config = Config()
+        if not self.trouble:
+            self._hub  # noqa: B018  finds out what the Hub refuses
+
+    @property
+    def hub(self) -> JupyterHub:
+        """The Hub's application object, configured and never started. Raises Blocked."""
+        if self.trouble:
+            raise Blocked("the Hub's configuration is wrong (told above)")
+        return self._hub
+
+    @cached_property
+    def _hub(self) -> JupyterHub | None:
+        try:
+            return JupyterHub(config=self.config, log=self.log)
+        except (TraitError, ImportError) as error:
+            self.trouble = f"{self.config_file}: {error}"
+            return None
+
+    def of_hub(self, trait: str) -> Any:
+        """A setting of the Hub. Raises Blocked, or ConfigurationError when its value is refused."""
+        try:
+            return getattr(self.hub, trait)
+        except (TraitError, ImportError) as error:
+            raise ConfigurationError(f"c.JupyterHub.{trait}: {error}") from None
+
+    def setting(self, kind: type[HasTraits], trait: str) -> Any:
+        """The value that an object of class ``kind`` would have, without making one."""
+        for parent in kind.__mro__:
+            section = self.config.get(parent.__name__)
+            if section and trait in section:
+                return section[trait]
+        return kind.class_traits()[trait].default(None)
+
+    @cached_property
+    def spawner(self) -> type[HasTraits]:
+        """The class of the spawner. Raises ConfigurationError."""
+        return self.of_hub("spawner_class")
+
+    @cached_property
+    def authenticator(self) -> type[HasTraits]:
+        """The class of the authenticator. Raises ConfigurationError."""
+        return self.of_hub("authenticator_class")
+
+    @cached_property
+    def runner(self) -> SlurmRunner:
+        return SlurmRunner(config=self.config, log=self.log)
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        return Cluster(config=self.config, runner=self.runner, log=self.log)
+
+    @cached_property
+    def catalog(self) -> EnvironmentCatalog:
+        return EnvironmentCatalog(config=self.config, log=self.log)
+
+    def close(self) -> None:
+        """Let threads go."""
+        if "runner" in self.__dict__:
+            self.runner.close()
+
+    def _read(self) -> Config:
+        if not self.config_file.is_file():
+            raise ConfigurationError("there is no such file; name one with -f")
+        # A configuration file may print; --json must stay JSON.
+        with contextlib.redirect_stdout(io.StringIO()):
+            loader = PyFileConfigLoader(self.config_file.name, str(self.config_file.parent))
+            return loader.load_config()
+
+
+def default_file() -> Path:
+    """The site's configuration file, else the one that comes with the portal."""
+    if SITE_FILE.is_file():
+        return SITE_FILE
+    return data_path("deploy") / "jupyterhub_config.py"
+
+
+def _account() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return getpass.getuser()
