@@ -366,7 +366,7 @@ class _Images(threading.Thread):
             from .environments import ensure_environments
 
             apptainer = ensure_apptainer(self.place.cache, self.say)
-            directory = ensure_environments(self.place.demo, self.place.cache, apptainer, self.say)
+            directory = ensure_environments(self.place.root, self.place.cache, apptainer, self.say)
             self.state = {"apptainer": str(apptainer), "environments": str(directory)}
         except Exception as error:
             self.error = error

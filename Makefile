@@ -1,0 +1,50 @@
+# What people and CI call. PORTAL_HOME (state), PORTAL_CACHE and PORTAL_PORT are honoured.
+#   make run     the whole portal on this machine; Ctrl-C stops it
+#   make test    the whole suite;  make test ARGS="tests/test_form.py -k gpu"  runs a part
+ifndef PORTAL_HOME
+PORTAL_HOME := $(shell [ "$$(id -u)" = 0 ] && echo /var/lib/data-scientist-portal || echo "$$HOME/.local/share/data-scientist-portal")
+endif
+PORTAL_HOME := $(abspath $(PORTAL_HOME))
+PORTAL_CACHE ?= $(PORTAL_HOME)/cache
+PORTAL_CACHE := $(abspath $(PORTAL_CACHE))
+export PORTAL_HOME PORTAL_CACHE
+BIN := $(PORTAL_HOME)/venv/bin
+ARGS ?=
+
+.PHONY: run stop status reset test bench lint docs clean
+.DEFAULT_GOAL := run
+
+run:
+	@sh deploy/install.sh run
+	@exec "$(BIN)/portal" demo $(ARGS)
+
+stop:
+	@"$(BIN)/portal" demo --stop
+
+status:
+	@"$(BIN)/portal" demo --status
+
+reset:
+	@"$(BIN)/portal" demo --reset
+
+test:
+	@sh deploy/install.sh test
+	@exec "$(BIN)/python" -m pytest $(ARGS)
+
+bench:
+	@sh deploy/install.sh test
+	@exec "$(BIN)/python" -m tests.benchmarks $(ARGS)
+
+lint:
+	@sh deploy/install.sh test
+	@"$(BIN)/ruff" check .
+	@"$(BIN)/ruff" format --check .
+	@"$(BIN)/mypy"
+
+docs:
+	@sh deploy/install.sh test
+	@exec "$(BIN)/python" -m docs.reference $(ARGS)
+
+clean:
+	@rm -rf build dist .pytest_cache .ruff_cache .mypy_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

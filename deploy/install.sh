@@ -1,0 +1,243 @@
+#!/bin/sh
+# Installs what is missing for `make run` or `make test`; does nothing, fast, where nothing is.
+#
+#   sh deploy/install.sh run|test        everything: system packages, Python, the proxy
+#   sh deploy/install.sh packages run|test   only the system packages (for an administrator)
+#
+# System packages come through apt, from wherever this machine is configured to get them. No service
+# is started, and none that the packages bring stays enabled; services that exist are left alone.
+# Everything else goes into PORTAL_HOME and PORTAL_CACHE.
+set -eu
+umask 022
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+source=$(dirname -- "$here")
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+proxy=configurable-http-proxy@5.3.0
+
+say() { printf '  %s\n' "$*"; }
+fail() {
+  printf 'install: %s\n' "$*" >&2
+  exit 1
+}
+now() { date +%s; }
+
+# -- system packages ------------------------------------------------------------------------------
+
+there() { # $1: what shows that a package is there
+  case $1 in
+    python:*) "$(system_python)" -c "import ${1#python:}" 2>/dev/null ;;
+    glob:*)
+      for found in ${1#glob:}; do [ -e "$found" ] && return 0; done
+      return 1
+      ;;
+    *) command -v "$1" >/dev/null 2>&1 ;;
+  esac
+}
+
+system_python() { echo "${python:-/usr/bin/python3}"; }
+
+missing_packages() { # $@: files with packages
+  cat "$@" | while read -r package shows _; do
+    case $package in '' | '#'*) continue ;; esac
+    there "$shows" || printf '%s ' "$package"
+  done
+}
+
+install_packages() {
+  files=$here/packages-run.txt
+  [ "$1" = test ] && files="$files $here/packages-test.txt"
+  # shellcheck disable=SC2086
+  missing=$(missing_packages $files)
+  [ -n "$missing" ] || return 0
+  command -v apt-get >/dev/null 2>&1 || fail "these programs are missing, and this machine has no apt-get to install them: $missing"
+  if [ "$(id -u)" != 0 ]; then
+    fail "these system packages are missing: $missing- ask an administrator to run: sudo sh $here/install.sh packages $1"
+  fi
+  started=$(now)
+  say "system packages: installing $missing"
+  log=$(mktemp)
+  trap 'restore_policy; rm -f "$log"' EXIT
+  trap 'exit 130' INT TERM HUP
+  installed >"$log.before"
+  forbid_services
+  export DEBIAN_FRONTEND=noninteractive
+  # slapd would make a database of its own: not where it was not installed before.
+  if ! dpkg-query -W slapd >/dev/null 2>&1 && command -v debconf-set-selections >/dev/null 2>&1; then
+    echo 'slapd slapd/no_configuration boolean true' | debconf-set-selections
+  fi
+  status=0
+  # shellcheck disable=SC2086
+  apt_install $missing || status=$?
+  restore_policy
+  installed | comm -13 "$log.before" - | disable_services
+  rm -f "$log.before"
+  if [ $status != 0 ]; then
+    last=$(grep -E '^(E|Err|W):' "$log" | tail -n 1)
+    if grep -qE 'Could not resolve|Temporary failure|Could not connect|Unable to connect|Network is unreachable|Connection timed out' "$log"; then
+      fail "system packages could not be downloaded: no network, or the package mirror of this machine does not answer ($last)"
+    fi
+    fail "apt-get could not install $missing: $last"
+  fi
+  rm -f "$log"
+  trap - EXIT INT TERM HUP
+  say "system packages: installed after $(($(now) - started)) s"
+}
+
+apt_install() { # packages; apt's lists are renewed only where the first try fails
+  apt_try "$@" && return 0
+  apt-get update -q >>"$log" 2>&1 || return 1
+  apt_try "$@"
+}
+
+apt_try() {
+  : >"$log"
+  apt-get install -q -y --no-install-recommends -o Dpkg::Use-Pty=0 "$@" >>"$log" 2>&1
+}
+
+installed() { dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' | sed -n 's/^ii *//p' | sort; }
+
+# invoke-rc.d(8) asks /usr/sbin/policy-rc.d before it starts a service; 101 means "forbidden".
+policy=/usr/sbin/policy-rc.d
+forbid_services() {
+  restore_policy # what a killed run may have left
+  if [ -e "$policy" ] || [ -L "$policy" ]; then mv "$policy" "$policy.portal-saved"; fi
+  printf '#!/bin/sh\n# Temporary, by the install.sh of the Data Scientist Portal.\nexit 101\n' >"$policy"
+  chmod 755 "$policy"
+}
+restore_policy() {
+  if [ -f "$policy" ] && grep -q 'Temporary, by the install.sh of the Data' "$policy"; then rm -f "$policy"; fi
+  if [ -e "$policy.portal-saved" ] || [ -L "$policy.portal-saved" ]; then mv "$policy.portal-saved" "$policy"; fi
+}
+
+disable_services() { # names of packages that are new, on stdin
+  while read -r package; do
+    dpkg -L "$package" 2>/dev/null | while read -r file; do
+      case $file in
+        /lib/systemd/system/*.service | /lib/systemd/system/*.socket | /lib/systemd/system/*.timer | \
+          /usr/lib/systemd/system/*.service | /usr/lib/systemd/system/*.socket | /usr/lib/systemd/system/*.timer)
+          deb-systemd-helper disable "$(basename "$file")" >/dev/null 2>&1 || true
+          ;;
+        /etc/init.d/*)
+          [ -f "$file" ] && update-rc.d "$(basename "$file")" disable >/dev/null 2>&1 || true
+          ;;
+      esac
+    done
+  done
+}
+
+# -- Python ---------------------------------------------------------------------------------------
+
+find_python() {
+  # Other accounts must be able to run it: not one that a version manager put into somebody's home.
+  candidates='/usr/bin/python3 /usr/bin/python3.13 /usr/bin/python3.12 /usr/bin/python3.11 /usr/local/bin/python3'
+  [ "$(id -u)" = 0 ] || candidates="$candidates $(command -v python3 || true)"
+  for candidate in $candidates; do
+    if [ -x "$candidate" ] && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      echo "$candidate"
+      return 0
+    fi
+  done
+  return 1
+}
+
+hash_of() { # files and folders of the source
+  (cd "$source" && find "$@" -type f ! -path '*/__pycache__/*' ! -path '*/node_modules/*' -print0 2>/dev/null |
+    LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1)
+}
+
+install_python() { # $1: run or test
+  venv=$PORTAL_HOME/venv
+  extra=
+  [ "$1" = test ] && extra='[test]'
+  needs=$(hash_of pyproject.toml deploy/constraints.txt)
+  code=$(hash_of pyproject.toml README.md portal spawners templates static deploy kernels)
+  if [ -d "$venv" ] && ! "$venv/bin/python" -c '' 2>/dev/null; then
+    rm -rf "$venv" # its Python is gone, or its folder was moved
+  fi
+  if [ ! -x "$venv/bin/pip" ]; then
+    say "Python: making $venv with $python"
+    "$python" -m venv --clear "$venv" || fail "$python could not make the virtual environment $venv."
+  fi
+  state=$venv/.portal
+  mkdir -p "$state"
+  # What `make test` installed serves `make run` too.
+  have=$(cat "$state/needs-$1" 2>/dev/null || true)
+  if [ "$have" != "$needs" ]; then
+    started=$(now)
+    say "Python: installing the portal and what it needs (about a minute and a half)"
+    pip_install hatchling
+    pip_install --no-build-isolation "$source$extra"
+    echo "$needs" >"$state/needs-$1"
+    [ "$1" = test ] && echo "$needs" >"$state/needs-run"
+    echo "$code" >"$state/code"
+    say "Python: installed after $(($(now) - started)) s"
+  fi
+  if [ "$(cat "$state/code" 2>/dev/null || true)" != "$code" ]; then
+    say "Python: the portal's source has changed, installing it again"
+    pip_install --no-build-isolation --no-deps --force-reinstall "$source"
+    echo "$code" >"$state/code"
+  fi
+}
+
+pip_install() {
+  if ! "$PORTAL_HOME/venv/bin/pip" install -q --disable-pip-version-check --no-input \
+    -c "$here/constraints.txt" "$@" >"$PORTAL_HOME/pip.log" 2>&1; then
+    last=$(grep -iE '^ERROR' "$PORTAL_HOME/pip.log" | tail -n 1)
+    if grep -qiE 'Temporary failure|Name or service not known|Failed to establish|ConnectionError|ConnectTimeout|Network is unreachable' "$PORTAL_HOME/pip.log"; then
+      fail "Python packages could not be downloaded: no network, or the package index of this machine does not answer ($PORTAL_HOME/pip.log)"
+    fi
+    fail "pip could not install the portal: ${last:-see} ($PORTAL_HOME/pip.log)"
+  fi
+}
+
+# -- the proxy ------------------------------------------------------------------------------------
+
+install_proxy() {
+  place=$PORTAL_CACHE/node
+  [ "$(cat "$place/.portal-proxy" 2>/dev/null || true)" = "$proxy" ] && return 0
+  started=$(now)
+  say "proxy: installing $proxy"
+  mkdir -p "$place"
+  if ! npm install --prefix "$place" --no-save --no-audit --no-fund --omit=dev --loglevel=error \
+    "$proxy" >"$PORTAL_HOME/npm.log" 2>&1; then
+    fail "npm could not install $proxy: is there a network? ($PORTAL_HOME/npm.log)"
+  fi
+  echo "$proxy" >"$place/.portal-proxy"
+  say "proxy: installed after $(($(now) - started)) s"
+}
+
+# -- all of it ------------------------------------------------------------------------------------
+
+only=
+if [ "${1:-}" = packages ]; then
+  only=packages
+  shift
+fi
+what=${1:-}
+case $what in run | test) ;; *) fail "usage: sh $0 [packages] run|test" ;; esac
+
+python=$(find_python || true)
+install_packages "$what"
+[ -z "$only" ] || exit 0
+
+[ -n "$python" ] || python=$(find_python) || fail "Python 3.11 or newer is missing: install python3 and python3-venv of this distribution, or a newer release of it."
+if [ -z "${PORTAL_HOME:-}" ]; then
+  if [ "$(id -u)" = 0 ]; then
+    PORTAL_HOME=/var/lib/data-scientist-portal
+  else
+    PORTAL_HOME=$HOME/.local/share/data-scientist-portal
+  fi
+fi
+PORTAL_CACHE=${PORTAL_CACHE:-$PORTAL_HOME/cache}
+mkdir -p "$PORTAL_HOME" "$PORTAL_CACHE" 2>/dev/null || fail "cannot make $PORTAL_HOME: choose another state directory with PORTAL_HOME."
+[ -w "$PORTAL_HOME" ] || fail "cannot write to $PORTAL_HOME: choose another state directory with PORTAL_HOME."
+
+# One installation at a time in one state directory.
+exec 9>"$PORTAL_HOME/install.lock"
+flock -n 9 || {
+  say "waiting for another installation in $PORTAL_HOME"
+  flock 9
+}
+install_python "$what"
+install_proxy
