@@ -46,7 +46,7 @@ def test_ids_are_unique_and_titles_say_what_should_be() -> None:
     assert len({one.title for one in ALL}) == len(ALL)
 
 
-# -- the configuration ------------------------------------------------------------------------------
+# -- the configuration --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ async def test_reading_the_configuration_starts_nothing_and_writes_nothing(tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["jupyterhub_config.py"]
 
 
-# -- what can be listened to and read ---------------------------------------------------------------
+# -- what can be listened to and read -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ async def test_configuration_that_everyone_can_change(tmp_path: Path) -> None:
     assert "10-site.py" in finding.found
 
 
-# -- the Hub's parts --------------------------------------------------------------------------------
+# -- the Hub's parts ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ async def test_packages_that_are_installed_fit(tmp_path: Path) -> None:
     assert finding.level in (Level.OK, Level.SKIPPED), finding
 
 
-# -- the proxy --------------------------------------------------------------------------------------
+# -- the proxy ----------------------------------------------------------------------------------
 
 
 async def test_proxy_that_is_not_installed(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ async def test_proxy_of_its_own_that_does_not_run(tmp_path: Path) -> None:
     assert "no proxy answers" in finding.found
 
 
-# -- sudo, containers, file systems -----------------------------------------------------------------
+# -- sudo, containers, file systems -------------------------------------------------------------
 
 
 async def test_sudo_without_a_rule(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_loopback(host: str, loopback: bool) -> None:
     assert access.is_loopback(host) is loopback
 
 
-# -- the report -------------------------------------------------------------------------------------
+# -- the report ---------------------------------------------------------------------------------
 
 
 def finding_of(level: Level) -> Finding:
@@ -379,7 +379,7 @@ async def test_a_check_that_breaks_or_hangs_is_a_finding(tmp_path: Path) -> None
     assert "no answer" in finding.found
 
 
-# -- the command ------------------------------------------------------------------------------------
+# -- the command --------------------------------------------------------------------------------
 
 
 def doctor(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
