@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ Progress = Callable[[str], None]  # gets one line of text for each long step
 
 
 def run(
-    argv: list[str | Path],
+    argv: Sequence[str | Path],
     what: str,
     *,
     env: Mapping[str, str] | None = None,

@@ -1,0 +1,188 @@
+"""The demo's container image: a small base from the machine's mirror, JupyterLab on top.
+
+No container registry is asked. The base is unpacked, not installed, so that it takes seconds
+and needs no rights: any user can build the image.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from ..errors import ConfigurationError
+from ..where import data_path
+from .apptainer import apptainer_environment
+from .debian import distribution_mirror, fetch_packages, os_release
+from .making import Progress, new_directory, run, timed
+from .python_packages import (
+    SYSTEM_PYTHON,
+    constraints,
+    digest,
+    remove_tree,
+    requirements,
+    uv_environment,
+    uv_program,
+)
+
+DEFINITION = "demo/images/jupyterlab.def"
+
+# What a shell and Python need; their dependencies come along.
+_BASE = [
+    "base-files",
+    "base-passwd",
+    "bash",
+    "coreutils",
+    "dash",
+    "debianutils",
+    "diffutils",
+    "findutils",
+    "gawk",
+    "grep",
+    "gzip",
+    "hostname",
+    "less",
+    "libc-bin",
+    "libgomp1",
+    "libstdc++6",
+    "login",
+    "ncurses-base",
+    "ncurses-bin",
+    "passwd",
+    "procps",
+    "sed",
+    "tar",
+    "util-linux",
+    "ca-certificates",
+    "python3",
+    "python3-venv",
+]
+_DEBIAN_ONLY = ["usr-is-merged"]  # else a package comes along that merges at installation
+
+# Fast to make and fast to read; gzip, the default, takes four times as long.
+_SQUASHFS = "-comp zstd -Xcompression-level 3"
+
+
+def build_image(
+    target: Path, wheel: Path, cache: Path, apptainer: Path, progress: Progress, *, sandbox: bool
+) -> None:
+    """Builds the image ``target``: a SIF file, or a directory when ``sandbox`` is true.
+
+    ``wheel`` is portal-session's. Every user can read the result. Raises ConfigurationError
+    with the last lines of what failed.
+    """
+    images = target.parent
+    base = _base(images, progress)
+    with (
+        tempfile.TemporaryDirectory(prefix=".build-", dir=images) as work_name,
+        timed(progress, "Environment 'jupyterlab': building its container image"),
+    ):
+        work = Path(work_name)
+        (work / "requirements.txt").write_text("\n".join([*requirements(), str(wheel)]) + "\n")
+        (work / "constraints.txt").write_text(found.read_text() if (found := constraints()) else "")
+        environment = {
+            **uv_environment(cache),
+            **apptainer_environment(),
+            "APPTAINER_TMPDIR": str(work),
+            "APPTAINER_CACHEDIR": str(work / "cache"),
+            "APPTAINER_MESSAGELEVEL": "-1",
+            "PORTAL_UV": str(uv_program()),
+            "PORTAL_PYTHON": str(SYSTEM_PYTHON),
+            "PORTAL_REQUIREMENTS": str(work / "requirements.txt"),
+            "PORTAL_CONSTRAINTS": str(work / "constraints.txt"),
+        }
+        new = work / "new"
+        kind: list[str | Path] = ["--sandbox"] if sandbox else ["--mksquashfs-args", _SQUASHFS]
+        definition = data_path("deploy") / DEFINITION
+        run(
+            [apptainer, "build", "--force", "--build-arg", f"base={base}", *kind, new, definition],
+            "build the container image",
+            env=environment,
+            timeout=1200,
+            cwd=work,
+        )
+        if sandbox:
+            run(["chmod", "-R", "a+rX", new], "make the image readable")
+        else:
+            new.chmod(0o755)
+        remove_tree(target) if target.is_dir() else target.unlink(missing_ok=True)
+        new.rename(target)
+
+
+def image_key(session: str) -> str:
+    """Ten hexadecimal digits that change when the image's ingredients do.
+
+    ``session`` is `python_packages.session_key`.
+    """
+    definition = (data_path("deploy") / DEFINITION).read_text()
+    return digest(session, definition, _base_name(), _SQUASHFS)
+
+
+def _base_name() -> str:
+    release = os_release()
+    suite = release.get("VERSION_CODENAME", "")
+    return f"base-{suite}-{digest(release.get('ID', ''), *_BASE)}"
+
+
+def _base(images: Path, progress: Progress) -> Path:
+    """The unpacked base: a directory below ``images``, kept for the next build."""
+    release = os_release()
+    suite = release.get("VERSION_CODENAME", "")
+    base = images / _base_name()
+    if base.exists():
+        return base
+    if release.get("ID") not in ("debian", "ubuntu") or not distribution_mirror():
+        raise ConfigurationError(
+            "The demo's container image is made from the mirror of Debian or Ubuntu that apt is "
+            "configured for, and there is none here."
+        )
+    with (
+        tempfile.TemporaryDirectory(prefix=".base-apt-", dir=images) as work,
+        timed(progress, "Container image: unpacking a base from this machine's mirror"),
+    ):
+        names = _BASE + (_DEBIAN_ONLY if release["ID"] == "debian" else [])
+        packages = fetch_packages(Path(work) / "apt", suite, names, with_dependencies=True)
+        with new_directory(base) as root:
+            for part in ("bin", "sbin", "lib", "lib64"):
+                (root / "usr" / part).mkdir(parents=True)
+                (root / part).symlink_to(f"usr/{part}")
+            for package in packages:
+                _unpack(package, root)
+            _configure(root)
+    return base
+
+
+def _unpack(package: Path, root: Path) -> None:
+    """Unpacks a Debian package into ``root``, whose /bin and /lib are links into /usr."""
+    # dpkg-deb -x would replace the links by directories.
+    with subprocess.Popen(
+        ["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE, umask=0o022
+    ) as tar:
+        done = subprocess.run(
+            ["tar", "-x", "--keep-directory-symlink", "--no-same-owner", "-C", root],
+            stdin=tar.stdout,
+            capture_output=True,
+            text=True,
+            umask=0o022,
+            check=False,
+        )
+    if done.returncode or tar.returncode:
+        raise ConfigurationError(f"Cannot unpack {package.name}: {done.stderr.strip()[-300:]}")
+
+
+def _configure(root: Path) -> None:
+    """The files that the packages would make when they are installed."""
+    for source, target in (
+        ("usr/share/base-passwd/passwd.master", "etc/passwd"),
+        ("usr/share/base-passwd/group.master", "etc/group"),
+        ("usr/share/base-files/profile", "etc/profile"),
+        ("usr/share/libc-bin/nsswitch.conf", "etc/nsswitch.conf"),
+    ):
+        if (root / source).exists() and not (root / target).exists():
+            shutil.copyfile(root / source, root / target)
+    certificates = root / "usr/share/ca-certificates"
+    names = sorted(str(p.relative_to(certificates)) for p in certificates.rglob("*.crt"))
+    (root / "etc/ca-certificates.conf").write_text("".join(f"{name}\n" for name in names))
+    for part in ("etc/hosts", "etc/resolv.conf"):  # Apptainer binds the machine's own over them
+        (root / part).touch()
