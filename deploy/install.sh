@@ -166,7 +166,8 @@ install_python() { # $1: run or test
   if [ "$have" != "$needs" ]; then
     started=$(now)
     say "Python: installing the portal and what it needs (about a minute and a half)"
-    pip_install hatchling
+    # hatchling builds the portal; uv fills the environments of the demo.
+    pip_install hatchling uv
     pip_install --no-build-isolation "$source$extra"
     echo "$needs" >"$state/needs-$1"
     [ "$1" = test ] && echo "$needs" >"$state/needs-run"
