@@ -23,7 +23,16 @@ from .storage import StorageArea
 
 _KINDS = {Kind.CONTAINER: "container", Kind.MODULES: "modules", Kind.VENV: "virtual environment"}
 _ICONS = {Kind.CONTAINER: "cube", Kind.MODULES: "layer-group", Kind.VENV: "flask"}
-_BRANDS = frozenset({"python", "docker", "linux", "r-project", "github", "java", "rust"})
+# JupyterHub ships Font Awesome's solid icons only; brands are shown as their nearest neighbour.
+_INSTEAD = {
+    "python": "code",
+    "docker": "cube",
+    "linux": "terminal",
+    "r-project": "chart-line",
+    "jupyter": "book-open",
+    "container": "box",
+    "stack": "layer-group",
+}
 
 
 class Choice(Frozen):
@@ -172,7 +181,7 @@ def card(environment: Environment, selected: bool) -> Card:
         name=environment.name,
         title=environment.title,
         kind=_KINDS[environment.kind],
-        icon=f"{'fa-brands' if icon in _BRANDS else 'fa-solid'} fa-{icon}",
+        icon=f"fa-solid fa-{_INSTEAD.get(icon, icon)}",
         description=environment.description,
         tags=environment.tags,
         selected=selected,

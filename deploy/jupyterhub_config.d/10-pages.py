@@ -2,8 +2,10 @@
 ``c.JupyterHub.template_vars.update({"portal_contact": "hpc@example.org"})``; the variables are
 portal_title, portal_notice (the footer), portal_contact and portal_login_hint."""
 
+from portal.where import data_path
 from spawners import words
 
 c = get_config()  # noqa: F821  given by traitlets
 
 c.JupyterHub.template_vars.update({"words": words.FOR_PAGES})
+c.JupyterHub.logo_file = str(data_path("static") / "logo.svg")

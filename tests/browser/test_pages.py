@@ -1,0 +1,326 @@
+"""The pages in a real Hub and a real browser: what they say, keyboard and screen reader, light
+and dark, wide and narrow. Pictures of all of them go to build/screenshots/."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api")
+axe = pytest.importorskip("axe_core_python.sync_playwright")
+
+ROOT = Path(__file__).parents[2]
+PICTURES = ROOT / "build" / "screenshots"
+TIMES = "\N{MULTIPLICATION SIGN}"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Hub with the portal's pages."""
+    place = tmp_path_factory.mktemp("hub")
+    port = free_port()
+    log = (place / "hub.log").open("wb")
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "jupyterhub",
+            "-f",
+            str(Path(__file__).with_name("pages_config.py")),
+        ],
+        cwd=place,
+        env={**os.environ, "PAGES_PORT": str(port), "PYTHONPATH": str(ROOT)},
+        stdout=log,
+        stderr=log,
+    )
+    address = f"http://127.0.0.1:{port}/hub/"
+    try:
+        for _ in range(300):
+            if process.poll() is not None:
+                pytest.fail(f"the Hub ended: {(place / 'hub.log').read_text()[-3000:]}")
+            try:
+                urllib.request.urlopen(f"{address}health", timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield address
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        log.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[playwright.Browser]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not chromium:
+        pytest.skip("no chromium on this machine")
+    with playwright.sync_playwright() as started:
+        running = started.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def page(browser: playwright.Browser) -> Iterator[playwright.Page]:
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    opened = context.new_page()
+    opened.set_default_timeout(20_000)
+    opened.errors = []
+    opened.on("pageerror", lambda error: opened.errors.append(str(error)))
+    yield opened
+    context.close()
+    assert opened.errors == []
+
+
+def log_in(page: playwright.Page, hub: str, name: str, to: str = "spawn") -> None:
+    page.goto(f"{hub}login?next=/hub/{to}")
+    page.get_by_label("User name").fill(name)
+    page.get_by_label("Password", exact=True).fill("portal-demo")
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"**/hub/{to}*")
+
+
+def check(page: playwright.Page, name: str) -> None:
+    """Pictures of the page in light and dark, wide and narrow; fails where axe finds anything or
+    the page is wider than a phone."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    found = []
+    for theme in ("light", "dark"):
+        for width in (1200, 390):
+            page.set_viewport_size({"width": width, "height": 600})
+            page.evaluate("t => document.documentElement.setAttribute('data-bs-theme', t)", theme)
+            page.wait_for_timeout(250)  # Bootstrap fades colours of buttons in 0.15 s
+            size = "wide" if width > 400 else "phone"
+            # A screen as high as the page, or the start bar covers the middle of the picture.
+            height = page.evaluate("document.documentElement.scrollHeight")
+            page.set_viewport_size({"width": width, "height": max(600, height)})
+            page.screenshot(path=PICTURES / f"{name}-{theme}-{size}.png")
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, f"{name} is {wide} px wide on a screen of {width} px"
+            for violation in axe.Axe().run(page)["violations"]:
+                nodes = [node["html"][:150] for node in violation["nodes"]]
+                why = violation["nodes"][0].get("failureSummary", "")
+                found.append(f"{name} {theme} {size}: {violation['id']}: {nodes} {why}")
+    page.set_viewport_size({"width": 1200, "height": 900})
+    assert not found, "\n".join(found)
+
+
+def start(page: playwright.Page, title: str) -> None:
+    page.get_by_role("radio", name=title).check()
+    page.get_by_role("button", name="Start").click()
+
+
+def test_sign_in(page, hub):
+    page.goto(f"{hub}login")
+    assert "LDAP" in page.locator("#login-hint").inner_text()
+    check(page, "login")
+    page.get_by_label("User name").fill("ada")
+    page.get_by_label("Password", exact=True).fill("wrong")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("alert").wait_for()
+    assert "Invalid username or password" in page.get_by_role("alert").inner_text()
+    assert page.get_by_label("User name").input_value() == "ada"
+    check(page, "login-refused")
+
+
+def test_launch_form_offers_what_fits_together(page, hub):
+    log_in(page, hub, "ada")
+    assert page.get_by_role("radio", name="PyTorch").is_checked()
+    summary = page.locator("#launch-summary")
+    assert summary.inner_text() == (
+        f"JupyterLab in PyTorch 2.9 on 1 {TIMES} v100, 8 CPUs, 32 GB for 2 hours"
+    )
+    # This environment runs on v100 only.
+    assert page.get_by_role("radio", name="T4").is_disabled()
+    page.get_by_role("radio", name="Scientific Python").check()
+    assert summary.inner_text() == "JupyterLab in Scientific Python on 2 CPUs, 4 GB for 2 hours"
+    page.locator("label[for=launch-gpus-3]").click()
+    page.get_by_role("radio", name="T4").check()
+    assert page.locator("#launch-gpus-3").is_disabled()
+    assert page.locator("#launch-gpus-2").is_checked()
+    assert summary.inner_text().startswith(f"JupyterLab in Scientific Python on 2 {TIMES} t4")
+    page.get_by_role("radio", name="Ready at once").check()
+    times = page.locator("#launch-time option:not([disabled])").all_inner_texts()
+    assert times[-1] == "4 hours"
+    page.locator("#launch-more summary").click()
+    check(page, "launch")
+
+
+def test_a_link_prefills_the_form_and_starts_nothing(page, hub):
+    wanted = "#environment=slow&gpus=2&gpu_type=t4&time=4:00:00&partition=gpu&cpus=6&memory=9G"
+    page.goto(f"{hub}spawn{wanted}")
+    page.get_by_label("User name").fill("linked")
+    page.get_by_label("Password", exact=True).fill("portal-demo")
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/hub/spawn*")
+    assert page.locator("#launch-summary").inner_text() == (
+        f"JupyterLab in Scientific Python on 2 {TIMES} t4, 6 CPUs, 9 GB for 4 hours"
+    )
+    assert page.get_by_label("Partition").input_value() == "gpu"
+
+
+def test_a_refusal_keeps_what_was_entered(page, hub):
+    log_in(page, hub, "refused")
+    page.locator("label[for=launch-gpus-4]").click()
+    page.get_by_role("button", name="Start").click()
+    page.get_by_role("alert").wait_for()
+    assert page.get_by_role("alert").inner_text().strip() == (
+        "The account 'research' may not use 4 GPUs."
+    )
+    assert page.locator("#launch-gpus-4").is_checked()
+    assert page.get_by_role("button", name="Start").is_enabled()
+    check(page, "launch-refused")
+
+
+@pytest.mark.parametrize("name", ["nobody", "later"])
+def test_problems_are_said_before_the_start(page, hub, name):
+    log_in(page, hub, name)
+    if name == "nobody":
+        assert "Slurm account" in page.get_by_role("alert").inner_text()
+        assert page.get_by_role("button", name="Start").is_disabled()
+    else:
+        assert "5 minutes old" in page.locator(".alert-warning").inner_text()
+        assert page.get_by_role("button", name="Start").is_enabled()
+    check(page, f"launch-{name}")
+
+
+def test_the_form_works_without_scripts(browser, hub):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    log_in(page, hub, "plain")
+    page.locator("input[name=environment][value=slow]").check(force=True)
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url("**/hub/spawn-pending/plain*")
+    context.close()
+
+
+def test_progress_in_words_and_cancel(page, hub):
+    log_in(page, hub, "waits")
+    start(page, "Scientific Python")
+    page.wait_for_url("**/hub/spawn-pending/waits*")
+    page.get_by_text("3rd in the queue").first.wait_for()
+    assert "<img src=x>" in page.locator("#progress-message").inner_text()
+    assert page.locator("#progress-job").inner_text() == "Slurm job 4711"
+    page.locator("#progress-details summary").click()
+    check(page, "pending")
+    page.goto(f"{hub}home")
+    check(page, "home-starting")
+    assert "Waiting for resources" in page.locator("#portal-home").inner_text()
+    page.get_by_role("link", name="Watch").click()
+    page.get_by_role("button", name="Cancel").click()
+    page.wait_for_url("**/hub/spawn/waits")
+    # The last choice is there again.
+    assert page.get_by_role("radio", name="Scientific Python").is_checked()
+
+
+def test_progress_survives_a_broken_stream(page, hub):
+    log_in(page, hub, "broken")
+    broken = []
+
+    def break_twice(route):
+        broken.append(route.request.url)
+        if len(broken) <= 2:
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/progress?*", break_twice)
+    start(page, "Scientific Python")
+    page.get_by_text("The connection to the portal was lost").wait_for()
+    page.get_by_text("3rd in the queue").first.wait_for()
+    assert page.locator("#progress-connection").inner_text() == ""
+
+
+def test_a_failed_start_says_why_with_the_log(page, hub):
+    log_in(page, hub, "fails")
+    start(page, "GCC 14")
+    page.get_by_role("heading", name="The session did not start").wait_for()
+    assert "exit code 1" in page.get_by_role("alert").inner_text()
+    assert "<b>ModuleNotFoundError</b>" in page.locator("#session-log").inner_text()
+    check(page, "failed")
+    page.get_by_role("button", name="Try again").click()
+    page.locator("#portal-pending").wait_for()
+    page.get_by_role("heading", name="The session did not start").wait_for()
+    page.get_by_role("link", name="Change the choice").click()
+    assert page.get_by_role("radio", name="GCC 14").is_checked()
+
+
+def test_sessions_start_stop_and_end(page, hub):
+    log_in(page, hub, "runs", to="home")
+    check(page, "home-empty")
+    page.get_by_label("One more session").fill("Second one")
+    page.get_by_role("button", name="Choose").click()
+    page.wait_for_url("**/hub/spawn/runs/*")
+    start(page, "Ready at once")
+    page.wait_for_timeout(2500)
+    page.goto(f"{hub}home")
+    text = page.locator("#portal-home").inner_text()
+    assert "Second one" in text and "Running on gpu02, ends" in text
+    check(page, "home")
+    page.get_by_role("button", name="Stop Second one").click()
+    page.get_by_role("button", name="Remove Second one").wait_for()
+    page.get_by_role("button", name="Remove Second one").click()
+    page.get_by_role("heading", name="Second one").wait_for(state="detached")
+
+
+def test_an_ended_session_says_why(page, hub):
+    log_in(page, hub, "ends")
+    start(page, "Ready at once")
+    page.wait_for_timeout(2500)
+    page.goto(f"{hub}home")
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("link", name="Start Session").wait_for()
+    page.goto(f"{hub}user/ends/")
+    page.get_by_role("heading", name="The session has ended").wait_for()
+    assert "stopped from the portal" in page.locator("#session-reason").inner_text()
+    check(page, "ended")
+
+
+def test_errors_are_sentences(page, hub):
+    log_in(page, hub, "lost", to="home")
+    page.goto(f"{hub}no-such-page")
+    assert "There is no such page here" in page.get_by_role("heading").first.inner_text()
+    check(page, "error")
+
+
+def test_the_form_can_be_used_with_the_keyboard(page, hub):
+    log_in(page, hub, "keys")
+    page.get_by_role("radio", name="PyTorch").focus()
+    page.keyboard.press("ArrowDown")
+    assert page.get_by_role("radio", name="Scientific Python").is_checked()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.name") == "gpus"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.name") == "gpu_type"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "launch-time"
+    page.keyboard.press("Enter")
