@@ -26,6 +26,24 @@ if [ -n "${PORTAL_SSL_KEY:-}" ]; then
 fi
 unset PORTAL_SSL_KEY PORTAL_SSL_CERT PORTAL_SSL_CA
 
+if [ "${PORTAL_KIND:-}" = container ]; then
+  # Known only here, in the job, and dropped by --cleanenv.
+  for name in CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES ${!SLURM_@}; do
+    [ -n "${!name+x}" ] && export "APPTAINERENV_$name=${!name}"
+  done
+  if [ "${1##*/}" = singularity ]; then
+    # SingularityCE knows the older prefix only.
+    for name in ${!APPTAINERENV_@}; do
+      export "SINGULARITYENV_${name#APPTAINERENV_}=${!name}"
+    done
+  fi
+else
+  for name in ${!APPTAINERENV_@}; do
+    export "${name#APPTAINERENV_}=${!name}"
+    unset "$name"
+  done
+fi
+
 if [ "${PORTAL_KIND:-}" = modules ] && [ -n "${PORTAL_MODULES:-}" ]; then
   if ! type module >/dev/null 2>&1; then
     for init in "${MODULESHOME:-/usr/share/modules}/init/bash" /etc/profile.d/modules.sh \
@@ -51,23 +69,6 @@ if [ "${PORTAL_KIND:-}" = modules ] && [ -n "${PORTAL_MODULES:-}" ]; then
     esac
   done
   set -u
-fi
-
-# Known only here, in the job, and dropped by --cleanenv.
-for name in CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES ${!SLURM_@}; do
-  [ -n "${!name+x}" ] && export "APPTAINERENV_$name=${!name}"
-done
-
-if [ "${PORTAL_KIND:-}" != container ]; then
-  for name in ${!APPTAINERENV_@}; do
-    export "${name#APPTAINERENV_}=${!name}"
-    unset "$name"
-  done
-elif [ "${1##*/}" = singularity ]; then
-  # SingularityCE knows the older prefix only.
-  for name in ${!APPTAINERENV_@}; do
-    export "SINGULARITYENV_${name#APPTAINERENV_}=${!name}"
-  done
 fi
 
 exec "$@"

@@ -8,6 +8,7 @@
     │   ├── SlurmUnavailable       503   slurmctld (or its client command) does not answer
     │   └── DirectoryUnavailable   503   no LDAP server answers
     ├── SlurmRefused               400   Slurm answered, and said no
+    ├── StartFailed                502   the job was submitted, but its server never answered
     └── ConfigurationError         500   a setting or a file of this site is wrong
 
 The message is complete English, names the thing that is wrong and the way out, and holds no
@@ -81,6 +82,13 @@ class SlurmRefused(PortalError):
 
     code = "slurm_refused"
     status = 400
+
+
+class StartFailed(PortalError):
+    """The job was submitted, but it ended, or its server did not answer in time."""
+
+    code = "start_failed"
+    status = 502
 
 
 class ConfigurationError(PortalError):

@@ -17,7 +17,13 @@ from jupyterhub import orm
 from jupyterhub.spawner import SpawnException
 from traitlets import Instance, default
 
-from portal.errors import ConfigurationError, NotAllowed, PortalError, SlurmUnavailable
+from portal.errors import (
+    ConfigurationError,
+    NotAllowed,
+    PortalError,
+    SlurmUnavailable,
+    StartFailed,
+)
 from portal.launch.container import session_command
 from portal.launch.request import LaunchRequest
 from portal.launch.script import sbatch_options, session_script
@@ -191,14 +197,14 @@ class PortalSpawner(SessionSettings):
     async def _wait_for_server(self) -> str:
         """The URL of the session's server, once its job runs and it has posted its port.
 
-        Raises NotAllowed with the ending's words when the job ends first.
+        Raises StartFailed with the ending's words when the job ends first.
         """
         running_since: float | None = None
         while True:
             job, over = await self._look()
             if job is not None and over:
                 await self._record_ending(job)
-                raise NotAllowed(self.ending.message if self.ending else "The job ended.")
+                raise StartFailed(self.ending.message if self.ending else "The job ended.")
             if job is not None and job.state.running:
                 running_since = running_since or time.monotonic()
                 address = self._address(job)
@@ -266,7 +272,7 @@ class PortalSpawner(SessionSettings):
             f"{self.server_timeout} seconds."
         )
         self.ending = Ending(code="start_failed", message=message, log=log, job_id=self.job_id)
-        raise NotAllowed(message)
+        raise StartFailed(message)
 
     async def get_url(self) -> str:
         """The server's URL. After a restart of the Hub this waits for a job that is still
