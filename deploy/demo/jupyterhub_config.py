@@ -64,4 +64,10 @@ if one_account:
     c.JupyterHub.spawner_class = OneAccountSpawner
     c.SlurmRunner.sudo = []
     c.PortalSpawner.binds = [{"source": demo["homes"]}]
-c.JupyterHub.template_vars = {"announcement": " ".join(notices)}
+# update(): the pages' own variables (10-pages.py) stay.
+c.JupyterHub.template_vars.update(
+    {
+        "portal_notice": " ".join(["This is a demo.", *notices]),
+        "portal_simulated_gpus": demo["simulated_gpus"],
+    }
+)
