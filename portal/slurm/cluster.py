@@ -81,7 +81,9 @@ class Cluster(LoggingConfigurable):
             "reservations", self._ask(queries.RESERVATIONS, parse.reservations, 1)
         )
         self._looked_at: dict[str, Job] | None = None
-        self._ends = JobEnds(self.runner, self._separator, self.log)
+        self._ends = JobEnds(
+            self.runner, self._separator, self.log, lambda id_: (self._jobs.value or {}).get(id_)
+        )
         self._accounts = Accounts(self.runner, lambda: self.associations_ttl)
         self._made: tuple[tuple[Any, ...], ClusterSnapshot] | None = None
         self._ranks: OrderedDict[int, tuple[Mapping[str, Job], dict[str, int]]] = OrderedDict()

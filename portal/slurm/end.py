@@ -6,6 +6,7 @@ import asyncio
 import logging
 import pwd
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import SlurmRefused, SlurmUnavailable
@@ -45,7 +46,15 @@ def _over_memory(job: Job) -> Job:
 class JobEnds:
     """Answers for single jobs; the last 256 ends are remembered, since an end does not change."""
 
-    def __init__(self, runner: SlurmRunner, separator: str, log: Any) -> None:
+    def __init__(
+        self,
+        runner: SlurmRunner,
+        separator: str,
+        log: Any,
+        seen: Callable[[str], Job | None] = lambda job_id: None,
+    ) -> None:
+        """``seen`` gives the job as the watcher saw it last, which may spare a request."""
+        self._seen = seen
         self._runner = runner
         self._separator = separator
         self._log: logging.Logger = log
@@ -78,7 +87,9 @@ class JobEnds:
         return True
 
     async def _ask(self, job_id: str) -> Job | None:
-        live = await self._controller(job_id)
+        live = self._seen(job_id)
+        if live is None or not live.state.ended:
+            live = await self._controller(job_id)
         if live is not None and not live.state.ended:
             return None
         recorded = await self._accounting(job_id)

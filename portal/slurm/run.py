@@ -26,7 +26,7 @@ from traitlets import Dict, Float, Integer, List, Unicode
 from traitlets.config import LoggingConfigurable
 
 from ..errors import SlurmUnavailable
-from .complaints import error_of
+from .complaints import error_of, unavailable
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -193,6 +193,10 @@ class SlurmRunner(LoggingConfigurable):
             if check:
                 said = output.stderr if output.stderr.strip() else output.stdout[:2000]
                 raise error_of(command, said, output.returncode, user)
+        elif check and not output.stdout.strip() and unavailable(output.stderr):
+            # sacctmgr 26.05 ends with status 0 when slurmdbd does not answer.
+            self.failures[command] += 1
+            raise error_of(command, output.stderr, output.returncode, user)
         return output
 
 
