@@ -24,6 +24,13 @@ def free(port: int) -> bool:
     return True
 
 
+def free_port() -> int:
+    """A port that is free now."""
+    while not free(port := random.choice(_RANGE)):  # noqa: S311 - no secret
+        pass
+    return port
+
+
 class Ports:
     """Ports by name, kept in the file ``path`` (JSON)."""
 
@@ -43,7 +50,7 @@ class Ports:
         for name in names:
             port = self._ports.get(name)
             while port is None or not free(port) or port in self._others(name):
-                port = random.choice(_RANGE)  # noqa: S311 - no secret
+                port = free_port()
             self._ports[name] = port
         self.path.write_text(json.dumps(self._ports, indent=1, sort_keys=True))
 

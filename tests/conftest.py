@@ -1,0 +1,189 @@
+"""Fixtures that start real things once for the whole run: a demo, or its Slurm alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import skips
+
+from portal.demo.home import Home
+from portal.demo.ports import free_port
+from portal.demo.process import start_time
+from portal.demo.running import Running
+
+ROOT = Path(__file__).resolve().parent.parent
+_FIRST_START = 900  # seconds; the first one makes the container image
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    skips.register(config)
+
+
+class Demo(Running):
+    """A demo that the tests started, and how they reach it.
+
+    From ``Running``: ``state``, ``run(argv, user=…, env=…, check=True, input=None)`` inside it,
+    and ``tell("stop" | "start" | "kill", piece)`` with the pieces slapd, proxy, hub, munged,
+    mariadbd, slurmdbd, slurmctld and each node's name.
+    """
+
+    def __init__(self, home: Home, log: Path | None = None) -> None:
+        super().__init__(home)
+        self.log = log
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """state.json; fails the test when the demo has died."""
+        state = self.state
+        assert state is not None, f"the demo has died: {self.output()}"
+        return state
+
+    @property
+    def url(self) -> str:
+        return str(self.words["url"])
+
+    @property
+    def people(self) -> bool:
+        """Whether the people are real accounts (the root form)."""
+        return bool(self.words["form"] == "people")
+
+    @property
+    def environments(self) -> Path:
+        """The directory of the environments' YAML files."""
+        return Path(self.words["environments"])
+
+    def user(self, name: str) -> str | None:
+        """Whom ``name``'s commands run as: None in the one-account form."""
+        return name if self.people else None
+
+    def output(self) -> str:
+        """What the demo has printed."""
+        return self.log.read_text() if self.log and self.log.exists() else ""
+
+    def kill_hub(self) -> None:
+        self.tell("kill", "hub")
+
+    def stop_hub(self) -> None:
+        self.tell("stop", "hub")
+
+    def start_hub(self) -> None:
+        self.tell("start", "hub")
+
+    def restart_hub(self) -> None:
+        self.stop_hub()
+        self.start_hub()
+
+    def stop_slurmctld(self) -> None:
+        self.tell("stop", "slurmctld")
+
+    def start_slurmctld(self) -> None:
+        self.tell("start", "slurmctld")
+
+
+def reachable(path: Path) -> bool:
+    """Whether every account can enter ``path``."""
+    return all(part.stat().st_mode & 0o001 for part in (path, *path.parents))
+
+
+def shared_cache() -> str:
+    """Slow things (Apptainer, images, the proxy) are made once for all demos of all runs."""
+    return str(Home.find().cache)
+
+
+@contextlib.contextmanager
+def a_home() -> Iterator[Path]:
+    """A state directory that all accounts can enter, with a short path; deleted afterwards."""
+    place = Path(tempfile.mkdtemp(prefix="pt-", dir="/var/tmp"))
+    place.chmod(0o755)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place)
+
+
+def portal_demo(*words: str) -> list[str]:
+    """The command line of ``portal demo``."""
+    return [sys.executable, "-m", "portal", "demo", *words]
+
+
+def demo_place() -> Path:
+    """Where ``portal demo`` is started: in the checkout, so that its source is what runs; where
+    other accounts cannot read that, the installed portal runs, which `make test` keeps equal."""
+    return ROOT if reachable(ROOT) or os.geteuid() != 0 else Path("/")
+
+
+@contextlib.contextmanager
+def started_demo(*options: str, prefix: tuple[str, ...] = (), place: Path) -> Iterator[Demo]:
+    """A demo with these options, from its start to its end, in the state directory ``place``."""
+    log = place / "output"
+    env = {**os.environ, "PORTAL_CACHE": shared_cache(), "PORTAL_HOME": str(place)}
+    env.pop("PORTAL_PORT", None)
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*prefix, *portal_demo(*options)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=env,
+            cwd=demo_place(),
+            start_new_session=True,
+        )
+    demo = Demo(Home(place, Path(env["PORTAL_CACHE"])), log)
+    try:
+        end = time.monotonic() + _FIRST_START
+        while not ((state := demo.state) and state["ready"]):
+            assert process.poll() is None, f"portal demo ended:\n{demo.output()}"
+            assert time.monotonic() < end, f"portal demo is not ready:\n{demo.output()}"
+            time.sleep(0.1)
+        yield demo
+    finally:
+        process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="session")
+def demo() -> Iterator[Demo]:
+    """ONE whole demo for the run; the root form when the tests run as root.
+
+    PORTAL_TEST_DEMO names the state directory of a demo that runs already, to save its start.
+    """
+    running = os.environ.get("PORTAL_TEST_DEMO")
+    if running:
+        yield Demo(Home.find(running))
+        return
+    with a_home() as place, started_demo(f"--port={free_port()}", place=place) as demo:
+        yield demo
+
+
+@pytest.fixture(scope="session")
+def slurm_cluster(request: pytest.FixtureRequest) -> Iterator[Demo]:
+    """A private Slurm: the demo's own where this run has or will have one, else Slurm alone."""
+    if any("demo" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        yield request.getfixturevalue("demo")
+        return
+    with a_home() as place, started_demo("--only=slurm", place=place) as demo:
+        yield demo
+
+
+@pytest.fixture(scope="session")
+def no_leftovers() -> Any:
+    """A function: the ids of those processes of a list that still live."""
+
+    def alive(processes: dict[int, str | None]) -> list[int]:
+        return [pid for pid, started in processes.items() if start_time(pid) == started]
+
+    return alive

@@ -1,0 +1,68 @@
+"""PORTAL_REQUIRE_ALL=1: a skipped test is a failure, unless tests/expected_skips.toml lists it.
+
+    [[skip]]
+    test = "tests/test_demo.py::test_real_gpus"     # without [parameters]: all of them
+    reason = "no NVIDIA GPU"                         # stands in the reason that the test gives
+
+A listed test that ran is a failure too: its line has to go.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+class SkipPolicy:
+    """The plugin. ``expected`` maps a test id to the reason that its skip must give."""
+
+    def __init__(self, path: Path) -> None:
+        self.expected: dict[str, str] = {}
+        if path.exists():
+            for entry in tomllib.loads(path.read_text()).get("skip", []):
+                assert entry.get("test") and entry.get("reason"), f"{path}: {entry} is incomplete"
+                self.expected[entry["test"]] = entry["reason"]
+
+    def reason_for(self, nodeid: str) -> str | None:
+        """The reason that the list gives for a test; None where it is not listed."""
+        return self.expected.get(nodeid) or self.expected.get(nodeid.split("[", 1)[0])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[Any]:
+        report = yield
+        listed = self.reason_for(item.nodeid)
+        if hasattr(report, "wasxfail"):
+            return report
+        if report.skipped:
+            self._judge_skip(report, listed)
+        elif report.when == "call" and report.passed and listed is not None:
+            report.outcome = "failed"
+            report.longrepr = "tests/expected_skips.toml lists this test, but it can run here."
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Iterator[Any]:
+        report = yield
+        if report.skipped:  # a whole module, as pytest.importorskip does
+            self._judge_skip(report, self.reason_for(collector.nodeid))
+        return report
+
+    def _judge_skip(self, report: Any, listed: str | None) -> None:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if listed is not None and listed in reason:
+            return
+        report.outcome = "failed"
+        report.longrepr = f"{reason}\nPORTAL_REQUIRE_ALL=1, and tests/expected_skips.toml " + (
+            "does not list this test." if listed is None else f"expects another reason: {listed}"
+        )
+
+
+def register(config: pytest.Config) -> None:
+    """Add the policy where PORTAL_REQUIRE_ALL=1 asks for it."""
+    if os.environ.get("PORTAL_REQUIRE_ALL") == "1":
+        config.pluginmanager.register(SkipPolicy(config.rootpath / "tests/expected_skips.toml"))

@@ -1,0 +1,70 @@
+"""The rule that nothing is skipped unseen (tests/skips.py), tried on a small suite of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_SUITE = """
+import pytest
+def test_runs(): pass
+def test_skipped(): pytest.skip("no GPU here")
+@pytest.mark.parametrize("n", [1, 2])
+def test_many(n): pytest.skip("no package for this")
+"""
+_ALL = (
+    '[[skip]]\ntest = "tests/test_it.py::test_skipped"\nreason = "no GPU"\n'
+    '[[skip]]\ntest = "tests/test_it.py::test_many"\nreason = "no package"\n'
+)
+
+
+def run(place: Path, listed: str, require: str = "1") -> tuple[int, str]:
+    tests = place / "tests"
+    tests.mkdir()
+    shutil.copy(Path(__file__).with_name("skips.py"), tests)
+    (place / "pytest.ini").write_text("[pytest]\n")
+    (tests / "conftest.py").write_text("import skips\npytest_configure = skips.register\n")
+    (tests / "test_it.py").write_text(_SUITE)
+    (tests / "expected_skips.toml").write_text(listed)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        cwd=place,
+        env={**os.environ, "PORTAL_REQUIRE_ALL": require},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.returncode, done.stdout
+
+
+def test_skips_are_fine_by_default(tmp_path: Path) -> None:
+    status, words = run(tmp_path, "", require="0")
+    assert status == 0 and "3 skipped" in words
+
+
+def test_a_skip_that_is_not_listed_fails(tmp_path: Path) -> None:
+    status, words = run(tmp_path, "")
+    assert status == 1 and "3 failed, 1 passed" in words
+    assert "no GPU here" in words and "does not list this test" in words
+
+
+def test_listed_skips_pass(tmp_path: Path) -> None:
+    status, words = run(tmp_path, _ALL)
+    assert status == 0 and "1 passed, 3 skipped" in words
+
+
+@pytest.mark.parametrize(("old", "new"), [("no GPU", "no network"), ("test_skipped", "test_other")])
+def test_the_reason_and_the_name_must_agree(tmp_path: Path, old: str, new: str) -> None:
+    status, words = run(tmp_path, _ALL.replace(old, new))
+    assert status == 1 and "1 failed" in words
+
+
+def test_a_listed_test_that_can_run_fails(tmp_path: Path) -> None:
+    listed = _ALL + '[[skip]]\ntest = "tests/test_it.py::test_runs"\nreason = "x"\n'
+    status, words = run(tmp_path, listed)
+    assert status == 1 and "it can run here" in words
