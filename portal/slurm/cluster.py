@@ -22,9 +22,9 @@ from . import parse, queries
 from .accounts import Accounts
 from .budget import QueryBudget
 from .end import JobEnds
+from .job_id import check_job_id, job_id_of
 from .queue import positions
 from .run import SlurmRunner
-from .submit import check_job_id, job_id_of
 from .watched import Watched
 
 

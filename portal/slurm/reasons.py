@@ -49,7 +49,8 @@ _PENDING = {
     "SchedDefer": "Slurm will look at it soon",
     "SystemFailure": "Slurm had an internal failure",
     "JobLaunchFailure": "it could not be started on its node",
-    "ReqNodeNotAvail, May be reserved for other job": "the nodes may be reserved for another job",
+    "ReqNodeNotAvail, May be reserved for other job": "the nodes it needs are not available now: "
+    "they may be reserved for another job",
     "Maintenance": "a maintenance is planned before it could end",
     "BurstBufferResources": "waiting for the burst buffer",
     "DeadLine": "it can no longer end before its deadline",
