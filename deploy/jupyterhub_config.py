@@ -21,8 +21,6 @@ c.Authenticator.enable_auth_state = False
 c.JupyterHub.allow_named_servers = True
 c.JupyterHub.named_server_limit_per_user = 5
 
-# A launch answers only after its options were judged: a refusal is an answer, not a page later.
-c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 3}
 # Slurm has a queue of its own; a 429 from the Hub would only move it into people's browsers.
 c.JupyterHub.concurrent_spawn_limit = 0
 # Sessions outlive the Hub, and so does the proxy's table when it is a unit of its own.

@@ -85,17 +85,16 @@ class LaunchForm(LoggingConfigurable):
     ).tag(config=True)
 
     @cached_property
-    def _page(self) -> jinja2.Template:
-        loader = jinja2.FileSystemLoader(data_path("templates"))
+    def _pages(self) -> jinja2.Environment:
         # Its own environment: the Hub hands the form to its page as finished HTML.
-        env = jinja2.Environment(
+        loader = jinja2.FileSystemLoader(data_path("templates"))
+        return jinja2.Environment(
             loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
-        return env.get_template("launch_form.html")
 
     def render(self, view: LaunchView) -> str:
         """The HTML inside the launch page's ``<form>``."""
-        return self._page.render(view=view)
+        return self._pages.get_template("launch_form.html").render(view=view)
 
     def problems(
         self,

@@ -7,13 +7,14 @@ snapshot), so that the page offers what the launch will accept.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portal.errors import NotAllowed, SlurmUnavailable
 from portal.launch.policy import decide
 from portal.launch.request import LaunchRequest
-from portal.models.cluster import Association
+from portal.models.cluster import Association, ClusterSnapshot
 from portal.models.environment import Environment
 from portal.models.resources import Resources
 
@@ -21,6 +22,11 @@ from .storage import StorageArea
 
 if TYPE_CHECKING:
     from .slurm import PortalSpawner
+
+
+# A launch and its page need partitions and nodes, not the newest jobs: they do not wait for
+# their turn to ask Slurm.
+JOBS_MAY_BE_OLD = 15  # seconds
 
 
 class Readiness(NamedTuple):
@@ -55,10 +61,15 @@ async def readiness(spawner: PortalSpawner) -> Readiness:
     )
 
 
+async def _snapshot(spawner: PortalSpawner) -> ClusterSnapshot:
+    moment = time.time() - JOBS_MAY_BE_OLD
+    return await spawner.shared.cluster.snapshot(moment, jobs_only=False)
+
+
 async def render_form(spawner: PortalSpawner) -> str:
     """The HTML of the launch form for the owner, now."""
     try:
-        snapshot = await spawner.shared.cluster.snapshot()
+        snapshot = await _snapshot(spawner)
     except SlurmUnavailable:
         snapshot = None
     ready = await readiness(spawner)
@@ -82,7 +93,7 @@ async def launch_request(spawner: PortalSpawner, options: Mapping[str, Any]) -> 
         result = spawner.preparation_hook(spawner)
         if asyncio.iscoroutine(result):
             await result
-    snapshot = await spawner.shared.cluster.snapshot()
+    snapshot = await _snapshot(spawner)
     if snapshot.error:
         raise SlurmUnavailable(
             f"Slurm does not answer now, so nothing was submitted. {snapshot.error} "

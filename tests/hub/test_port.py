@@ -23,7 +23,7 @@ def token(demo: Any, ada: Person) -> str:
         "        if row.startswith(b'JUPYTERHUB_API_TOKEN='):\n"
         "            print(row.decode().partition('=')[2]); raise SystemExit\n"
     )
-    found = demo.run(["/usr/bin/python3", "-c", script], user="ada").stdout.strip()
+    found = demo.run(["/usr/bin/python3", "-c", script], user=demo.user("ada")).stdout.strip()
     assert found
     return found
 

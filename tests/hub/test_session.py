@@ -11,8 +11,9 @@ from terminal import terminal
 
 
 def jobs(demo: Any, user: str) -> list[str]:
-    """squeue's rows of one person: "id state gres nodes"."""
-    out = demo.run(["squeue", "--noheader", "--user", user, "--format=%i %T %b %N"]).stdout
+    """squeue's rows of one person's living jobs: "id state gres nodes"."""
+    states = "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED"
+    out = demo.run(["squeue", "--noheader", "--user", user, states, "--format=%i %T %b %N"]).stdout
     return [line.strip() for line in out.splitlines() if line.strip()]
 
 
@@ -76,7 +77,7 @@ def test_no_token_on_any_command_line_or_in_slurms_records(demo: Any, ada: Perso
     lines = demo.run(["ps", "-eww", "-o", "args"]).stdout
     assert "portal_session" in lines
     shown = demo.run(["scontrol", "show", "job", row.split()[0]]).stdout
-    log = demo.run(["cat", f"{demo.home}/demo/log/hub.log"], check=False).stdout
+    log = demo.run(["cat", str(demo.home.log / "hub.out")], check=False).stdout
     for text in (lines, shown, log):
         assert token not in text
 
@@ -94,23 +95,23 @@ def test_one_person_cannot_reach_anothers_session_or_files(
         headers={"Authorization": f"token {barbara.token}"},
     )
     assert answer.status_code in (403, 404)
-    if demo.real_accounts:
+    if demo.people:
         home = demo.run(["sh", "-c", "echo ~ada"]).stdout.strip()
-        read = demo.run(["cat", f"{home}/mine.txt"], user="barbara", check=False)
+        read = demo.run(["cat", f"{home}/mine.txt"], user=demo.user("barbara"), check=False)
         assert read.returncode != 0
 
 
 def test_a_jobs_log_is_its_owners_and_the_hubs(demo: Any, ada: Person) -> None:
-    if not demo.real_accounts:
+    if not demo.people:
         pytest.skip("one account: there is nobody to hide a log from")
     ada.launch({"environment": "python-venv"})
     ada.wait_ready()
     (row,) = jobs(demo, "ada")
     out = demo.run(["scontrol", "show", "job", row.split()[0]]).stdout
     log = next(w.split("=", 1)[1] for w in out.split() if w.startswith("StdOut="))
-    assert demo.run(["cat", log], user="ada", check=False).returncode == 0
+    assert demo.run(["cat", log], user=demo.user("ada"), check=False).returncode == 0
     assert demo.run(["cat", log], user="portal", check=False).returncode == 0
-    assert demo.run(["cat", log], user="barbara", check=False).returncode != 0
+    assert demo.run(["cat", log], user=demo.user("barbara"), check=False).returncode != 0
 
 
 def test_what_is_installed_stays_with_its_environment(demo: Any, ada: Person) -> None:
