@@ -1,0 +1,117 @@
+"""Writes docs/reference/settings.md from the settings' own help (`make docs`).
+
+python -m docs.reference            write it
+python -m docs.reference --check    say whether it is up to date (exit status 1 if not)
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+from traitlets import HasTraits, TraitType
+from traitlets.traitlets import DefaultHandler
+
+TARGET = Path(__file__).with_name("reference") / "settings.md"
+
+# Every class with settings, in the order in which a site meets them.
+CLASSES = (
+    ("portal.directory", "LDAPAuthenticator"),
+    ("portal.catalog", "EnvironmentCatalog"),
+    ("spawners.slurm", "PortalSpawner"),
+    ("spawners.form", "LaunchForm"),
+    ("spawners.storage", "Storage"),
+    ("portal.slurm", "Cluster"),
+    ("portal.slurm", "SlurmRunner"),
+    ("portal.app", "PortalService"),
+    ("portal.doctor.app", "DoctorApp"),
+    ("portal.demo.app", "DemoApp"),
+)
+
+HEAD = """\
+# Settings
+
+Made from the settings' own help by `make docs`; change it there.
+
+Settings stand in the Hub's configuration file as `c.Class.setting = value`; those of commands can
+stand on the command line too, as `--Class.setting=value`. Here are the portal's own. What its
+classes take over from JupyterHub and batchspawner is described there:
+[JupyterHub](https://jupyterhub.readthedocs.io/en/stable/reference/config-reference.html),
+[batchspawner](https://github.com/jupyterhub/batchspawner).
+"""
+
+
+def classes() -> list[type[HasTraits]]:
+    """The classes with settings."""
+    return [getattr(importlib.import_module(module), name) for module, name in CLASSES]
+
+
+def settings(kind: type[HasTraits]) -> dict[str, TraitType]:
+    """The settings that the portal itself gives to a class, by name."""
+    return {
+        name: trait
+        for name, trait in kind.class_traits(config=True).items()
+        if trait.this_class.__module__.split(".")[0] in ("portal", "spawners")
+    }
+
+
+def page() -> str:
+    """The whole page, as Markdown."""
+    parts = [HEAD]
+    for kind in classes():
+        about = inspect.getdoc(kind) or ""
+        parts.append(f"\n## {kind.__name__}\n\n{about.partition(chr(10) * 2)[0]}\n")
+        for name, trait in settings(kind).items():
+            parts.append(
+                f"\n### `c.{kind.__name__}.{name}`\n\n"
+                f"{type(trait).__name__}, default {default_of(kind, name, trait)}\n\n"
+                f"{markdown(trait.help)}\n"
+            )
+    return "".join(parts)
+
+
+def default_of(kind: type[HasTraits], name: str, trait: TraitType) -> str:
+    """The default as it is written in a configuration file; computed ones are not computed."""
+    for parent in kind.__mro__:
+        handlers = (one for one in vars(parent).values() if isinstance(one, DefaultHandler))
+        if f"_{name}_default" in vars(parent) or any(one.trait_name == name for one in handlers):
+            return "computed"
+    return f"`{trait.default_value_repr()}`"
+
+
+def markdown(text: str) -> str:
+    """The help as Markdown: what follows an ``Example::`` becomes a code block."""
+    text = inspect.cleandoc(text)
+    lines: list[str] = []
+    blocks = re.split(r"::\n\n((?: {2,}.*(?:\n|$)|\n)+)", text)
+    for index, block in enumerate(blocks):
+        if index % 2:
+            lines += [":\n\n```python", textwrap.dedent(block).strip("\n"), "```\n\n"]
+        else:
+            lines.append(block.strip() if index else block.rstrip())
+    joined = ""
+    for line in lines:
+        joined += line if line.startswith(":") or line.endswith("\n\n") else line + "\n"
+    return joined.strip()
+
+
+def main() -> int:
+    """Write the page, or with --check compare it."""
+    wanted = page()
+    if "--check" in sys.argv[1:]:
+        if TARGET.is_file() and TARGET.read_text() == wanted:
+            return 0
+        print(f"{TARGET} is not up to date: run `make docs`.", file=sys.stderr)
+        return 1
+    TARGET.parent.mkdir(exist_ok=True)
+    TARGET.write_text(wanted)
+    print(f"Wrote {TARGET}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
