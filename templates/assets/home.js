@@ -14,19 +14,35 @@ async function act(button, doing, call) {
   }
 }
 
-for (const row of home.querySelectorAll("[data-server]")) {
-  const server = row.dataset.server;
-  const stop = row.querySelector(".stop-server");
-  stop?.addEventListener("click", () =>
-    act(stop, "Stopping the session…", () => callHub("DELETE", user, server)),
-  );
-  const remove = row.querySelector(".delete-server");
-  remove?.addEventListener("click", () =>
-    act(remove, "Removing the session's name…", () =>
+const list = home.querySelector(".portal-sessions");
+list.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  const server = button?.closest("[data-server]").dataset.server;
+  if (button?.classList.contains("stop-server")) {
+    act(button, "Stopping the session…", () => callHub("DELETE", user, server));
+  } else if (button?.classList.contains("delete-server")) {
+    act(button, "Removing the session's name…", () =>
       callHub("DELETE", user, server, { remove: true }),
-    ),
-  );
+    );
+  }
+});
+
+// While something starts or stops, the list follows; the rest of the page stays as it is.
+async function follow() {
+  if (!list.querySelector(".portal-dot-wait")) return;
+  try {
+    const answer = await fetch(window.location.href, { credentials: "same-origin" });
+    const text = await answer.text();
+    const now = new DOMParser().parseFromString(text, "text/html").querySelector(".portal-sessions");
+    if (now && now.innerHTML !== list.innerHTML && !list.querySelector("button:disabled")) {
+      list.replaceChildren(...now.children);
+    }
+  } catch {
+    // The Hub is away for a moment: ask again.
+  }
+  setTimeout(follow, 4000);
 }
+setTimeout(follow, 4000);
 
 const fresh = document.getElementById("new-session");
 fresh?.addEventListener("submit", (event) => {

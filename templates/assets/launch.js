@@ -127,7 +127,7 @@ function summary() {
   if (memory) parts.push(sizeInWords(memory));
   const nodes = Number.parseInt(value("nodes") || "1", 10);
   if (nodes > 1) parts.push(`each of ${nodes} nodes`);
-  let text = `JupyterLab in ${here.title}`;
+  let text = /jupyterlab/i.test(here.title) ? here.title : `JupyterLab in ${here.title}`;
   if (parts.length) text += ` on ${parts.join(", ")}`;
   const time = timeInWords();
   if (time) text += ` for ${time}`;
@@ -171,10 +171,13 @@ function changed(event) {
 }
 
 function take(wanted) {
-  set("environment", wanted.get("environment"));
-  show();
-  for (const [name, text] of wanted) {
-    if (name !== "environment" && set(name, text)) touched.add(name);
+  // In this order, since each choice decides what the next ones offer. A type counts only with
+  // GPUs, and fit() clamps the count, so the type goes first.
+  const order = ["environment", "partition", "gpu_type", "gpus"];
+  for (const name of [...order, ...[...wanted.keys()].filter((key) => !order.includes(key))]) {
+    if (!wanted.has(name)) continue;
+    if (set(name, wanted.get(name)) && name !== "environment") touched.add(name);
+    fit();
   }
   const folded = ["cpus", "memory", "partition", "account", "qos", "reservation", "nodes"];
   const more = document.getElementById("launch-more");
@@ -191,6 +194,7 @@ if (form && data && Object.keys(data.environments).length) {
     // What was refused is shown again as it was entered, to be corrected.
     take(new URLSearchParams(sessionStorage.getItem(REMEMBERED) ?? ""));
   } else if ([...link].length) {
+    fit();
     take(link);
   }
   show();
@@ -212,5 +216,11 @@ if (form) {
       button.innerHTML = usual;
     }
   });
+}
+// The token in the address is the Hub's; opened again, such an address would count as a spawn link.
+const address = new URL(window.location.href);
+if (address.searchParams.has("_xsrf")) {
+  address.searchParams.delete("_xsrf");
+  window.history.replaceState(null, "", address);
 }
 window._jupyterhub_page_loaded = true;

@@ -196,6 +196,7 @@ def test_a_refusal_keeps_what_was_entered(page, hub):
         "The account 'research' may not use 4 GPUs."
     )
     assert page.locator("#launch-gpus-4").is_checked()
+    assert "_xsrf" not in page.url
     assert page.get_by_role("button", name="Start").is_enabled()
     check(page, "launch-refused")
 
@@ -280,8 +281,10 @@ def test_sessions_start_stop_and_end(page, hub):
     page.get_by_role("button", name="Choose").click()
     page.wait_for_url("**/hub/spawn/runs/*")
     start(page, "Ready at once")
-    page.wait_for_timeout(2500)
+    page.locator("#portal-pending").wait_for()
     page.goto(f"{hub}home")
+    # The list follows the start by itself.
+    page.get_by_role("link", name="Open Second one").wait_for()
     text = page.locator("#portal-home").inner_text()
     assert "Second one" in text and "Running on gpu02, ends" in text
     check(page, "home")
@@ -294,8 +297,9 @@ def test_sessions_start_stop_and_end(page, hub):
 def test_an_ended_session_says_why(page, hub):
     log_in(page, hub, "ends")
     start(page, "Ready at once")
-    page.wait_for_timeout(2500)
+    page.locator("#portal-pending").wait_for()
     page.goto(f"{hub}home")
+    page.get_by_role("link", name="Open Session").wait_for()
     page.get_by_role("button", name="Stop").click()
     page.get_by_role("link", name="Start Session").wait_for()
     page.goto(f"{hub}user/ends/")
