@@ -187,19 +187,28 @@ async def test_account_tells_about_root(tmp_path: Path) -> None:
         assert "root" in finding.found or "uid" in finding.found
 
 
-async def test_a_hub_that_runs_as_root_is_a_failure(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["jupyterhub_config.py", "{}/jupyterhub_config.py"])
+async def test_a_hub_that_runs_as_root_is_a_failure(tmp_path: Path, name: str) -> None:
+    name = name.format(tmp_path)
     if os.geteuid() != 0:
         pytest.skip("only root can start a process as root")
     stand_in = tmp_path / "jupyterhub"
     stand_in.write_text("import sys\nprint('up', flush=True)\nsys.stdin.read()\n")
     with subprocess.Popen(
-        [sys.executable, str(stand_in)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, str(stand_in), "-f", name],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as process:
         assert process.stdout and process.stdout.readline()
         finding = await asked(hub.account, tmp_path)
+        other = tmp_path / "other"
+        other.mkdir()
+        not_ours = await asked(hub.account, other)
         process.communicate()
     assert finding.level is Level.FAILURE
     assert "runs as root" in finding.found
+    assert not_ours.level is not Level.FAILURE
 
 
 async def test_packages_that_are_installed_fit(tmp_path: Path) -> None:

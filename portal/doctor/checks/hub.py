@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import socket
 import sys
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -26,15 +27,15 @@ async def configuration(site: Site) -> Result:
 
 @check("hub-account", "The Hub does not run as root")
 async def account(site: Site) -> Result:
-    owners = set(_hub_owners())
+    owners = await asyncio.to_thread(_hub_owners, site)
     mend = (
         "Run the Hub as an account of its own without rights (User=portal in "
         "deploy/systemd/data-scientist-portal.service); deploy/sudoers gives it what it needs."
     )
     if 0 in owners:
-        return failure("a JupyterHub on this machine runs as root", mend)
+        return failure("the Hub with this configuration runs as root", mend)
     if owners:
-        return ok(f"a JupyterHub runs here as uid {', '.join(map(str, sorted(owners)))}")
+        return ok(f"it runs as uid {', '.join(map(str, sorted(owners)))}")
     if site.is_root:
         return warning(
             "no Hub runs here, and this command runs as root, so the account's rights "
@@ -44,21 +45,33 @@ async def account(site: Site) -> Result:
     return ok(f"no Hub runs here now; this command runs as {site.account}")
 
 
-def _hub_owners() -> Iterator[int]:
-    """Effective user ids of running Hubs (proc(5): cmdline, status)."""
+def _hub_owners(site: Site) -> set[int]:
+    """Effective user ids of the running Hubs with this site's configuration file (proc(5))."""
+    owners = set()
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
-        try:
-            words = (process / "cmdline").read_bytes().split(b"\0")
-            names = [word.rsplit(b"/", 1)[-1] for word in words[:4]]
-            if b"jupyterhub" not in names or b"python" not in names[0]:
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_text(errors="replace").split("\0")
+            names = [word.rpartition("/")[2] for word in words[:3]]
+            if "jupyterhub" not in names or not names[0].startswith("python"):
                 continue
-            for line in (process / "status").read_text().splitlines():
-                if line.startswith("Uid:"):
-                    yield int(line.split()[2])
-        except OSError:
-            continue
+            if _config_of(words, process) == site.config_file:
+                status = (process / "status").read_text().splitlines()
+                owners |= {int(line.split()[2]) for line in status if line.startswith("Uid:")}
+    return owners
+
+
+def _config_of(words: list[str], process: Path) -> Path | None:
+    """The configuration file that a Hub's command line names."""
+    named = "jupyterhub_config.py"
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word in ("-f", "--config"):
+            named = following
+        elif word.startswith(("-f=", "--config=", "--JupyterHub.config_file=")):
+            named = word.partition("=")[2]
+    path = Path(named)
+    return path if path.is_absolute() else process.joinpath("cwd").readlink() / path
 
 
 @check("packages", "The Python packages are of versions that work together")
@@ -136,7 +149,7 @@ async def service(site: Site) -> Result:
             "Add 'access:services!service=portal' to the role's scopes in c.JupyterHub.load_roles.",
         )
     address = urlsplit(services["portal"].get("url", ""))
-    if not any(_hub_owners()) and address.port:
+    if not await asyncio.to_thread(_hub_owners, site) and address.port:
         with socket.socket() as probe:
             probe.settimeout(2)
             if probe.connect_ex((address.hostname or "127.0.0.1", address.port)) == 0:
