@@ -1,24 +1,22 @@
-"""The view model of the launch form, and how each of its choices is made. Pure.
+"""How each choice of the launch form is made, from what the cluster has. Pure.
 
 A choice with one value is not asked: its tuple is empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from portal.errors import InvalidRequest
 from portal.launch.availability import Availability
 from portal.launch.policy import usable_reservation
-from portal.launch.request import read_options
-from portal.models import Frozen
 from portal.models.cluster import Association, ClusterSnapshot, Reservation
 from portal.models.environment import Environment, Kind
 from portal.models.person import Person
 from portal.models.resources import Resources, memory_mib, time_seconds
 
 from . import words
+from .launch_view import Area, Card, Choice
 from .storage import StorageArea
 
 _KINDS = {Kind.CONTAINER: "container", Kind.MODULES: "modules", Kind.VENV: "virtual environment"}
@@ -35,144 +33,11 @@ _INSTEAD = {
 }
 
 
-class Choice(Frozen):
-    """One thing to choose. ``note`` is what is said beside it; ``data`` becomes data-* names."""
-
-    value: str
-    label: str
-    note: str = ""
-    selected: bool = False
-    data: dict[str, str] = {}
-
-
-class Card(Frozen):
-    """One environment. ``icon`` is a Font Awesome class list."""
-
-    name: str
-    title: str
-    kind: str
-    icon: str
-    description: str = ""
-    tags: tuple[str, ...] = ()
-    selected: bool = False
-
-
-class GpuTile(Frozen):
-    """One GPU type, or "" for any. Numbers count GPUs."""
-
-    type: str
-    title: str
-    about: str = ""  # "32 GB, NVLink"
-    free: int = 0
-    total: int = 0
-    out_of_service: int = 0
-    simulated: bool = False
-    selected: bool = False
-
-
-class Area(Frozen):
-    """One storage area in words; ``used_percent`` None where the size is unknown."""
-
-    title: str
-    path: str
-    text: str
-    used_percent: int | None = None
-    warning: bool = False
-
-
-class LaunchView(Frozen):
-    """Everything that the launch form shows. A tuple that is empty is a choice not asked."""
-
-    cards: tuple[Card, ...] = ()
-    gpu_counts: tuple[Choice, ...] = ()
-    gpu_most: int = 0  # per node; above 8 the page has a number field instead of buttons
-    gpus: int = 0
-    gpu_tiles: tuple[GpuTile, ...] = ()  # shown when there is one, asked when there are more
-    times: tuple[Choice, ...] = ()
-    cpus: str = ""
-    cpus_default: str = ""
-    cpus_most: int = 0
-    cpus_text: str = ""
-    memory: str = ""
-    memory_default: str = ""
-    nodes: str = ""
-    nodes_most: int = 1
-    partitions: tuple[Choice, ...] = ()
-    accounts: tuple[Choice, ...] = ()
-    qos: tuple[Choice, ...] = ()
-    reservations: tuple[Choice, ...] = ()
-    areas: tuple[Area, ...] = ()
-    stale: str = ""
-    problems: tuple[str, ...] = ()
-    contact: str = ""
-    client: dict[str, Any] = {}  # what the page's script needs, JSON
-
-    @property
-    def can_start(self) -> bool:
-        """Whether the Start button works."""
-        return bool(self.cards) and not self.problems
-
-
-def whole(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
-
-
 def seconds(text: Any) -> int:
     try:
         return time_seconds(str(text))
     except ValueError:
         return 0
-
-
-def chosen_environment(
-    environments: Sequence[Environment], last: Mapping[str, Any]
-) -> Environment | None:
-    for environment in environments:
-        if environment.name == last.get("environment"):
-            return environment
-    return environments[0] if environments else None
-
-
-def well_formed(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The last session's ``user_options``; empty when an older portal wrote them otherwise."""
-    try:
-        name, given = read_options(options or {})
-    except InvalidRequest:
-        return {}
-    return {**({"environment": name} if name else {}), **given}
-
-
-def asked(
-    last: Mapping[str, Any],
-    usual: Mapping[str, Any],
-    automatic: Callable[[Resources], str | None],
-) -> dict[str, Any]:
-    """What of ``last`` was somebody's own choice.
-
-    A launch stores complete options. What equals the default is left out again, or the default
-    CPUs of one environment, or a GPU partition, would stick to the next session's choice.
-    """
-    own = {
-        key: value
-        for key, value in last.items()
-        if key in ("environment", "gpus", "gpu_type", "time") or value != usual.get(key)
-    }
-    resources = {k: v for k, v in last.items() if k not in ("environment", "partition")}
-    if "partition" in own and own["partition"] == automatic(Resources(**resources)):
-        del own["partition"]
-    return own
-
-
-def preset(
-    environment: Environment | None, defaults: Resources | None, last: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What applies where nothing else is chosen; the same order as in the launch policy."""
-    site = defaults.model_dump(exclude_unset=True, exclude_none=True) if defaults else {}
-    own = (
-        environment.default.model_dump(exclude_unset=True, exclude_none=True) if environment else {}
-    )
-    remembered = {key: last[key] for key in ("gpus", "time") if key in last}
-    return {**site, **own, **remembered}
 
 
 def card(environment: Environment, selected: bool) -> Card:
@@ -183,7 +48,7 @@ def card(environment: Environment, selected: bool) -> Card:
         kind=_KINDS[environment.kind],
         icon=f"fa-solid fa-{_INSTEAD.get(icon, icon)}",
         description=environment.description,
-        tags=environment.tags,
+        tags=tuple(tag for tag in environment.tags if tag != _KINDS[environment.kind]),
         selected=selected,
     )
 

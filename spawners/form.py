@@ -23,9 +23,9 @@ from portal.models.person import Person
 from portal.models.resources import Resources, time_text
 from portal.where import data_path
 
-from . import choices, words
+from . import choices, last_choice, words
 from .answers import options_from_form
-from .choices import Choice, GpuTile, LaunchView
+from .launch_view import Choice, GpuTile, LaunchView
 from .storage import MIB, StorageArea
 
 __all__ = ["LaunchForm", "LaunchView", "options_from_form"]
@@ -163,11 +163,11 @@ class LaunchForm(LoggingConfigurable):
         if not environments:
             problems.append(f"No environment is open to you. Please ask {self.contact}.")
         partitions = allowed_partitions(person, snapshot, associations)
-        last = choices.well_formed(last)
-        chosen = choices.chosen_environment(environments, last)
-        last = choices.asked(
+        last = last_choice.well_formed(last)
+        chosen = last_choice.chosen_environment(environments, last)
+        last = last_choice.asked(
             last,
-            choices.preset(chosen, defaults, {}),
+            last_choice.preset(chosen, defaults, {}),
             lambda resources: choose_partition(resources, person, snapshot, associations),
         )
         supply = availability(snapshot, [p.name for p in partitions], now)
@@ -175,12 +175,12 @@ class LaunchForm(LoggingConfigurable):
             problems.append(
                 f"No partition of this cluster is open to you now. Please ask {self.contact}."
             )
-        preset = choices.preset(chosen, defaults, last)
+        preset = last_choice.preset(chosen, defaults, last)
         most = max((gpu.per_node for gpu in supply.gpus.values()), default=0)
         limits = [row.max_gpus_per_job for row in associations or ()]
         if limits and None not in limits:
             most = min(most, max(limit for limit in limits if limit is not None))
-        count = min(choices.whole(preset.get("gpus")), most)
+        count = min(last_choice.whole(preset.get("gpus")), most)
         longest = choices.longest_time(supply, associations)
         times = self._times(preset, longest)
         return LaunchView(
@@ -196,8 +196,9 @@ class LaunchForm(LoggingConfigurable):
             cpus_text=f"{supply.cpus_free} of {supply.cpus} CPUs free" if supply.cpus else "",
             memory=str(last.get("memory", "")),
             memory_default=str(preset.get("memory", "")),
-            nodes=str(last["nodes"]) if choices.whole(last.get("nodes")) > 1 else "",
+            nodes=str(last["nodes"]) if last_choice.whole(last.get("nodes")) > 1 else "",
             nodes_most=choices.most_nodes(supply),
+            more=last_choice.folded_chosen(last),
             partitions=choices.partition_choices(supply, last),
             accounts=choices.account_choices(associations, last),
             qos=choices.qos_choices(associations, last),

@@ -214,6 +214,9 @@ class TestView:
         assert (shown.cpus, shown.memory) == ("6", "")  # 9G is the default: not a choice
         # The partition that the launch had found by itself does not stick to the next choice.
         assert [c.value for c in shown.partitions if c.selected] == [""]
+        assert shown.more  # CPUs and QOS were chosen: they are not hidden
+        assert not view(last={"environment": "pytorch", "gpus": 2, "nodes": 1}).more
+        assert view(last={"nodes": 2}).more
         shown = view(last={**last, "gpus": 0})
         assert [c.value for c in shown.partitions if c.selected] == ["gpu"]
 

@@ -1,0 +1,74 @@
+"""What a person chose last, and what stands in its place where nothing was chosen. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from portal.errors import InvalidRequest
+from portal.launch.request import read_options
+from portal.models.environment import Environment
+from portal.models.resources import Resources
+
+
+def whole(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def chosen_environment(
+    environments: Sequence[Environment], last: Mapping[str, Any]
+) -> Environment | None:
+    for environment in environments:
+        if environment.name == last.get("environment"):
+            return environment
+    return environments[0] if environments else None
+
+
+def well_formed(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The last session's ``user_options``; empty when an older portal wrote them otherwise."""
+    try:
+        name, given = read_options(options or {})
+    except InvalidRequest:
+        return {}
+    return {**({"environment": name} if name else {}), **given}
+
+
+def asked(
+    last: Mapping[str, Any],
+    usual: Mapping[str, Any],
+    automatic: Callable[[Resources], str | None],
+) -> dict[str, Any]:
+    """What of ``last`` was somebody's own choice.
+
+    A launch stores complete options. What equals the default is left out again, or the default
+    CPUs of one environment, or a GPU partition, would stick to the next session's choice.
+    """
+    own = {
+        key: value
+        for key, value in last.items()
+        if key in ("environment", "gpus", "gpu_type", "time") or value != usual.get(key)
+    }
+    resources = {k: v for k, v in last.items() if k not in ("environment", "partition")}
+    if "partition" in own and own["partition"] == automatic(Resources(**resources)):
+        del own["partition"]
+    return own
+
+
+_FOLDED = ("cpus", "memory", "partition", "account", "qos", "reservation")
+
+
+def folded_chosen(last: Mapping[str, Any]) -> bool:
+    """Whether ``last`` holds a choice that the page keeps under "More"."""
+    return any(last.get(key) for key in _FOLDED) or whole(last.get("nodes")) > 1
+
+
+def preset(
+    environment: Environment | None, defaults: Resources | None, last: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What applies where nothing else is chosen; the same order as in the launch policy."""
+    site = defaults.model_dump(exclude_unset=True, exclude_none=True) if defaults else {}
+    own = (
+        environment.default.model_dump(exclude_unset=True, exclude_none=True) if environment else {}
+    )
+    remembered = {key: last[key] for key in ("gpus", "time") if key in last}
+    return {**site, **own, **remembered}
