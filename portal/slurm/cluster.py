@@ -69,15 +69,23 @@ class Cluster(LoggingConfigurable):
         "it is ready). Example: c.Cluster.urgent_interval = 1",
     ).tag(config=True)
 
+    patience = Float(
+        3.0,
+        help="Seconds that a caller waits for an answer when an older one is known: after that "
+        "the older one is shown, with its age. Example: c.Cluster.patience = 1",
+    ).tag(config=True)
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._budget = QueryBudget(self.rpcs_per_second, self.burst, self.urgent_interval)
         self._separator = parse.new_separator()
         self._records: dict[str, Job] = {}
-        self._jobs: Watched[dict[str, Job]] = Watched("jobs", self._ask_jobs)
-        self._nodes = Watched("nodes", self._ask(queries.NODES, parse.nodes, 2))
-        self._partitions = Watched("partitions", self._ask(queries.PARTITIONS, parse.partitions, 1))
-        self._reservations = Watched(
+        self._jobs: Watched[dict[str, Job]] = self._watch("jobs", self._ask_jobs)
+        self._nodes = self._watch("nodes", self._ask(queries.NODES, parse.nodes, 2))
+        self._partitions = self._watch(
+            "partitions", self._ask(queries.PARTITIONS, parse.partitions, 1)
+        )
+        self._reservations = self._watch(
             "reservations", self._ask(queries.RESERVATIONS, parse.reservations, 1)
         )
         self._looked_at: dict[str, Job] | None = None
@@ -242,6 +250,9 @@ class Cluster(LoggingConfigurable):
     def _read_jobs(self, text: str) -> dict[str, Job]:
         self._records = parse.jobs_by_record(text, self._separator, self._records)
         return {job.id: job for job in self._records.values()}
+
+    def _watch(self, name: str, ask: Callable[..., Any]) -> Watched[dict[str, Any]]:
+        return Watched(name, ask, lambda: self.patience)
 
     def _ask(
         self, argv: Sequence[str], read: Callable[[str], dict[str, Any]], cost: int

@@ -33,8 +33,8 @@ def ended_job(job_id: str, separator: str) -> tuple[str, ...]:
     )
 
 
-def associations(user: str) -> tuple[str, ...]:
-    """The associations of one person; ``user`` is checked by the caller."""
+def associations(users: str) -> tuple[str, ...]:
+    """The associations of ``users``, separated by commas; each is checked by the caller."""
     return (
         "sacctmgr",
         "--noheader",
@@ -43,7 +43,7 @@ def associations(user: str) -> tuple[str, ...]:
         "show",
         "user",
         "where",
-        f"user={user}",
+        f"user={users}",
         "withassoc",
         f"format={','.join(parse.ASSOCIATION_FIELDS)}",
     )

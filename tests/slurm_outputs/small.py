@@ -111,6 +111,11 @@ class SmallSlurm:
         self._spawn("slurmctld", "-D", "-i", "-f", self.env["SLURM_CONF"])
         self._wait("slurmctld", lambda: "UP" in self.run("scontrol", "ping", check=False))
 
+    def start_slurmdbd(self) -> None:
+        """Start (again) the accounting daemon and wait until it listens."""
+        self._spawn("slurmdbd", "-D")
+        self._wait("slurmdbd", lambda: self._listens("dbd"))
+
     def stop(self) -> None:
         """End every process that start() started, newest first."""
         for label in reversed(list(self.processes)):
@@ -192,8 +197,7 @@ class SmallSlurm:
             f"--init-file={data}/init.sql",
         )
         self._wait("mariadbd", lambda: self._listens("mysql"))
-        self._spawn("slurmdbd", "-D")
-        self._wait("slurmdbd", lambda: self._listens("dbd"))
+        self.start_slurmdbd()
         self._wait(
             "sacctmgr",
             lambda: (
