@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import errno
 import hashlib
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -145,6 +146,10 @@ class PortalService(Application):
     async def serve(self) -> None:
         """The same, in a running event loop."""
         die_with_parent()
+        # What tornado and HubAuth say goes the same way; their INFO has session ids in it.
+        tornado_log = logging.getLogger("tornado")
+        tornado_log.parent = self.log
+        tornado_log.setLevel(logging.WARNING)
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

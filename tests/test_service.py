@@ -18,6 +18,8 @@ import httpx
 import psutil
 import pytest
 
+from portal.demo.home import Home
+
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = "/services/portal/api/v1/environments"
 
@@ -62,9 +64,8 @@ def proxy_command() -> list[str]:
     found = shutil.which("configurable-http-proxy")
     if found:
         return [found]
-    home = Path(os.environ.get("PORTAL_HOME", "/var/lib/data-scientist-portal"))
-    cache = Path(os.environ.get("PORTAL_CACHE", home / "cache"))
-    for path in cache.glob("node/**/node_modules/.bin/configurable-http-proxy"):
+    path = Home.find().cache / "node/node_modules/.bin/configurable-http-proxy"
+    if path.exists():
         return [str(path)]
     pytest.skip("configurable-http-proxy is not installed")
 
@@ -358,6 +359,27 @@ def test_an_oauth_answer_that_nobody_asked_for_is_refused_in_words(hub: Hub) -> 
     assert "Traceback" not in answer.text
 
 
+def test_an_error_of_ours_is_told_without_its_inside(hub: Hub) -> None:
+    broken = hub.directory / "broken.py"
+    broken.write_text(
+        "from portal.catalog import EnvironmentCatalog\n"
+        "async def fail(self):\n    raise RuntimeError('inner words')\n"
+        "EnvironmentCatalog.load = fail\n"
+        "c = get_config()\n"
+    )
+    service = hub.service_process()
+    assert service
+    token = hub.token("ada")
+    log = hub.directory / "broken.log"
+    with started_alone(f"--config={broken}", log=log, **service.environ()) as url:
+        answer = asked_with(token, url)
+    assert answer.status_code == 500
+    assert error_of(answer)["code"] == "internal_server_error"
+    assert "inner words" not in answer.text
+    assert "inner words" in log.read_text()
+    assert token not in log.read_text()
+
+
 def test_directory_gone_keeps_the_last_good_answer(hub: Hub) -> None:
     away = hub.directory / "away"
     client, grace = hub.client("ada"), hub.client("grace")
@@ -408,6 +430,55 @@ def test_works_with_internal_ssl(tmp_path: Path) -> None:
         assert names(hub.client("ada").get(ENVIRONMENTS)) == set()
     finally:
         hub.stop()
+
+
+@contextlib.contextmanager
+def started_alone(*arguments: str, log: Path, **variables: str) -> Iterator[str]:
+    """A service without a Hub above it; gives its address when it listens."""
+    [port] = free_ports(1)
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "portal", "service", *arguments],
+            cwd=ROOT,
+            env={**variables, "JUPYTERHUB_SERVICE_URL": f"http://127.0.0.1:{port}"},
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        deadline = time.monotonic() + 30
+        while f":{port}" not in log.read_text():
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def asked_with(token: str, url: str) -> httpx.Response:
+    """The list of environments, with a token in the header and another in the query."""
+    with httpx.Client(trust_env=False, timeout=20) as client:
+        header = {"Authorization": f"token {token}"}
+        return client.get(f"{url}{ENVIRONMENTS}?token={token}", headers=header)
+
+
+def test_a_hub_that_does_not_answer_is_told(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    variables = {
+        "PATH": os.environ["PATH"],
+        "JUPYTERHUB_API_URL": f"http://127.0.0.1:{free_ports(1)[0]}/hub/api",
+        "JUPYTERHUB_API_TOKEN": "x",
+        "JUPYTERHUB_CLIENT_ID": "service-portal",
+        "JUPYTERHUB_SERVICE_NAME": "portal",
+    }
+    with started_alone(log=log, **variables) as url:
+        answer = asked_with("some-token", url)
+    assert answer.status_code == 503
+    assert error_of(answer) == {
+        "code": "unavailable",
+        "message": "The Hub does not answer. Try again in a moment.",
+    }
+    assert "some-token" not in log.read_text()
 
 
 def run_by_hand(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

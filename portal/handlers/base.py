@@ -72,10 +72,14 @@ class SafeHandler(RequestHandler):
         self.finish(message + "\n")
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        """tornado's would write the whole request, whose query may carry a token."""
+        log = self.settings["log"]
         if isinstance(value, PortalError):
-            self.settings["log"].info("%s: %s", self._request_summary(), value)
-            return
-        super().log_exception(typ, value, tb)
+            log.info("%s: %s", self._request_summary(), value)
+        elif isinstance(value, HTTPError):
+            log.warning("%s: %s", self._request_summary(), value)
+        else:
+            log.error("%s", self._request_summary(), exc_info=(typ, value, tb))
 
     def _request_summary(self) -> str:
         # tornado's has the query too, which may carry a code or a token.
