@@ -70,6 +70,15 @@ class Demo(Running):
         """What the demo has printed."""
         return self.log.read_text() if self.log and self.log.exists() else ""
 
+    def hub_log(self, lines: int = 60) -> str:
+        """The end of the Hub's log."""
+        return "\n".join((self.home.log / "hub.out").read_text().splitlines()[-lines:])
+
+    def session_logs(self, lines: int = 20) -> str:
+        """The end of each session's log."""
+        logs = sorted((self.home.demo / "sessions").glob("*.log"))
+        return "\n".join("\n".join(p.read_text().splitlines()[-lines:]) for p in logs)
+
     def kill_hub(self) -> None:
         self.tell("kill", "hub")
 

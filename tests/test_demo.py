@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from conftest import Demo, a_home, demo_place, portal_demo, shared_cache, started_demo
+from hub_client import Person
 
 from portal.demo.home import Home
 from portal.demo.ports import free_port
@@ -315,10 +316,8 @@ def test_stop_ends_jobs_and_daemons(small: Demo) -> None:
     assert small.state is None
     # The second start keeps its history.
     with started_demo("--only=slurm", place=small.home.root) as again:
-        assert (
-            "CANCELLED"
-            in again.run(["sacct", "-nPX", "-S", "now-1hour", "-o", "state", "--allusers"]).stdout
-        )
+        history = ["sacct", "-nPX", "-S", "now-1hour", "-o", "state", "--allusers"]
+        _wait(lambda: "CANCELLED" in again.run(history).stdout)
     said = command(small.home.root, "--reset")
     assert said.returncode == 0 and not small.home.demo.exists()
 
@@ -341,40 +340,69 @@ def test_what_a_kill_leaves_is_cleaned_at_the_next_start(small: Demo) -> None:
     assert _left(small.home.root) == []
 
 
-def test_an_ordinary_user_starts_everything_under_one_account() -> None:
+@pytest.fixture(scope="module")
+def carols(demo: Demo) -> Iterator[Demo]:
+    """A whole demo that an ordinary account, carol, has started; known in its namespace only."""
     if os.geteuid() != 0:
         pytest.skip("the tests run as an ordinary user already")
     with a_home() as place:
-        home = place / "h"
+        home, cache = place / "h", place / "c"
         home.mkdir()
+        cache.mkdir()
+        for name in ("apptainer", "images", "environments", "node"):  # made by `demo`
+            (cache / name).symlink_to(demo.home.cache / name)
         os.chown(home, 7001, 7001)
-        passwd, group = place / "passwd", place / "group"
-        passwd.write_text(Path("/etc/passwd").read_text() + f"carol:x:7001:7001::{home}:/bin/sh\n")
-        group.write_text(Path("/etc/group").read_text() + "carol:x:7001:\n")
-        script = (
-            f"mount --bind {passwd} /etc/passwd && mount --bind {group} /etc/group && "
-            f'exec setpriv --reuid=7001 --regid=7001 --clear-groups env HOME={home} "$@"'
-        )
+        os.chown(cache, 7001, 7001)
+        line = f"carol:x:7001:7001::{home}:/bin/sh\n"
+        (place / "passwd").write_text(Path("/etc/passwd").read_text() + line)
+        (place / "group").write_text(Path("/etc/group").read_text() + "carol:x:7001:\n")
+        # /dev/fuse is open to everyone on most machines; on others this makes it so for carol.
+        script = f"""set -e
+            mount --bind {place}/passwd /etc/passwd
+            mount --bind {place}/group /etc/group
+            if [ -e /dev/fuse ]; then
+                mkdir {place}/dev
+                mount -t tmpfs none {place}/dev
+                mknod -m 666 {place}/dev/fuse c 10 229
+                mount --bind {place}/dev/fuse /dev/fuse
+            fi
+            exec setpriv --reuid=7001 --regid=7001 --clear-groups \\
+                env HOME={home} PORTAL_CACHE={cache} "$@" """
         prefix = ("unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh")
-        with started_demo(f"--port={free_port()}", prefix=prefix, place=home) as demo:
-            assert not demo.people
-            assert httpx.get(f"{demo.url}/hub/health").status_code == 200
-            assert "one account (carol)" in demo.output()
-            assert "simulated" in demo.output() or not demo.words["simulated_gpus"]
-            owners = {Path(f"/proc/{pid}").stat().st_uid for pid in _left(home)}
-            assert owners == {7001}
-            closed = stat.S_IMODE((home / "demo").stat().st_mode)
-            assert closed == 0o700
-            enter = ["nsenter", f"--target={demo.words['pid']}", "--mount", "--", "setpriv"]
-            as_carol = [*enter, "--reuid=7001", "--regid=7001", "--clear-groups"]
-            said = subprocess.run(
-                [*as_carol, *demo.command(["sbatch", "--wait", "--gpus=1", "--wrap=true"])],
-                capture_output=True,
-                text=True,
-                timeout=60,
-                cwd=home,
-            )
-            assert said.returncode == 0, said.stderr
+        with started_demo(f"--port={free_port()}", prefix=prefix, place=home) as started:
+            yield started
+
+
+def as_carol(demo: Demo, *argv: str) -> str:
+    """Run a command as carol in her demo's namespace; its output."""
+    enter = ["nsenter", f"--target={demo.words['pid']}", "--mount", "--", "setpriv"]
+    become = ["--reuid=7001", "--regid=7001", "--clear-groups", "env", "-C", str(demo.home.root)]
+    said = subprocess.run(
+        [*enter, *become, *demo.command(argv)], capture_output=True, text=True, timeout=60
+    )
+    assert said.returncode == 0, said.stderr
+    return said.stdout
+
+
+def test_an_ordinary_user_starts_everything_under_one_account(carols: Demo) -> None:
+    assert not carols.people
+    assert "one account (carol)" in carols.output()
+    assert {Path(f"/proc/{pid}").stat().st_uid for pid in _left(carols.home.root)} == {7001}
+    assert stat.S_IMODE(carols.home.demo.stat().st_mode) == 0o700
+    job = as_carol(carols, "sbatch", "--wait", "--parsable", "--gpus=1", "--wrap=true").strip()
+    assert "COMPLETED" in as_carol(carols, "scontrol", "show", "job", job)
+
+
+def test_a_session_under_one_account(carols: Demo) -> None:
+    ada = Person(carols.url, "ada")
+    assert ada.logged_in
+    assert "one account, carol" in ada.page("/hub/home")
+    for environment in ("python-venv", "jupyterlab"):
+        answer = ada.launch({"environment": environment, "gpus": 1})
+        assert answer.status_code < 300, answer.text + carols.session_logs()
+        ada.wait_ready()
+        assert ada.session("GET", "api/contents").status_code == 200
+        ada.stop()
 
 
 # -- looking at processes -------------------------------------------------------------------------

@@ -61,9 +61,13 @@ if one_account:
             folder.mkdir(mode=0o700, exist_ok=True)
             return str(folder)
 
+        def user_env(self, env: dict[str, str]) -> dict[str, str]:
+            """Nothing to look up: this person is no account here."""
+            return env
+
     c.JupyterHub.spawner_class = OneAccountSpawner
     c.SlurmRunner.sudo = []
-    c.PortalSpawner.binds = [{"source": demo["homes"]}]
+    c.PortalSpawner.binds = [{"source": demo["homes"], "read_only": False}]
 # update(): the pages' own variables (10-pages.py) stay.
 c.JupyterHub.template_vars.update(
     {
