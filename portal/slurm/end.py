@@ -93,6 +93,13 @@ class JobEnds:
         if live is not None and not live.state.ended:
             return None
         recorded = await self._accounting(job_id)
+        if live is not None and live.exit_signal == 9 and live.state is JobState.FAILED:
+            # Killed: only accounting's peak memory tells why, and it hears of it a moment later.
+            for _ in range(6):
+                if recorded is None or (recorded.state.ended and recorded.peak_memory):
+                    break
+                await asyncio.sleep(0.5)
+                recorded = await self._accounting(job_id)
         if recorded is None or not recorded.state.ended:
             # Accounting lags behind, has forgotten, or does not exist.
             return live or Job(id=job_id, state=JobState.UNKNOWN, reason="Forgotten")
