@@ -115,6 +115,15 @@ class Hub:
         )
 
     def start(self) -> None:
+        """Start it and wait for the service. A Hub gives its proxy 10 seconds to come up, which a
+        busy machine can miss: then once more."""
+        if not self.comes_up():
+            self.stop()
+            if not self.comes_up():
+                self.stop()
+                pytest.fail("the Hub did not start:\n" + self.log()[-4000:])
+
+    def comes_up(self) -> bool:
         with (self.directory / "hub.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "jupyterhub"],
@@ -124,15 +133,13 @@ class Hub:
                 stderr=log,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                break
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline and self.process.poll() is None:
             with contextlib.suppress(httpx.HTTPError):
                 if self.anyone().get(ENVIRONMENTS).status_code == 403:
-                    return
+                    return True
             time.sleep(0.2)
-        pytest.fail("the Hub did not start:\n" + self.log()[-4000:])
+        return False
 
     def stop(self) -> None:
         family: list[psutil.Process] = []
