@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
+from certipy import Certipy
+from tornado.httpclient import AsyncHTTPClient, HTTPError
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPServerRequest
 from tornado.testing import bind_unused_port
@@ -54,14 +57,17 @@ class Root(RequestHandler):
 
 
 @asynccontextmanager
-async def a_hub(answers: list[int]) -> AsyncIterator[tuple[Hub, str]]:
+async def a_hub(
+    answers: list[int], tls: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[Hub, str]]:
+    """A Hub on loopback and the address of its API. ``answers``: status codes, then 201."""
     hub = Hub(answers)
     web = Application([("/hub/api/portal/port", PortRoute), ("/hub/api/?", Root)], hub=hub)
-    server = HTTPServer(web)
+    server = HTTPServer(web, ssl_options=tls)
     listening, port = bind_unused_port()
     server.add_socket(listening)
     try:
-        yield hub, f"http://127.0.0.1:{port}/hub/api"
+        yield hub, f"http{'s' if tls else ''}://127.0.0.1:{port}/hub/api"
     finally:
         server.stop()
 
@@ -186,6 +192,43 @@ async def test_a_hub_that_is_down_does_not_end_the_session(installed, tmp_path):
                 assert time.monotonic() < deadline, log.read_text()
                 await asyncio.sleep(0.2)
             assert listening_ports(process.pid)
+
+
+async def test_internal_ssl_goes_both_ways(installed, tmp_path):
+    """The Hub and the server of a session show certificates and want to see one."""
+    maker = Certipy(store_dir=str(tmp_path / "tls"))
+    authority = maker.create_ca("test-ca")
+    ca = authority["files"]["cert"]
+    names = ["IP:127.0.0.1", "DNS:localhost"]
+    files = {}
+    for name in ("hub", "session"):
+        pair = maker.create_signed_pair(name, "test-ca", alt_names=names)
+        files[name] = pair["files"]
+    hub_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=ca)
+    hub_tls.verify_mode = ssl.CERT_REQUIRED
+    hub_tls.load_cert_chain(files["hub"]["cert"], files["hub"]["key"])
+    async with a_hub([], hub_tls) as (hub, api):
+        log = tmp_path / "log"
+        environment = session_environment(
+            tmp_path,
+            api,
+            JUPYTERHUB_SERVICE_URL=f"https://127.0.0.1:0{PREFIX}",
+            JUPYTERHUB_SSL_KEYFILE=files["session"]["key"],
+            JUPYTERHUB_SSL_CERTFILE=files["session"]["cert"],
+            JUPYTERHUB_SSL_CLIENT_CA=ca,
+        )
+        with a_session(installed, environment, log) as process:
+            await asyncio.wait_for(hub.accepted.wait(), PATIENCE)
+            [(_, request)] = hub.posts
+            port = json.loads(request.body)["port"]
+            assert port in listening_ports(process.pid), log.read_text()
+            url = f"https://127.0.0.1:{port}{PREFIX}api"
+            client = ssl.create_default_context(cafile=ca)
+            with pytest.raises((OSError, HTTPError)):
+                await AsyncHTTPClient().fetch(url, ssl_options=client)
+            client.load_cert_chain(files["hub"]["cert"], files["hub"]["key"])
+            answer = await AsyncHTTPClient().fetch(url, ssl_options=client)
+            assert answer.code == 200
 
 
 async def test_sigterm_ends_it(installed, tmp_path):
