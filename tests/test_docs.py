@@ -12,16 +12,22 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from traitlets.config import Configurable
+from jupyterhub.app import JupyterHub
+from traitlets.config import Config, Configurable
+from traitlets.config.loader import PyFileConfigLoader
 
 import portal
 import spawners
 from docs import reference
 from portal.__main__ import PortalCommand
+from portal.catalog import EnvironmentCatalog
 from portal.catalog.document import read_document
+from portal.directory import LDAPAuthenticator
 from portal.doctor.checks import ALL
 from portal.launch.request import OPTION_KEYS
 from portal.models.environment import Environment
+from portal.slurm import SlurmRunner
+from spawners.slurm import PortalSpawner
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
@@ -125,6 +131,29 @@ def test_settings_exist(path: Path) -> None:
 def test_python_is_python(path: Path) -> None:
     for block in blocks(path, "python"):
         ast.parse(block)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/how-to/existing-cluster.md"])
+def test_the_sites_configuration_is_accepted(name: str, tmp_path: Path) -> None:
+    """The Hub takes it, and so do the classes that it configures."""
+    config = Config()
+    for number, block in enumerate(blocks(ROOT / name, "python")):
+        whole = block if "get_config()" in block else f"c = get_config()\n{block}"
+        (tmp_path / f"part{number}.py").write_text(whole)
+        config.merge(PyFileConfigLoader(f"part{number}.py", str(tmp_path)).load_config())
+    # The name "portal" is an entry point, which only an installed portal has.
+    config.JupyterHub.spawner_class = "spawners.slurm.PortalSpawner"
+    config.JupyterHub.authenticator_class = "portal.directory.LDAPAuthenticator"
+    app = JupyterHub(config=config)
+    assert app.spawner_class.__name__ == "PortalSpawner"
+    assert {one["name"] for one in app.services} == {"portal"}
+    for kind in (EnvironmentCatalog, SlurmRunner, PortalSpawner):
+        kind(config=config)
+    if config.LDAPAuthenticator.get("servers"):
+        password = tmp_path / "ldap-password"
+        password.write_text("secret")
+        config.LDAPAuthenticator.search_password_file = str(password)
+        LDAPAuthenticator(config=config)
 
 
 @each_page
