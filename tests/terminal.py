@@ -12,8 +12,11 @@ from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
 
-def terminal(person: Person, command: str, server: str = "") -> str:
-    """Run a command in a terminal of the session, through its contents: output to a file."""
+def terminal(person: Person, command: str, server: str = "", *, wait: bool = True) -> str:
+    """Run a command in a terminal of the session; its output, read through a file of the home.
+
+    Without ``wait`` the command is only started, and "" comes back.
+    """
     name = f"out-{time.time_ns()}.txt"
     made = person.session("POST", "api/terminals", server)
     assert made.status_code == 200, made.text
@@ -31,6 +34,8 @@ def terminal(person: Person, command: str, server: str = "") -> str:
     thread = threading.Thread(target=lambda: asyncio.run(send()))
     thread.start()
     thread.join()
+    if not wait:
+        return ""
     answer = wait_until(
         f"the output of {command!r}",
         lambda: (

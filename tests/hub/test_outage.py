@@ -44,8 +44,8 @@ def test_slurmctld_away(demo: Any, ada: Person, barbara: Person) -> None:
     ada.wait_ready()
     job_id = only_job(demo, "ada")
     with without(demo, "slurmctld"):
-        # Longer than several looks at the sessions.
-        until = time.monotonic() + 25
+        # A minute: longer than several looks at the sessions and their jobs.
+        until = time.monotonic() + 60
         while time.monotonic() < until:
             assert ada.session("GET", "api/status").status_code == 200
             assert ada.server()["ready"]
