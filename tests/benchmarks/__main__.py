@@ -1,0 +1,79 @@
+"""``python -m tests.benchmarks [--only startup,pending,lab] [--readme]``, as root.
+
+Prints one table and writes build/bench.json. ``--only`` measures a part and keeps the other rows;
+``--readme`` also renews the table in README.md (with ``--only=`` nothing is measured).
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from . import lab, pending, report, startup
+from .cluster import ROOT, Cluster, NotMeasured, started
+from .report import Row
+
+PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
+    "lab": lab.measure,  # first: it needs the demo's own Hub, which the others stop
+    "startup": startup.measure,
+    "pending": pending.measure,
+}
+_ROWS = {
+    "lab": ("One JupyterLab session",),
+    "startup": ("100 sessions", "Memory of the Hub"),
+    "pending": ("60 pending",),
+}
+
+
+def main() -> int:
+    """Measure, print, write; 1 when a figure is missing or a goal was not reached."""
+    parser = argparse.ArgumentParser(prog="make bench", description="What the portal costs.")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
+    parser.add_argument("--readme", action="store_true", help="renew the table in README.md")
+    words = parser.parse_args()
+    wanted = [name for name in PARTS if name in words.only.split(",")]
+    file = ROOT / "build" / "bench.json"
+    rows = {name: _kept(name, report.read(file)) for name in PARTS}
+    if wanted:
+        rows |= _measure(wanted)
+    order = ("startup", "pending", "lab")
+    result = [row for name in order for row in rows[name]]
+    if wanted:
+        report.write(result, file)
+    print("\n" + report.table(result) + f"\n\nMachine: {report.this_machine()}. Written: {file}")
+    if words.readme and not report.put_into_readme(result, ROOT / "README.md"):
+        print("README.md has no place for the table.", file=sys.stderr)
+        return 1
+    return int(any(row.value is None or row.met is False for row in result))
+
+
+def _kept(part: str, rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row.name.startswith(_ROWS[part])]
+
+
+def _measure(wanted: list[str]) -> dict[str, list[Row]]:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is ended
+    rows: dict[str, list[Row]] = {}
+    began = time.monotonic()
+    try:
+        with started(only_slurm="lab" not in wanted) as cluster:
+            for name in wanted:
+                print(f"\n{name} ({time.monotonic() - began:.0f} s)", flush=True)
+                try:
+                    rows[name] = PARTS[name](cluster)
+                except NotMeasured as error:
+                    rows[name] = _missing(name, str(error))
+    except NotMeasured as error:
+        rows = {name: _missing(name, str(error)) for name in wanted} | rows
+    return rows
+
+
+def _missing(part: str, reason: str) -> list[Row]:
+    return [Row(name, None, "", reason=reason) for name in _ROWS[part]]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

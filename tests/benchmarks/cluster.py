@@ -1,0 +1,232 @@
+"""The demo as the benchmarks use it: a home of its own, a hundred more people, one partition."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from jupyterhub import __version__ as hub_version
+
+from portal.demo.home import Home
+from portal.demo.ports import free
+from portal.demo.running import Running
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PARTITION = "bench"  # all nodes of the demo: 112 CPUs
+PEOPLE = tuple(f"bench{number:03}" for number in range(1, 101))
+_FIRST_UID = 6301
+_STOCK_RULE = "/etc/sudoers.d/zz-bench-stock"
+
+
+class NotMeasured(Exception):
+    """A row could not be measured; the message says why."""
+
+
+def free_port() -> int:
+    """A port of loopback that is free now."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+        if free(port):
+            return port
+
+
+def wait_for(what: str, check: Callable[[], Any], timeout: float, every: float = 0.2) -> Any:
+    """What ``check`` gives once it is true. Raises NotMeasured after ``timeout`` seconds."""
+    end = time.monotonic() + timeout
+    while not (found := check()):
+        if time.monotonic() > end:
+            raise NotMeasured(f"{what}: not within {timeout:.0f} s")
+        time.sleep(every)
+    return found
+
+
+class Cluster:
+    """A running demo in ``running``, with the people in PEOPLE, and the stubs' responder."""
+
+    def __init__(self, running: Running) -> None:
+        self.running = running
+        self.place = running.home.root / "bench"
+        self.stub = self.place / "stub.sh"
+        self.port = free_port()
+        self.responder_url = f"http://127.0.0.1:{self.port}"
+        self._responder: subprocess.Popen[bytes] | None = None
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the demo says of itself."""
+        state = self.running.state
+        if state is None:
+            raise NotMeasured("The demo has ended.")
+        return state
+
+    def prepare(self) -> None:
+        """Add the people and the partition, and start the responder."""
+        self.place.mkdir()
+        self.place.chmod(0o755)
+        shutil.copy(HERE / "stub.sh", self.stub)
+        self.stub.chmod(0o755)
+        self._add_people()
+        self.run("scontrol", "create", f"PartitionName={PARTITION}", "Nodes=ALL", "State=UP")
+        self._responder = subprocess.Popen(
+            self.running.command(
+                [sys.executable, str(HERE / "responder.py"), str(self.port), hub_version], "slurm"
+            )
+        )
+        wait_for("the responder", lambda: _answers(self.responder_url), 10)
+
+    def close(self) -> None:
+        """End the responder."""
+        if self._responder is not None:
+            self._responder.kill()
+            self._responder.wait()
+
+    def run(self, *argv: str, check: bool = True) -> str:
+        """The output of a command of Slurm's own account."""
+        return self.running.run(list(argv), "slurm", check=check).stdout
+
+    def jobs(self, *states: str) -> int:
+        """How many jobs there are in PARTITION, in any of ``states`` (squeue's words)."""
+        return len(
+            self.run(
+                "squeue", "-h", f"--partition={PARTITION}", "-o", "%i", f"-t{','.join(states)}"
+            ).split()
+        )
+
+    def clear(self) -> None:
+        """Cancel all jobs of PARTITION, and return when they are gone."""
+        self.run("scancel", "--quiet", f"--partition={PARTITION}", check=False)
+        self.run("scancel", "--quiet", "--signal=KILL", f"--partition={PARTITION}", check=False)
+        wait_for("the jobs' end", lambda: self.jobs("all") == self.jobs(*_ENDED), 60, 0.5)
+        # slurmd and slurmctld work on their ends a little longer.
+        time.sleep(2)
+
+    def posts(self) -> dict[str, tuple[float, str]]:
+        """What was posted to the responder since the last call: name to (Unix seconds, body)."""
+        with urllib.request.urlopen(f"{self.responder_url}/posted", timeout=10) as answer:
+            notes = json.load(answer)
+        return {name: (float(when), str(body)) for name, (when, body) in notes.items()}
+
+    def requests_of(self, *names: str) -> int:
+        """RPCs that slurmctld has had from these accounts since it started (sdiag(1))."""
+        text = self.run("sdiag")
+        _, _, by_user = text.partition("Remote Procedure Call statistics by user")
+        by_user, _, _ = by_user.partition("Pending RPC")
+        uids = {self.uid(name) for name in names}
+        rows = re.findall(r"\(\s*(\d+)\)\s+count:(\d+)", by_user)
+        if not rows:
+            raise NotMeasured("sdiag does not count requests by account")
+        return sum(int(count) for uid, count in rows if int(uid) in uids)
+
+    def uid(self, name: str) -> int:
+        """The number of an account of the demo."""
+        for line in self._file("passwd").read_text().splitlines():
+            fields = line.split(":")
+            if fields[0] == name:
+                return int(fields[2])
+        raise NotMeasured(f"{name} has no account")
+
+    @contextlib.contextmanager
+    def stock_rule(self) -> Iterator[None]:
+        """The sudo rule that stock batchspawner needs: ``sudo -E``, and squeue as the person."""
+        rule = "portal ALL=(%portal-users) NOPASSWD: SETENV: /usr/bin/sbatch, /usr/bin/squeue, "
+        write = f"umask 227; echo '{rule}/usr/bin/scancel' >{_STOCK_RULE}"
+        self.running.run(["sh", "-c", write])
+        try:
+            yield
+        finally:
+            self.running.run(["rm", "-f", _STOCK_RULE])
+
+    def _add_people(self) -> None:
+        """Into the private files, in their place: they are mounted one by one."""
+        passwd, group = self._file("passwd"), self._file("group")
+        lines, groups = [], []
+        for number, name in enumerate(PEOPLE):
+            uid, home = _FIRST_UID + number, self.running.home.people / name
+            lines.append(f"{name}:x:{uid}:{uid}::{home}:/bin/bash\n")
+            groups.append(f"{name}:x:{uid}:\n")
+            home.mkdir(mode=0o700)
+            os.chown(home, uid, uid)
+        old = group.read_text()
+        members = ",".join(PEOPLE)
+        with passwd.open("a") as file:
+            file.write("".join(lines))
+        with group.open("r+") as file:
+            file.write(re.sub(r"(?m)^(portal-users:.*)$", rf"\1,{members}", old) + "".join(groups))
+        with self._file("shadow").open("a") as file:
+            file.write("".join(f"{name}:*:19000:0:99999:7:::\n" for name in PEOPLE))
+        account = ["Description=bench", "Organization=portal", "Cluster=portal"]
+        self.run("sacctmgr", "-i", "add", "account", "bench", *account)
+        self.run("sacctmgr", "-i", "add", "user", members, "Account=bench", "Cluster=portal")
+
+    def _file(self, name: str) -> Path:
+        return self.running.home.demo / "etc" / name
+
+
+_ENDED = ("CA", "CD", "F", "TO", "NF", "PR", "BF", "DL", "OOM")
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/up", timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def started(only_slurm: bool) -> Iterator[Cluster]:
+    """A demo for as long as the block runs, in a directory that is removed afterwards.
+
+    ``only_slurm`` leaves the Hub, the directory and the images out. Raises NotMeasured where it
+    does not start or has no real accounts.
+    """
+    if os.geteuid() != 0:
+        raise NotMeasured("the benchmarks need root: people with accounts of their own, and sudo")
+    cache = Home.find().cache
+    root = Path(tempfile.mkdtemp(prefix="portal-bench-", dir="/var/tmp"))
+    root.chmod(0o755)
+    env = {**os.environ, "PORTAL_CACHE": str(cache), "PYTHONPATH": str(ROOT)}
+    options = [f"--home={root}", f"--port={free_port()}", "--form=people"]
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "portal", "demo", *options, *(["--only=slurm"] * only_slurm)],
+        env=env,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    running = Running(Home.find(str(root)))
+    cluster = Cluster(running)
+    try:
+        wait_for(
+            "the demo",
+            lambda: demo.poll() is not None or (running.state or {}).get("ready"),
+            600,
+        )
+        if demo.poll() is not None:
+            raise NotMeasured("the demo did not start (its words stand above)")
+        cluster.prepare()
+        yield cluster
+    finally:
+        cluster.close()
+        demo.terminate()
+        try:
+            demo.wait(60)
+        except subprocess.TimeoutExpired:
+            demo.kill()
+            demo.wait()
+        shutil.rmtree(root, ignore_errors=True)

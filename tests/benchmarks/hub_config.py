@@ -1,0 +1,61 @@
+"""The Hubs of the benchmarks: alike in everything but the spawner (BENCH_SPAWNER).
+
+What does not stand here is JupyterHub's default for all of them, and what a spawner needs to run
+on this cluster at all stands in its own part.
+"""
+
+import os
+from pathlib import Path
+
+c = get_config()  # noqa: F821  given by traitlets
+
+kind = os.environ["BENCH_SPAWNER"]
+responder = os.environ["BENCH_PORT"]
+stub = os.environ["BENCH_STUB"]
+partition = os.environ["BENCH_PARTITION"]
+here = Path.cwd()
+
+os.umask(0o027)
+c.JupyterHub.bind_url = os.environ["BENCH_URL"]
+c.JupyterHub.hub_bind_url = c.JupyterHub.hub_connect_url = os.environ["BENCH_HUB_URL"]
+c.ConfigurableHTTPProxy.command = [os.environ["BENCH_PROXY"]]
+c.ConfigurableHTTPProxy.api_url = os.environ["BENCH_PROXY_API_URL"]
+c.JupyterHub.db_url = f"sqlite:///{here}/jupyterhub.sqlite"
+c.JupyterHub.cookie_secret_file = str(here / "cookie-secret")
+c.JupyterHub.authenticator_class = "dummy"
+c.Authenticator.allow_all = True
+c.JupyterHub.cleanup_servers = False
+c.JupyterHub.concurrent_spawn_limit = 0
+# The answer to a launch waits for the server, so that nobody has to ask the Hub when it is ready.
+c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 600}
+
+c.JupyterHub.services = [{"name": "bench", "api_token": os.environ["BENCH_TOKEN"]}]
+c.JupyterHub.load_roles = [
+    {"name": "bench", "services": ["bench"], "scopes": ["admin:users", "admin:servers"]}
+]
+
+if kind == "noop":
+    from tests.benchmarks.noop import NoopSpawner
+
+    c.JupyterHub.spawner_class = NoopSpawner
+elif kind == "stock":
+    c.JupyterHub.spawner_class = "batchspawner.SlurmSpawner"
+    c.SlurmSpawner.batchspawner_singleuser_cmd = stub
+    c.SlurmSpawner.cmd = ["batchspawner", responder]
+    c.SlurmSpawner.req_partition = partition
+    c.SlurmSpawner.req_memory = "100"
+    c.SlurmSpawner.req_runtime = "30"
+    c.SlurmSpawner.state_exechost_exp = "127.0.0.1"  # the nodes' names do not resolve here
+    if os.environ.get("BENCH_STOCK_SRUN") == "0":
+        c.SlurmSpawner.req_srun = ""
+elif kind == "ours":
+    c.JupyterHub.spawner_class = "spawners.slurm.PortalSpawner"
+    c.PortalSpawner.cmd = [stub, "portal/port", responder]
+    c.PortalSpawner.default_resources = {
+        "cpus": 1,
+        "memory": "100M",
+        "time": "0:30:00",
+        "partition": partition,
+    }
+    c.PortalSpawner.log_directory = os.environ["BENCH_LOGS"]
+    c.EnvironmentCatalog.directory = os.environ["BENCH_ENVIRONMENTS"]

@@ -1,0 +1,57 @@
+"""The one HTTP server behind all stub sessions, and the clock of those without a Hub.
+
+Any request is answered as a ready single-user server does. What is posted below ``/posted/NAME``
+is noted with its time; ``GET /posted`` gives the notes as JSON, {NAME: [Unix seconds, body]}, and
+starts anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+
+notes: dict[str, list[object]] = {}
+
+
+async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer the requests of one connection until it ends."""
+    try:
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            method, path, _ = head.split(" ", 2)
+            length = 0
+            for line in head.lower().split("\r\n"):
+                if line.startswith("content-length:"):
+                    length = int(line.partition(":")[2])
+            body = (await reader.readexactly(length)).decode() if length else ""
+            answer = b'{"version": "0"}'
+            if path == "/posted" and method == "GET":
+                answer = json.dumps(notes).encode()
+                notes.clear()
+            elif path.startswith("/posted/") and method == "POST":
+                notes.setdefault(path.split("/")[2], [time.time(), body])
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                + f"X-JupyterHub-Version: {VERSION}\r\n".encode()
+                + f"Content-Length: {len(answer)}\r\n\r\n".encode()
+                + answer
+            )
+            await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError, ValueError):
+        pass
+    finally:
+        writer.close()
+
+
+async def main(port: int) -> None:
+    """Serve on ``port`` of loopback until this process is ended."""
+    server = await asyncio.start_server(serve, "127.0.0.1", port, backlog=512)
+    async with server:
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    VERSION = sys.argv[2]
+    asyncio.run(main(int(sys.argv[1])))

@@ -1,0 +1,149 @@
+"""A hundred sessions at once: four runs in turn, the same stub in all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import sys
+from collections import Counter
+from dataclasses import dataclass
+
+from .cluster import HERE, PARTITION, PEOPLE, Cluster, NotMeasured, wait_for
+from .hub import BenchHub, bench_hub
+from .report import Row
+
+PATIENCE = 180.0  # seconds for one run
+
+
+@dataclass
+class Run:
+    """One run: seconds to ready of each session that became ready, and what it cost."""
+
+    seconds: list[float]
+    failed: int
+    refused: int  # with 429
+    cpu: float = 0.0  # seconds, of the Hub and its commands
+    memory: float = 0.0  # MiB, of the Hub with all of them running
+    words: str = ""
+
+    @property
+    def median(self) -> float:
+        """Seconds."""
+        return statistics.median(self.seconds) if self.seconds else float("nan")
+
+
+def plain(cluster: Cluster) -> Run:
+    """The stub as jobs of ``sbatch``: until each has posted."""
+    cluster.posts()
+    words = [str(cluster.stub), cluster.responder_url, PARTITION, *PEOPLE]
+    try:
+        done = cluster.running.run([sys.executable, str(HERE / "plain.py"), *words], timeout=120)
+        told = json.loads(done.stdout)
+        wanted = len(PEOPLE) - told["refused"]
+        posted: dict[str, tuple[float, str]] = {}
+
+        def all_there() -> bool:
+            posted.update(cluster.posts())
+            return len(posted) >= wanted
+
+        wait_for("the plain jobs", all_there, PATIENCE, 0.5)
+    finally:
+        cluster.clear()
+    return Run([when - told["began"] for when, _ in posted.values()], told["refused"], 0)
+
+
+def through_hub(cluster: Cluster, kind: str, **settings: str) -> Run:
+    """Everyone's launch at once, through a Hub with one of the spawners."""
+    with bench_hub(cluster, kind, PEOPLE, **settings) as hub:
+        run = asyncio.run(_launch_all(hub))
+        run.memory = hub.memory_mib()
+        return run
+
+
+async def _launch_all(hub: BenchHub) -> Run:
+    before = hub.cpu_seconds()
+    tasks = [asyncio.create_task(hub.launch(name)) for name in PEOPLE]
+    done, late = await asyncio.wait(tasks, timeout=PATIENCE)
+    cpu = hub.cpu_seconds() - before
+    for task in late:
+        task.cancel()
+    answers = [task.result() for task in done]
+    ready = [answer.seconds for answer in answers if answer.status == 201]
+    wrong = Counter(
+        f"{answer.status} {answer.text[:200]}" for answer in answers if answer.status != 201
+    )
+    refused = sum(answer.status == 429 for answer in answers)
+    words = "; ".join(f"{count} x {text}" for text, count in wrong.most_common(3))
+    return Run(ready, len(tasks) - len(ready), refused, cpu, words=words)
+
+
+def _told(kind: str, run: Run) -> Run:
+    print(
+        f"  {kind}: median {run.median:.1f} s, last {max(run.seconds, default=0):.1f} s, "
+        f"{run.cpu:.1f} CPU-s, {run.memory:.0f} MiB, {run.failed} failed {run.words}",
+        flush=True,
+    )
+    return run
+
+
+def measure(cluster: Cluster) -> list[Row]:
+    """The rows of the hundred sessions and of the Hub's memory with them."""
+    noop = _told("no-op spawner", through_hub(cluster, "noop"))
+    slurm = _told("plain sbatch", plain(cluster))
+    stock = _told("stock batchspawner", through_hub(cluster, "stock"))
+    ours = _told("portal", through_hub(cluster, "ours"))
+    if not ours.seconds or not stock.seconds:
+        raise NotMeasured(f"no session became ready: {ours.words or stock.words}")
+    floor = noop.median + slurm.median
+    peer = "batchspawner 1.3.0"
+    what = f"{len(PEOPLE)} sessions at once"
+    fast = ours.median <= 1.2 * floor and 3 * ours.median <= stock.median
+    return [
+        Row(
+            f"{what}: median time to ready",
+            ours.median,
+            "s",
+            peer,
+            stock.median,
+            floor,
+            "at most 1.2 x floor (no-op spawner + plain sbatch), 3 x faster than peer",
+            fast,
+        ),
+        Row(
+            f"{what}: the last one is ready",
+            max(ours.seconds),
+            "s",
+            peer,
+            max(stock.seconds),
+            max(noop.seconds) + max(slurm.seconds),
+        ),
+        Row(
+            f"{what}: CPU of the Hub and its commands",
+            ours.cpu,
+            "CPU-s",
+            peer,
+            stock.cpu,
+            noop.cpu,
+            "at most 12",
+            ours.cpu <= 12,
+        ),
+        Row(
+            f"{what}: failed or refused (429)",
+            ours.failed,
+            "sessions",
+            peer,
+            stock.failed,
+            0,
+            "0",
+            ours.failed == 0,
+        ),
+        Row(
+            f"Memory of the Hub with {len(PEOPLE)} running sessions",
+            ours.memory,
+            "MiB",
+            peer,
+            stock.memory,
+            noop.memory,
+        ),
+    ]
