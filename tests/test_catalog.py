@@ -110,6 +110,8 @@ WRONG = {
     "alias": (GOOD + "tags: &a [x]\n", 5, "anchors"),
     "class": (GOOD + "description: !!python/object/apply:os.getcwd []\n", 5, "tags"),
     "key that is a number": (GOOD + "variables:\n  1: x\n", 6, "must be text"),
+    "no character": (GOOD + 'description: "\\UFFFFFFFF"\n', 5, "names no character"),
+    "half a character": (GOOD + 'description: "\\uD800"\n', 5, "names no character"),
     "deep": (GOOD + "tags: " + "[" * 5000 + "\n", 5, "nested deeper"),
 }
 

@@ -68,6 +68,9 @@ def read_document(raw: bytes) -> Document:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, int(error.position)) + 1
         raise DocumentError(f"not YAML: {error.reason}", line) from None
+    except (ValueError, OverflowError):  # PyYAML hands "\UFFFFFFFF" to chr() as it is
+        line = next((n for n, one in enumerate(text.split("\n"), 1) if "\\U" in one), 1)
+        raise DocumentError("not YAML: an escape names no character", line) from None
     if root is None:
         raise DocumentError("the file is empty", 1)
     lines: dict[Location, int] = {}
@@ -136,4 +139,6 @@ def _value(node: yaml.Node, location: Location, lines: dict[Location, int]) -> A
         return int(node.value)
     if node.tag == _DECIMAL:
         return float(node.value)
+    if any("\ud800" <= letter <= "\udfff" for letter in node.value):
+        raise DocumentError("not YAML: an escape names no character", lines[location])
     return node.value
