@@ -18,10 +18,10 @@ class QueryBudget:
         self._last_wait = 0.0
 
     async def take(self, cost: int, *, wait: bool, urgent: bool = False) -> None:
-        """Spend ``cost`` requests: after waiting for them (``wait``), or on credit.
+        """Spend ``cost`` requests: after waiting for them (``wait``), or at once.
 
-        ``urgent`` waits only for the least interval since the last one that waited. The credit
-        is limited to one bucket, so that a busy page cannot stop the queries for minutes.
+        ``urgent`` waits only for the least interval since the last one that waited. What does
+        not wait empties the bucket at most, so that a busy page cannot stop the others.
         """
         if wait:
             pause = self._last_wait + self._urgent_interval - time.monotonic()
@@ -32,7 +32,7 @@ class QueryBudget:
                 await asyncio.sleep(pause)
             self._last_wait = time.monotonic()
         self._fill()
-        self._level = max(self._level - cost, -self._burst)
+        self._level = max(self._level - cost, 0.0)
 
     def _fill(self) -> None:
         now = time.monotonic()

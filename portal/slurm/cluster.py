@@ -50,15 +50,15 @@ class Cluster(LoggingConfigurable):
         "Example: c.Cluster.associations_ttl = 600",
     ).tag(config=True)
     rpcs_per_second = Float(
-        1.0,
+        0.8,
         min=0.05,
-        help="""Requests a second that this process's watcher sends to slurmctld in the long run,
-        all nouns together. One look at the jobs costs two (squeue asks for partitions too), so at
-        1.0 waiting sessions are looked at every two seconds, however many there are.
+        help="""Requests a second that this process's watcher sends to slurmctld in the long run
+        for waiting sessions, however many there are. One look at the jobs costs two (squeue asks
+        for partitions too), so at 0.8 they are looked at every 2.5 seconds.
         Example: c.Cluster.rpcs_per_second = 0.5""",
     ).tag(config=True)
     burst = Integer(
-        8,
+        4,
         min=2,
         help="Requests that may be sent at once after a quiet time, so that one launch is not "
         "slowed down by rpcs_per_second. Example: c.Cluster.burst = 4",
@@ -121,13 +121,16 @@ class Cluster(LoggingConfigurable):
         if jobs_only is None:
             jobs_only = newer_than > 0
         now = time.time()
+        # Who does not ask for more takes what the waiting sessions' looks bring: it is as fresh
+        # as rpcs_per_second allows.
+        jobs_ttl = max(self.jobs_ttl, 2.4 / self.rpcs_per_second)
         rest = [
             (self._nodes, self.nodes_ttl),
             (self._partitions, self.partitions_ttl),
             (self._reservations, self.partitions_ttl),
         ]
         await asyncio.gather(
-            self._jobs.newer_than(newer_than or now - self.jobs_ttl, urgent),
+            self._jobs.newer_than(newer_than or now - jobs_ttl, urgent),
             *(
                 noun.newer_than(now - ttl)
                 for noun, ttl in rest
