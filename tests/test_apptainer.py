@@ -208,6 +208,35 @@ def test_no_address_of_this_machine_is_in_the_image(apptainer, environments, in_
         assert not done.stdout.strip(), done.stdout
 
 
+def test_the_second_time_nothing_is_made(apptainer, environments, home, wrapper, tmp_path):
+    lines: list[str] = []
+    sandbox = False if wrapper else None
+    files = ensure_environments(tmp_path, home.cache, apptainer, lines.append, sandbox=sandbox)
+    assert lines == []
+    again = {path.stem: yaml.safe_load(path.read_text()) for path in files.glob("*.yaml")}
+    assert again["jupyterlab"]["image"] == environments["jupyterlab"]["image"]
+
+
+def test_the_demo_modules_load_in_the_job_script(environments, tmp_path):
+    if not shutil.which("modulecmd") and not Path("/usr/share/modules/init/bash").exists():
+        pytest.skip("environment-modules is not installed")
+    modules = environments["modules"]
+    done = subprocess.run(
+        [Path(__file__).parent.parent / "deploy/session.sh", "printenv", "CUDA_DEMO_VERSION"],
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(tmp_path),
+            "PORTAL_KIND": "modules",
+            "PORTAL_MODULES": " ".join(modules["modules"]),
+            "APPTAINERENV_MODULEPATH": modules["variables"]["MODULEPATH"],
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.strip() == "1.0", done.stderr
+
+
 def test_a_private_copy_that_was_moved_is_adjusted(apptainer, home, tmp_path):
     if not apptainer.is_relative_to(home.cache):
         pytest.skip("Apptainer is installed here; there is no private copy to move")

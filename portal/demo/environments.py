@@ -7,6 +7,7 @@ import os
 import shutil
 import string
 import tempfile
+import time
 from pathlib import Path
 
 import yaml
@@ -17,7 +18,12 @@ from ..where import data_path
 from .apptainer import users_can_mount
 from .image import build_image, image_key
 from .making import Progress, locked, make_readable_directory
-from .python_packages import build_session_wheel, make_venv, session_key
+from .python_packages import build_session_wheel, make_venv, remove_tree, session_key
+
+_KEEP = 24 * 3600  # seconds
+
+# What `pip install` needs in a session to reach the index that the machine itself uses.
+_SITE_FILES = ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
 
 
 def ensure_environments(
@@ -31,7 +37,7 @@ def ensure_environments(
     """Makes what the demo's environments need and writes their YAML files.
 
     Returns the directory of the YAML files, ``home``/demo/environments. What is slow (the image,
-    about 25 s, and the virtual environment, about 10 s) is kept in ``cache`` and made again only
+    about 30 s, and the virtual environment, about 10 s) is kept in ``cache`` and made again only
     when its ingredients change. ``sandbox``: the image as a directory instead of a SIF file;
     None: a directory where users of this machine cannot mount a SIF. Raises ConfigurationError.
     """
@@ -51,7 +57,19 @@ def ensure_environments(
                 make_venv(venv, wheel, cache, progress)
                 if not image.exists():
                     build_image(image, wheel, cache, apptainer, progress, sandbox=sandbox)
+        _remove_old(images, "jupyterlab-", image)
+        _remove_old(venvs, "python-", venv)
     return _write(home / "demo", image=image, venv=venv)
+
+
+def _remove_old(directory: Path, prefix: str, current: Path) -> None:
+    """Removes what earlier ingredients made, once it is a day old: a session may still use it."""
+    for path in directory.glob(f"{prefix}*"):
+        try:
+            if path != current and time.time() - path.stat().st_mtime > _KEEP:
+                remove_tree(path) if path.is_dir() else path.unlink()
+        except OSError:
+            continue  # another account's: not ours to remove
 
 
 def _write(demo: Path, *, image: Path, venv: Path) -> Path:
@@ -71,6 +89,7 @@ def _write(demo: Path, *, image: Path, venv: Path) -> Path:
         "image": json.dumps(str(image)),
         "venv": json.dumps(str(venv)),
         "modulefiles": json.dumps(str(modulefiles)),
+        "binds": json.dumps([{"source": path} for path in _SITE_FILES if Path(path).is_file()]),
     }
     names = set()
     for template in sorted((source / "environments").glob("*.yaml")):
