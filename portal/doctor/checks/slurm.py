@@ -118,8 +118,8 @@ async def rights(site: Site) -> Result:
             f"sacctmgr modify user {site.account} set adminlevel=Operator",
         )
     mend = (
-        f"sacctmgr add user {site.account} account=root adminlevel=Operator (or modify user … set "
-        "adminlevel=Operator)"
+        f"sacctmgr modify user {site.account} set adminlevel=Operator (or add it first: "
+        "docs/how-to/existing-cluster.md)"
     )
     if "jobs" in private:
         return failure(
