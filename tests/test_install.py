@@ -1,0 +1,93 @@
+"""deploy/install.sh: what it says where it cannot install, and that it does nothing twice."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, a_home
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A copy of what install.sh reads, that the test may change."""
+    for name in ("deploy", "portal", "spawners", "templates", "static", "kernels"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    for part in (tmp_path, *tmp_path.parents):
+        if part.stat().st_uid == os.geteuid() and part != Path("/"):
+            part.chmod(part.stat().st_mode | 0o055)
+    return tmp_path
+
+
+def install(
+    source: Path, *words: str, home: Path, prefix: tuple[str, ...] = (), **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Run install.sh of ``source``."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "PORTAL_"))}
+    return subprocess.run(
+        [*prefix, "sh", str(source / "deploy/install.sh"), *words],
+        env={**clean, "PORTAL_HOME": str(home), **env},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_without_the_right_to_install(source: Path) -> None:
+    """One sentence with the packages and the command for an administrator."""
+    packages = source / "deploy/packages-run.txt"
+    packages.write_text(packages.read_text() + "no-such-package  no-such-command  a test\n")
+    prefix: tuple[str, ...] = ()
+    if os.geteuid() == 0:
+        prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    with a_home() as home:
+        said = install(source, "run", home=home, prefix=prefix)
+        assert said.returncode != 0
+        assert len(said.stderr.splitlines()) == 1
+        assert "no-such-package" in said.stderr
+        assert f"sudo sh {source}/deploy/install.sh packages run" in said.stderr
+        assert list(home.iterdir()) == []
+
+
+def test_without_a_network(source: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can take the network away")
+    with a_home() as home:
+        said = install(
+            source,
+            "run",
+            home=home,
+            prefix=("unshare", "--net"),
+            PIP_CONFIG_FILE="/dev/null",
+            PIP_RETRIES="1",
+            PIP_DEFAULT_TIMEOUT="2",
+        )
+        assert said.returncode != 0
+        assert len(said.stderr.splitlines()) == 1 and "no network" in said.stderr
+
+
+def test_a_home_that_cannot_be_made(source: Path) -> None:
+    said = install(source, "run", home=Path("/proc/no/such"))
+    assert said.returncode != 0
+    assert len(said.stderr.splitlines()) == 1 and "PORTAL_HOME" in said.stderr
+
+
+def test_nothing_is_done_twice() -> None:
+    """In the environment of this run, which `make test` has just brought up to date."""
+    home = Path(sys.prefix).parent
+    if not (Path(sys.prefix) / ".portal/needs-test").exists():
+        pytest.skip("the tests do not run in an environment that install.sh made")
+    cache = os.environ.get("PORTAL_CACHE", str(home / "cache"))
+    first = install(ROOT, "test", home=home, PORTAL_CACHE=cache)
+    assert first.returncode == 0, first.stderr
+    state = Path(sys.prefix) / ".portal" / "code"
+    before = state.stat().st_mtime_ns
+    again = install(ROOT, "test", home=home, PORTAL_CACHE=cache)
+    assert again.returncode == 0 and again.stdout + again.stderr == ""
+    assert state.stat().st_mtime_ns == before
