@@ -111,11 +111,21 @@ class PortalService(Application):
         super().initialize(argv)
         with self.told():
             if self.config_file:
-                if not Path(self.config_file).is_file():
-                    raise ConfigurationError(f"{self.config_file} does not exist.")
-                self.load_config_file(self.config_file)
+                self._read_config_file()
                 self.update_config(self.cli_config)  # the command line wins
             self._check_variables()
+
+    def _read_config_file(self) -> None:
+        if not Path(self.config_file).is_file():
+            raise ConfigurationError(f"{self.config_file} does not exist.")
+        try:
+            self.load_config_file(self.config_file)
+        except Exception as error:  # the file is the site's own Python: anything can come out
+            raise ConfigurationError(
+                f"{self.config_file}: {type(error).__name__}: {error}. The Hub gives this service "
+                "only those variables of its environment that "
+                "deploy/jupyterhub_config.d/20-service.py names (PORTAL_… and a few)."
+            ) from None
 
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:

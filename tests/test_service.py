@@ -512,6 +512,16 @@ def test_a_configuration_file_that_is_missing_is_named(tmp_path: Path) -> None:
     assert f"{tmp_path}/none.py does not exist" in done.stderr
 
 
+def test_a_configuration_file_that_fails_is_told_in_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "config.py"
+    file.write_text("import os\nos.environ['MY_SECRET']\n")
+    done = run_by_hand(f"--config={file}")
+    assert done.returncode == 1
+    assert "KeyError: 'MY_SECRET'" in done.stderr
+    assert "20-service.py" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_port_that_is_taken_is_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
