@@ -22,9 +22,10 @@ from . import parse, queries
 from .accounts import Accounts
 from .budget import QueryBudget
 from .end import JobEnds
-from .job_id import check_job_id, job_id_of
+from .job_id import check_job_id
 from .queue import positions
 from .run import SlurmRunner
+from .submission import Submissions
 from .watched import Watched
 
 
@@ -88,6 +89,7 @@ class Cluster(LoggingConfigurable):
         self._reservations = self._watch(
             "reservations", self._ask(queries.RESERVATIONS, parse.reservations, 1)
         )
+        self._submissions = Submissions(self.runner, self.log)
         self._looked_at: dict[str, Job] | None = None
         self._ends = JobEnds(
             self.runner, self._separator, self.log, lambda id_: (self._jobs.value or {}).get(id_)
@@ -171,23 +173,14 @@ class Cluster(LoggingConfigurable):
         A caller that is cancelled meanwhile leaves no job behind: it is cancelled once its id is
         known. Raises SlurmRefused with Slurm's reason, or SlurmUnavailable.
         """
-        words = list(argv)
-        if "--parsable" not in words:
-            words.insert(1, "--parsable")
-        running = asyncio.ensure_future(self.runner.run(words, user=user, env=env, timeout=timeout))
-        try:
-            output = await asyncio.shield(running)
-        except asyncio.CancelledError:
-            running.add_done_callback(lambda done: self._drop(done, user))
-            raise
-        return job_id_of(output.stdout)
+        return await self._submissions.submit(argv, env, user, timeout)
 
     async def cancel(self, job_id: str, user: str | None = None) -> bool:
         """Cancel a job as ``user``; False when Slurm says that it is over already.
 
         Raises SlurmRefused when this user may not, or SlurmUnavailable.
         """
-        return await self._ends.cancel(check_job_id(job_id), user)
+        return await self._submissions.cancel(job_id, user)
 
     def position(self, job: Job, snapshot: ClusterSnapshot) -> int | None:
         """The place of a waiting job in its partition's queue, from 1; None for any other job."""
@@ -201,17 +194,6 @@ class Cluster(LoggingConfigurable):
     def close(self) -> None:
         """Let the runner's threads go."""
         self.runner.close()
-
-    def _drop(self, done: asyncio.Future[Any], user: str | None) -> None:
-        if done.cancelled() or done.exception():
-            return
-        try:
-            job_id = job_id_of(done.result().stdout)
-        except PortalError:
-            return
-        self.log.warning("Cancelling job %s: nobody waits for it any more", job_id)
-        task = asyncio.ensure_future(self.cancel(job_id, user))
-        task.add_done_callback(lambda one: one.cancelled() or one.exception())
 
     def _snapshot(self) -> ClusterSnapshot:
         nouns = (self._jobs, self._nodes, self._partitions, self._reservations)

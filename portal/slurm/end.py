@@ -1,4 +1,4 @@
-"""How a job ended, from slurmctld's memory and from accounting; and cancelling one."""
+"""How a job ended, from slurmctld's memory and from accounting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _REMEMBERED = 256
 _UNKNOWN_JOB = ("invalid job id", "job/step already completing or completed", "not found")
 
 
-def _forgotten(error: SlurmRefused) -> bool:
+def forgotten(error: SlurmRefused) -> bool:
+    """Whether Slurm says that it knows no such job (any more)."""
     return any(words in error.message.lower() for words in _UNKNOWN_JOB)
 
 
@@ -76,16 +77,6 @@ class JobEnds:
                 self._known.popitem(last=False)
         return job
 
-    async def cancel(self, job_id: str, user: str | None) -> bool:
-        """See Cluster.cancel."""
-        try:
-            await self._runner.run(["scancel", job_id], user=user)
-        except SlurmRefused as error:
-            if _forgotten(error):
-                return False
-            raise
-        return True
-
     async def _ask(self, job_id: str) -> Job | None:
         live = self._seen(job_id)
         if live is None or not live.state.ended:
@@ -121,7 +112,7 @@ class JobEnds:
                 env=queries.jobs_environment(self._separator),
             )
         except SlurmRefused as error:
-            if _forgotten(error):
+            if forgotten(error):
                 return None
             raise
         return parse.jobs(output.stdout, self._separator).get(job_id)

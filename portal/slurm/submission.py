@@ -1,0 +1,68 @@
+"""The two things that the portal does to a cluster: submit a job and cancel one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import PortalError, SlurmRefused
+from .end import forgotten
+from .job_id import check_job_id, job_id_of
+from .run import Output, SlurmRunner
+
+
+class Submissions:
+    """sbatch and scancel, as the person whose job it is."""
+
+    def __init__(self, runner: SlurmRunner, log: Any) -> None:
+        self._runner = runner
+        self._log = log
+        self._drops: set[asyncio.Task[bool]] = set()
+
+    async def submit(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None,
+        user: str | None,
+        limit: float | None,
+    ) -> str:
+        """See Cluster.submit; ``limit`` is in seconds."""
+        words = list(argv)
+        if "--parsable" not in words:
+            words.insert(1, "--parsable")
+        running = asyncio.ensure_future(self._runner.run(words, user=user, env=env, timeout=limit))
+        try:
+            output = await asyncio.shield(running)
+        except asyncio.CancelledError:
+            running.add_done_callback(lambda done: self._drop(done, user))
+            raise
+        return job_id_of(output.stdout)
+
+    async def cancel(self, job_id: str, user: str | None) -> bool:
+        """See Cluster.cancel."""
+        try:
+            await self._runner.run(["scancel", check_job_id(job_id)], user=user)
+        except SlurmRefused as error:
+            if forgotten(error):
+                return False
+            raise
+        return True
+
+    def _drop(self, done: asyncio.Future[Output], user: str | None) -> None:
+        """Cancel a job whose submitter went away before it had an id."""
+        if done.cancelled() or done.exception():
+            return
+        try:
+            job_id = job_id_of(done.result().stdout)
+        except PortalError:
+            return
+        self._log.warning("Cancelling job %s: nobody waits for it any more", job_id)
+        task = asyncio.ensure_future(self.cancel(job_id, user))
+        self._drops.add(task)
+        task.add_done_callback(self._dropped)
+
+    def _dropped(self, task: asyncio.Task[bool]) -> None:
+        self._drops.discard(task)
+        if not task.cancelled() and task.exception():
+            self._log.error("A job that nobody waits for still runs: %s", task.exception())
