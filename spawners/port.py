@@ -25,6 +25,10 @@ class PortHandler(APIHandler):
     def check_xsrf_cookie(self) -> None:
         """Nothing to check: only a token is accepted, and a browser does not send one by itself."""
 
+    def _record_activity(self, obj: Any, timestamp: Any = None) -> bool:
+        """Nothing: that a session starts is no activity, and storing it would be a commit each."""
+        return False
+
     async def post(self) -> None:
         """Take the port. 201 when it was stored; 400 for any other body, 403 for other tokens."""
         token = self.get_token()
@@ -34,7 +38,7 @@ class PortHandler(APIHandler):
         spawner = self._spawner(token)
         if spawner is None:
             raise web.HTTPError(404, "No session that is starting or running has this token.")
-        spawner.accept_port(port)
+        await spawner.accept_port(port)
         self.set_status(201)
         self.finish(json.dumps({"port": port}))
 

@@ -5,7 +5,7 @@ JupyterHub makes a spawner per server; one watcher per spawner would ask Slurm o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from traitlets.config import Config
@@ -13,6 +13,7 @@ from traitlets.config import Config
 from portal.catalog import EnvironmentCatalog
 from portal.slurm import Cluster
 
+from .commits import Commits
 from .form import LaunchForm
 from .storage import Storage
 
@@ -25,6 +26,7 @@ class Shared:
     catalog: EnvironmentCatalog
     form: LaunchForm
     storage: Storage
+    commits: Commits = field(default_factory=Commits)
 
     _only: ClassVar[Shared | None] = None
 

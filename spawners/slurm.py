@@ -121,7 +121,7 @@ class PortalSpawner(SessionSettings):
             self._restore_options(self.last_options)
             raise _refusal(error) from None
         self.last_options = self._request.options()
-        self._restore_options(self.last_options)
+        self.user_options = dict(self.last_options)  # stored with the job's id
 
     def _restore_options(self, options: dict[str, Any]) -> None:
         self.user_options = dict(options)
@@ -150,7 +150,7 @@ class PortalSpawner(SessionSettings):
         try:
             self.job_id = await self._submit(request)
             # Before anything else: a Hub that dies now must find the job again.
-            self._save_state()
+            await self._store_state()
             self.progress_state.submitted(self.job_id)
             return await self._wait_for_server()
         except PortalError as error:
@@ -188,11 +188,11 @@ class PortalSpawner(SessionSettings):
     def _ssl_alt_names_default(self) -> Any:
         return _node_names
 
-    def accept_port(self, number: int) -> None:
+    async def accept_port(self, number: int) -> None:
         """Take the port that the session posted, and store it before the answer goes out."""
         self.posted_port = number
-        self._save_state()
         self._port_posted.set()
+        await self._store_state()
 
     async def _wait_for_server(self) -> str:
         """The URL of the session's server, once its job runs and it has posted its port.
@@ -201,6 +201,8 @@ class PortalSpawner(SessionSettings):
         """
         running_since: float | None = None
         while True:
+            # First the pause: what Slurm said before the job was submitted says nothing of it.
+            await self._pause()
             job, over = await self._next_look()
             if job is not None and over:
                 await self._record_ending(job)
@@ -212,7 +214,6 @@ class PortalSpawner(SessionSettings):
                     return self._found(address)
                 if time.monotonic() - running_since > self.server_timeout:
                     await self._give_up(job)
-            await self._pause()
 
     async def _pause(self) -> None:
         if self.posted_port:
@@ -271,7 +272,6 @@ class PortalSpawner(SessionSettings):
         self._ready = True
         self.server_address = address
         self.ip, self.port = address, self.posted_port
-        self._save_state()
         scheme = "https" if self.internal_ssl else "http"
         host = f"[{address}]" if ":" in address else address
         return f"{scheme}://{host}:{self.posted_port}"
@@ -351,7 +351,7 @@ class PortalSpawner(SessionSettings):
         if self.ending is None or self.ending.job_id != job.id:
             log = await self._log_tail()
             self.ending = explain(job, log, stopped=self._stopping, ready=self._ready)
-            self._save_state()
+            await self._store_state()
 
     def _log_path(self, job_id: str) -> Path:
         return Path(self.log_directory) / f"session-{job_id}.log"
@@ -394,9 +394,12 @@ class PortalSpawner(SessionSettings):
         super().clear_state()
         self.posted_port, self.token_id, self.server_address = 0, 0, ""
 
-    def _save_state(self) -> None:
+    async def _store_state(self) -> None:
+        await self.shared.commits.store(self.user.db, self._write_state)
+
+    def _write_state(self) -> None:
         self.orm_spawner.state = self.get_state()
-        self.user.db.commit()
+        self.orm_spawner.user_options = dict(self.user_options)
 
 
 async def _apply_user_options(spawner: PortalSpawner, options: dict[str, Any]) -> None:
