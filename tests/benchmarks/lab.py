@@ -1,2 +1,149 @@
-def measure(cluster):
-    raise NotImplementedError
+"""One JupyterLab session in the container, beside the same server started by hand."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from portal.launch.container import session_command, user_base
+from portal.launch.script import sbatch_options, session_script
+from portal.models.environment import Environment
+from portal.models.resources import Resources
+from tests.hub_client import Person
+
+from .cluster import Cluster, wait_for
+from .report import Row
+
+WHO = "ada"
+ENVIRONMENT = "jupyterlab"
+RESOURCES: dict[str, Any] = {"gpus": 1, "cpus": 2, "memory": "4G", "time": "0:30:00"}
+TIMES = 5
+PATIENCE = 90.0  # seconds for one start
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except urllib.error.HTTPError:
+        return False
+    except OSError:
+        return False
+
+
+def by_hand(cluster: Cluster) -> float:
+    """Seconds from ``sbatch`` until the server answers; same script, command and resources.
+
+    It says its port to the responder instead of a Hub, so it does the same work as in a session.
+    """
+    state = cluster.state
+    words = yaml.safe_load((Path(state["environments"]) / f"{ENVIRONMENT}.yaml").read_text())
+    environment = Environment.model_validate(words)
+    resources = Resources(**RESOURCES, partition="gpu")
+    home = f"{state['homes']}/{WHO}"
+    server = {
+        "JUPYTERHUB_API_URL": f"{cluster.responder_url}/posted/{WHO}",
+        "JUPYTERHUB_API_TOKEN": "none",
+        "JUPYTERHUB_BASE_URL": "/",
+        "JUPYTERHUB_CLIENT_ID": f"jupyterhub-user-{WHO}",
+        "JUPYTERHUB_HOST": "",
+        "JUPYTERHUB_OAUTH_CALLBACK_URL": f"/user/{WHO}/oauth_callback",
+        "JUPYTERHUB_OAUTH_ACCESS_SCOPES": json.dumps([f"access:servers!server={WHO}/"]),
+        "JUPYTERHUB_SERVICE_PREFIX": f"/user/{WHO}/",
+        "JUPYTERHUB_SERVICE_URL": f"http://0.0.0.0:0/user/{WHO}/",
+        "JUPYTERHUB_USER": WHO,
+        "PYTHONUSERBASE": user_base(environment, home),
+        "LANG": "C.UTF-8",
+    }
+    env = {"PORTAL_KIND": str(environment.kind)}
+    env |= {f"APPTAINERENV_{name}": value for name, value in server.items()}
+    command = session_command(environment, resources, home=home, apptainer=state["apptainer"])
+    options = sbatch_options(resources, name="by-hand", output="/dev/null", directory=home)
+    cluster.posts()
+    began = time.monotonic()
+    told = cluster.running.run(
+        ["sbatch", "--parsable", *options, str(session_script()), *command], WHO, env
+    )
+    job = told.stdout.strip()
+    try:
+        _, body = wait_for("the server by hand", lambda: cluster.posts().get(WHO), PATIENCE, 0.02)
+        url = f"http://127.0.0.1:{json.loads(body)['port']}/user/{WHO}/api"
+        wait_for("the server by hand", lambda: _answers(url), PATIENCE, 0.02)
+        return time.monotonic() - began
+    finally:
+        cluster.run("scancel", job)
+        _wait_for_none(cluster)
+
+
+def through_portal(cluster: Cluster, person: Person) -> float:
+    """Seconds from the launch to the first answer of the server through the proxy."""
+    began = time.monotonic()
+    try:
+        answer = person.launch({"environment": ENVIRONMENT, **RESOURCES})
+        if answer.status_code == 202:
+            _follow(person)
+        elif answer.status_code != 201:
+            raise RuntimeError(f"the launch was refused: {answer.status_code} {answer.text}")
+        wait_for("the session", lambda: person.session("GET", "api").is_success, 10, 0.02)
+        return time.monotonic() - began
+    finally:
+        person.stop()
+        _wait_for_none(cluster)
+
+
+def _follow(person: Person) -> None:
+    """Listen to the launch's events, as the progress page does, until it is ready."""
+    with httpx.stream(
+        "GET",
+        f"{person.url}/hub/api{person.server_path()}/progress",
+        headers={"Authorization": f"token {person.token}"},
+        timeout=PATIENCE,
+    ) as events:
+        for line in events.iter_lines():
+            if line.startswith("data:"):
+                event = json.loads(line[5:])
+                if event.get("failed"):
+                    raise RuntimeError(f"the session failed: {event}")
+                if event.get("ready"):
+                    return
+    raise RuntimeError("the Hub stopped telling how the launch goes on")
+
+
+def _wait_for_none(cluster: Cluster) -> None:
+    wait_for("no job of the last turn", lambda: not cluster.run("squeue", "-h").split(), 60)
+
+
+def measure(cluster: Cluster) -> list[Row]:
+    """The row of one session; the two take turns, after one start each that warms the caches."""
+    person = Person(str(cluster.state["url"]), WHO)
+    by_hand(cluster)
+    through_portal(cluster, person)
+    hand, ours = [], []
+    for _ in range(TIMES):
+        hand.append(by_hand(cluster))
+        ours.append(through_portal(cluster, person))
+    print("  by hand: " + ", ".join(f"{seconds:.2f}" for seconds in hand) + " s")
+    print("  portal: " + ", ".join(f"{seconds:.2f}" for seconds in ours) + " s", flush=True)
+    for piece in ("hub", "proxy", "slapd"):
+        cluster.running.tell("stop", piece)  # the other parts measure Hubs of their own
+    value, peer = statistics.median(ours), statistics.median(hand)
+    return [
+        Row(
+            "One JupyterLab session in the container: click to ready",
+            value,
+            "s",
+            "sbatch by hand",
+            peer,
+            None,
+            "at most peer + 0.5 s",
+            value <= peer + 0.5,
+        )
+    ]
