@@ -60,6 +60,11 @@ class SessionSettings(SlurmSpawner):
         by the Hub's account with mode 3733: everyone can add a log, only its owner and the Hub's
         group can read it. Example: c.PortalSpawner.log_directory = "/shared/portal/log" """,
     ).tag(config=True)
+    listen_address = Unicode(
+        "0.0.0.0",  # noqa: S104  nodes are other machines
+        help="""Address that sessions listen on, on their node: all by default, since the Hub and
+        the proxy are other machines. Example: c.PortalSpawner.listen_address = "127.0.0.1" """,
+    ).tag(config=True)
     session_umask = Unicode(
         "0022",
         help="""umask of the sessions. Example: c.PortalSpawner.session_umask = "0027" """,

@@ -38,6 +38,7 @@ c.LDAPAuthenticator.instructor_groups = {"portal-instructors"}
 c.EnvironmentCatalog.directory = demo["environments"]
 c.PortalSpawner.apptainer = demo["apptainer"]
 c.PortalSpawner.log_directory = demo["session_logs"]
+c.PortalSpawner.listen_address = demo["slurm_address"]
 c.LaunchForm.simulated_gpus = demo["simulated_gpus"]
 c.LaunchForm.gpu_types = {
     "v100": {"title": "V100", "memory": "32 GB", "interconnect": "NVLink"},

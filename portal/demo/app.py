@@ -148,6 +148,11 @@ class DemoApp(Application):
                 ports = Ports(place.demo / "ports.json")
                 slurm = PrivateSlurm(place, people, ports, deploy, real_accounts=people_form)
                 slurm.prepare()
+                if not slurm.loopback_only:
+                    self._say(
+                        "this machine's name is an address of the network, so Slurm's ports are "
+                        "open to it; munge guards them"
+                    )
                 if people_form:
                     namespace.enter(place, people, deploy)
                 state = self._first_state(place, people, slurm)
@@ -266,6 +271,7 @@ class DemoApp(Application):
             "homes": str(place.people),
             "simulated_gpus": slurm.gpus.simulated,
             "slurm_conf": slurm.env["SLURM_CONF"],
+            "slurm_address": slurm.address,
         }
 
     def _already(self, place: Home) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import socket
 import stat
 import subprocess
 from pathlib import Path
@@ -21,6 +22,10 @@ _CLONE_NEWNS = 0x00020000
 _FUSE = os.makedev(10, 229)  # Documentation/admin-guide/devices.txt of Linux
 _LAST_SYSTEM_UID = 999  # Debian Policy 9.2.2: accounts of people begin at 1000
 _NOBODY = 65534
+_PRIVATE = (
+    *("passwd", "group", "shadow", "gshadow", "sudoers", "sudoers.d"),
+    *("nsswitch.conf", "hosts"),
+)
 
 
 def allowed() -> bool:
@@ -45,7 +50,7 @@ def enter(home: Home, people: People, deploy: Path) -> None:
     if libc.unshare(_CLONE_NEWNS) != 0:
         raise ConfigurationError(f"No mount namespace: {os.strerror(ctypes.get_errno())}.")
     _mount("--make-rprivate", "/")
-    for name in ("passwd", "group", "shadow", "gshadow", "nsswitch.conf", "sudoers", "sudoers.d"):
+    for name in _PRIVATE:
         if (Path("/etc") / name).exists():  # gshadow is not on every machine
             _mount("--bind", etc / name, Path("/etc") / name)
     # Commands find the demo's slurm.conf where they look by themselves, and sessions need no
@@ -98,8 +103,25 @@ def _write(etc: Path, home: Home, people: People, deploy: Path) -> None:
     _put(etc / "gshadow", [f"{line.split(':', 1)[0]}:!::" for line in group], 0o600)
     _put(etc / "nsswitch.conf", (deploy / "demo/etc/nsswitch.conf").read_text().split("\n"), 0o644)
     _put(etc / "sudoers", (deploy / "demo/etc/sudoers").read_text().split("\n"), 0o440)
+    _put(etc / "hosts", _hosts(), 0o644)
     (etc / "sudoers.d").mkdir(exist_ok=True)
     _put(etc / "sudoers.d/portal", (deploy / "sudoers").read_text().split("\n"), 0o440)
+
+
+def _hosts() -> list[str]:
+    """The host's /etc/hosts, where this machine's own name means 127.0.0.1.
+
+    Slurm's daemons bind to the address of the name that gethostname(2) gives; on the host that can
+    be 127.0.1.1, where no client looks, or an address of the network.
+    """
+    own = socket.gethostname()
+    lines = [f"127.0.0.1 localhost {own}"]
+    for line in Path("/etc/hosts").read_text().splitlines():
+        words = line.split("#", 1)[0].split()
+        others = [name for name in words[1:] if name != own]
+        if others:
+            lines.append(" ".join([words[0], *others]))
+    return lines
 
 
 def _system_lines(path: Path, ours: list[Account]) -> list[str]:

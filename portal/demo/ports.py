@@ -24,6 +24,16 @@ def free(port: int) -> bool:
     return True
 
 
+def own_address() -> str | None:
+    """The loopback address that this machine's name stands for (127.0.0.1, or 127.0.1.1 as Debian
+    writes it into /etc/hosts); None where the name means an address of the network, or nothing."""
+    try:
+        address = socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return None
+    return address if address.startswith("127.") else None
+
+
 def free_port() -> int:
     """A port that is free now."""
     while not free(port := random.choice(_RANGE)):  # noqa: S311 - no secret

@@ -28,7 +28,7 @@ from ..errors import ConfigurationError, Unavailable
 from .gpus import Gpus
 from .home import Home
 from .people import Account, People, myself
-from .ports import Ports
+from .ports import Ports, own_address
 from .process import MARK, Daemon, wait_for
 
 _COMMANDS = (
@@ -67,6 +67,10 @@ class PrivateSlurm:
         self.slurm: Account = services.get("slurm", me)
         self.munge: Account = services.get("munge", me)
         self.mysql: Account = services.get("mysql", me)
+        self.address = own_address() or "127.0.0.1"
+        self.loopback_only = real_accounts or own_address() is not None
+        if real_accounts:
+            self.address = "127.0.0.1"
         self.hub_account = "portal" if real_accounts else me.name
         self.env = {"SLURM_CONF": str(self.etc / "slurm.conf")}
         self.munge_socket = self.place / "munge" / "s"
@@ -129,6 +133,11 @@ class PrivateSlurm:
             progress("adding accounts, people, QOS and limits")
             self._add_accounts()
             done.touch()
+            if self.address != "127.0.0.1":
+                # slurmdbd sends changes to the address from which slurmctld has called it, and on
+                # loopback the kernel calls from 127.0.0.1: a new slurmctld reads them instead.
+                daemons["slurmctld"].stop()
+                daemons["slurmctld"].start()
         self._wait_for_nodes()
 
     def stop(self) -> None:
@@ -194,11 +203,16 @@ class PrivateSlurm:
             self.mysql,
             lambda: _answers(self.mysql_socket),
         )
-        add("slurmdbd", ["slurmdbd", "-D"], self.slurm, lambda: _listens(self.ports["slurmdbd"]))
+        add("slurmdbd", ["slurmdbd", "-D"], self.slurm, partial(self._listens, "slurmdbd"))
         add("slurmctld", ["slurmctld", "-D"], self.slurm, self._controller_answers)
         for node in self.nodes:
-            serves = partial(_listens, self.ports[node])
+            serves = partial(self._listens, node)
             add(node, ["slurmd", "-D", "-N", node], myself(), serves)
+
+    def _listens(self, name: str) -> bool:
+        """Whether someone accepts connections on the port called ``name``."""
+        with socket.socket() as probe:
+            return probe.connect_ex((self.address, self.ports[name])) == 0
 
     def _controller_answers(self) -> bool:
         return self.client("scontrol", "ping").returncode == 0
@@ -276,6 +290,11 @@ class PrivateSlurm:
 
     def _words(self) -> Iterator[tuple[str, str]]:
         yield "slurm_user", self.slurm.name
+        yield "address", self.address
+        yield (
+            "communication",
+            "NoInAddrAny,NoCtldInAddrAny" if self.loopback_only else "NoAddrCache",
+        )
         yield "slurmd_user", myself().name
         yield "munge_socket", str(self.munge_socket)
         yield "mysql_socket", str(self.mysql_socket)
@@ -357,16 +376,6 @@ def _answers(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))
-        except OSError:
-            return False
-    return True
-
-
-def _listens(port: int) -> bool:
-    """Whether someone accepts connections on ``port`` of 127.0.0.1."""
-    with socket.socket() as probe:
-        try:
-            probe.connect(("127.0.0.1", port))
         except OSError:
             return False
     return True
