@@ -11,11 +11,21 @@
 #                       base64 of this server's certificate for JupyterHub's internal_ssl
 set -u
 umask "${PORTAL_UMASK:-0022}"
+# When Slurm ends a job, the image's mount may go before the server: that would leave a core file
+# of the server's size in the home. A soft limit, so that whoever wants core files can have them.
+ulimit -S -c 0
 
 if [ -n "${PORTAL_SSL_KEY:-}" ]; then
-  tls=$(umask 077 && mktemp -d "${HOME}/.portal-tls-XXXXXXXX") || exit 70
+  tls="$HOME/.portal/tls/$SLURM_JOB_ID"
+  # The job's command replaces this script, so the next one clears up: what jobs left that are over.
+  for old in "$HOME"/.portal/tls/*/; do
+    case $(squeue --noheader --job="$(basename "$old")" 2>&1) in
+      "" | *"Invalid job id"*) rm -rf "$old" ;;
+    esac
+  done
   (
     umask 077
+    mkdir -p "$tls"
     base64 -d <<<"$PORTAL_SSL_KEY" >"$tls/key.pem"
     base64 -d <<<"$PORTAL_SSL_CERT" >"$tls/cert.pem"
     base64 -d <<<"$PORTAL_SSL_CA" >"$tls/ca.pem"

@@ -26,7 +26,7 @@ from portal.where import data_path
 from . import choices, last_choice, words
 from .answers import options_from_form
 from .launch_view import Choice, GpuTile, LaunchView
-from .storage import MIB, StorageArea
+from .storage import StorageArea
 
 __all__ = ["LaunchForm", "LaunchView", "options_from_form"]
 
@@ -120,7 +120,7 @@ class LaunchForm(LoggingConfigurable):
                     f"The folder {area.path} ({area.title}) does not exist, and a session cannot "
                     f"start without it. Please ask {self.contact} to create it."
                 )
-            elif area.free_bytes is not None and area.free_bytes < self.minimum_free * MIB:
+            elif area.free_bytes is not None and area.free_bytes < self.minimum_free * 1024**2:
                 found.append(
                     f"{area.title} ({area.path}) has only {words.size(area.free_bytes)} free, too "
                     "little for a session to start. Delete what you do not need, or ask "

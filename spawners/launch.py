@@ -74,12 +74,13 @@ async def render_form(spawner: PortalSpawner) -> str:
         snapshot = None
     ready = await readiness(spawner)
     form = spawner.shared.form
+    prefill, spawner.prefill = spawner.prefill, {}
     view = form.view(
         snapshot,
         list((await environments(spawner)).values()),
         ready.associations,
         spawner.person,
-        last=spawner.last_options or None,
+        last=prefill or spawner.last_options or None,
         storage=ready.storage,
         problems=ready.problems,
         defaults=Resources.model_validate(spawner.default_resources),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import pwd
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from portal.errors import (
     StartFailed,
 )
 from portal.launch.container import session_command
-from portal.launch.request import LaunchRequest
+from portal.launch.request import OPTION_KEYS, LaunchRequest
 from portal.launch.script import sbatch_options, session_script
 from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.environment import Bind
@@ -53,6 +53,7 @@ class PortalSpawner(SessionSettings):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.last_options: dict[str, Any] = {}  # validated: what "the same again" means
+        self.prefill: dict[str, Any] = {}  # what a link asks for; shown once
         self.posted_port = 0
         self.token_id = 0
         self.server_address = ""
@@ -102,6 +103,20 @@ class PortalSpawner(SessionSettings):
         except PortalError as error:
             raise _refusal(error) from None
 
+    def options_from_query(self, query: dict[str, list[str]]) -> dict[str, Any]:
+        """A link with ``opt-…`` fills the page in and starts nothing.
+
+        JupyterHub would start a session on a plain GET, so that any page of the Web could start
+        one for whoever follows its link. It shows the form after an exception: that is used here.
+        """
+        known = {key: value for key, value in query.items() if key in OPTION_KEYS}
+        self.prefill = self.options_from_form(known)
+        raise SpawnException(
+            "The link filled in this page. Look at the choice, then press Start.",
+            reason="prefilled",
+            status_code=200,
+        )
+
     # -- the one door for options ---------------------------------------------------------
 
     @default("apply_user_options")
@@ -140,7 +155,7 @@ class PortalSpawner(SessionSettings):
                     "replaced in the Hub's configuration. Ask an admin to remove that setting."
                 )
             )
-        self.ip, self.port = "0.0.0.0", 0  # noqa: S104  nodes are other machines
+        self.ip, self.port = self.listen_address, 0
         self.ending = self.job = None
         self.posted_port, self._ready, self._stopping = 0, False, False
         self._port_posted.clear()
@@ -322,29 +337,34 @@ class PortalSpawner(SessionSettings):
         if not self.job_id:
             return
         self._stopping = True
-        try:
-            await self.shared.cluster.cancel(self.job_id, user=self.user.name)
-            if now:
-                return
-            await self._wait_for_end()
-        except PortalError as error:
-            raise _refusal(error) from None
-
-    async def _wait_for_end(self) -> None:
-        # Most servers end in a fraction of a second; the others are asked ever more rarely.
-        for pause in (0.2, 0.3, 0.5, 1, 2, 4, 8, 16, 32):
-            await asyncio.sleep(pause)
-            snapshot = await self.shared.cluster.snapshot(time.time(), jobs_only=True, urgent=True)
-            job = snapshot.jobs.get(self.job_id)
-            over = job is None or job.state.ended or job.state is JobState.COMPLETING
-            if over and not snapshot.error:
-                break
         if self.ending is None:
             self.ending = Ending(
                 code="stopped",
                 message="The session was stopped from the portal.",
                 job_id=self.job_id,
             )
+        try:
+            cancel = self.shared.cluster.cancel
+            if self._ready and not now:
+                await cancel(self.job_id, self.user.name, gently=True)
+                if await self._is_over(within=(0.2, 0.3, 0.5, 1, 2, 4)):
+                    return
+            await cancel(self.job_id, self.user.name)
+            if not now:
+                await self._is_over(within=(0.2, 0.3, 0.5, 1, 2, 4, 8, 16, 32))
+        except PortalError as error:
+            raise _refusal(error) from None
+
+    async def _is_over(self, within: Sequence[float]) -> bool:
+        """Look at the job after each pause (seconds), until it is over; else False."""
+        for pause in within:
+            await asyncio.sleep(pause)
+            snapshot = await self.shared.cluster.snapshot(time.time(), jobs_only=True, urgent=True)
+            job = snapshot.jobs.get(self.job_id)
+            over = job is None or job.state.ended or job.state is JobState.COMPLETING
+            if over and not snapshot.error:
+                return True
+        return False
 
     async def _record_ending(self, job: Job) -> None:
         self.job = job

@@ -9,10 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from traitlets import Dict, Float, Integer, List
+from traitlets import Dict, Float, List
 from traitlets.config import LoggingConfigurable
-
-MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -83,13 +81,6 @@ class Storage(LoggingConfigurable):
         help="""Seconds that the page waits for the file systems. Example: c.Storage.timeout = 2
         """,
     ).tag(config=True)
-    minimum_free = Integer(
-        64,
-        help="""MiB that must be free in a required folder for a session to start; JupyterLab
-        cannot write its settings otherwise. Example: c.Storage.minimum_free = 256
-        """,
-    ).tag(config=True)
-
     _asking = Dict(help="path -> the answer that a thread is still waiting for")
 
     async def look(self, username: str, home: str) -> list[StorageArea]:

@@ -10,62 +10,7 @@ from typing import Any
 from portal.errors import PortalError
 from portal.models.cluster import Job, JobState
 from portal.models.resources import memory_mib, time_seconds
-
-_STATES = {
-    JobState.PENDING: "waiting in the queue",
-    JobState.CONFIGURING: "its nodes are being prepared",
-    JobState.POWER_UP_NODE: "its nodes are being powered up",
-    JobState.RUNNING: "running",
-    JobState.SUSPENDED: "suspended by Slurm; it goes on when Slurm resumes it",
-    JobState.STOPPED: "stopped by a signal; it holds its node",
-    JobState.COMPLETING: "ending",
-    JobState.REQUEUED: "put back into the queue",
-    JobState.REQUEUE_FED: "put back into the queue",
-    JobState.REQUEUE_HOLD: "put back into the queue and held by an administrator",
-    JobState.RESV_DEL_HOLD: "held: its reservation was deleted",
-    JobState.SPECIAL_EXIT: "put back into the queue and held",
-    JobState.RESIZING: "running; its size is being changed",
-    JobState.SIGNALING: "running; a signal is being sent to it",
-    JobState.STAGE_OUT: "ending; its files are being copied out",
-    JobState.UPDATE_DB: "ending; its record is being written",
-    JobState.EXPEDITING: "put back into the queue, first in line",
-    JobState.BOOT_FAIL: "ended: a node did not boot",
-    JobState.CANCELLED: "ended: it was cancelled",
-    JobState.COMPLETED: "ended",
-    JobState.DEADLINE: "ended: its deadline passed",
-    JobState.FAILED: "ended: it failed",
-    JobState.LAUNCH_FAILED: "ended: Slurm could not start it on its node",
-    JobState.NODE_FAIL: "ended: its node failed",
-    JobState.OUT_OF_MEMORY: "ended: it used more memory than it had asked for",
-    JobState.PREEMPTED: "ended: a job with a higher priority took its place",
-    JobState.RECONFIG_FAIL: "ended: its node could not be reconfigured",
-    JobState.REVOKED: "ended: another cluster runs it",
-    JobState.TIMEOUT: "ended: its time was over",
-}
-
-# squeue(1), "JOB REASON CODES": the ones that a person can do something with, or waits for.
-_REASONS = {
-    "None": "waiting to be considered",
-    "Resources": "waiting for resources",
-    "Priority": "waiting behind jobs with a higher priority",
-    "Dependency": "waiting for another job to end",
-    "BeginTime": "waiting for its start time",
-    "Reservation": "waiting for its reservation to begin",
-    "ReservationDeleted": "held: its reservation was deleted",
-    "JobHeldAdmin": "held by an administrator",
-    "JobHeldUser": "held; release it with scontrol release",
-    "PartitionDown": "waiting: its partition is down",
-    "PartitionInactive": "waiting: its partition is inactive",
-    "PartitionTimeLimit": "cannot start: the time is longer than the partition allows",
-    "PartitionNodeLimit": "cannot start: more nodes than the partition allows",
-    "AssociationJobLimit": "waiting: your account has as many jobs as it may run",
-    "AssocMaxJobsLimit": "waiting: you have as many jobs as you may run",
-    "QOSMaxJobsPerUserLimit": "waiting: you have as many jobs as this QOS allows",
-    "ReqNodeNotAvail": "waiting: a node that it needs is not available",
-    "NodeDown": "waiting: a node that it needs is down",
-    "BadConstraints": "cannot start: no node fits what was asked for",
-    "Licenses": "waiting for a licence",
-}
+from portal.slurm import pending_words, state_words
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
@@ -171,16 +116,10 @@ def environment(spawner: Any, options: Mapping[str, Any] | None) -> str:
 
 
 def state(job_state: JobState) -> str:
-    """A Slurm state in words: "waiting in the queue", "ended: its time was over"."""
-    return _STATES.get(job_state, "in a state that this portal does not know")
-
-
-def waiting_reason(reason: str) -> str:
-    """Slurm's reason why a job waits, in words; an unknown one is quoted."""
-    word = reason.strip("()").split(",")[0]
-    if word in _REASONS:
-        return _REASONS[word]
-    return f"waiting (Slurm says: {word})" if word else "waiting in the queue"
+    """A Slurm state in words: "running", "its nodes are being switched on"."""
+    if job_state.ended:
+        return f"ended: {state_words(job_state)}"
+    return state_words(job_state).removeprefix("it is ").removeprefix("it was ")
 
 
 def pending(job: Job, position: int | None = None, now: float | None = None) -> str:
@@ -192,7 +131,7 @@ def pending(job: Job, position: int | None = None, now: float | None = None) -> 
         details.append(f"{ordinal(position)} in the queue")
     if job.start_time and job.start_time > (time.time() if now is None else now):
         details.append(f"expected {clock(job.start_time, now)}")
-    words = waiting_reason(job.reason)
+    words = pending_words(job.reason)
     return f"{words}: {', '.join(details)}" if details else words
 
 

@@ -412,7 +412,7 @@ class TestWords:
         for state in JobState:
             text = words.state(state)
             assert text.startswith("ended") == state.ended
-            assert ("does not know" in text) == (state is JobState.UNKNOWN)
+            assert ("no longer knows" in text) == (state is JobState.UNKNOWN)
 
 
 class TestStorage:

@@ -144,6 +144,13 @@ def test_the_partition_follows_the_gpus(options: dict[str, Any], partition: str)
     assert judge(options).partition == partition
 
 
+def test_any_type_means_any_that_the_environment_runs_on() -> None:
+    lab = LAB.model_copy(update={"gpu_types": ("t4", "a100")})
+    assert judge({"gpus": 1}, environments={"lab": lab}).gpu_type == "t4"
+    with pytest.raises(NotAllowed, match="runs on these GPUs: t4, a100"):
+        judge({"gpus": 1, "gpu_type": "v100"}, environments={"lab": lab})
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

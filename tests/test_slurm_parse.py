@@ -585,7 +585,7 @@ def test_node_states(text: str, state: str, usable: bool) -> None:
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("Resources", "waiting for free resources"),
+        ("Resources", "waiting for resources"),
         ("AssocGrpGRES", "a limit of the account is reached: GPUs together (AssocGrpGRES)"),
         ("QOSMaxCpuPerUserLimit", "a limit of the QOS is reached: CPUs per person"),
         ("AssocGrpMemLimit", "memory together"),

@@ -41,6 +41,9 @@ def decide(
     merged = {**site, **known, **asked}
     if merged.get("gpus", 0) == 0:
         merged.pop("gpu_type", None)
+    elif environment.gpu_types and not merged.get("gpu_type"):
+        # "Any type" means any that this environment runs on; Slurm takes one name only.
+        merged["gpu_type"] = _freest(environment.gpu_types, snapshot)
     resources = Resources(**merged)
     if resources.partition is None:
         chosen = choose_partition(resources, person, snapshot, associations)
@@ -61,6 +64,16 @@ def _environment(name: str | None, environments: Mapping[str, Environment]) -> E
         offered = ", ".join(environments) or "none"
         raise NotAllowed(f"There is no environment of that name for you. Offered: {offered}.")
     return environments[name]
+
+
+def _freest(gpu_types: Sequence[str], snapshot: ClusterSnapshot) -> str:
+    """The type with the most free GPUs on usable nodes now; the first one where none is free."""
+    free = dict.fromkeys(gpu_types, 0)
+    for node in snapshot.nodes.values():
+        for pool in node.gpus:
+            if pool.type in free and node.usable:
+                free[pool.type] += pool.count - pool.used
+    return max(free, key=lambda name: free[name])
 
 
 def allowed_partitions(

@@ -136,8 +136,26 @@ class Node(Frozen):
 
 
 _UNUSABLE = frozenset(
-    "DOWN DRAIN DRAINED DRAINING FAIL FAILING ERROR UNKNOWN FUTURE MAINT NOT_RESPONDING "
-    "POWERED_DOWN POWERING_DOWN POWER_DOWN REBOOT INVAL INVALID_REG BLOCKED".split()
+    {
+        "DOWN",
+        "DRAIN",
+        "DRAINED",
+        "DRAINING",
+        "FAIL",
+        "FAILING",
+        "ERROR",
+        "UNKNOWN",
+        "FUTURE",
+        "MAINT",
+        "NOT_RESPONDING",
+        "POWERED_DOWN",
+        "POWERING_DOWN",
+        "POWER_DOWN",
+        "REBOOT",
+        "INVAL",
+        "INVALID_REG",
+        "BLOCKED",
+    }
 )
 
 

@@ -175,12 +175,16 @@ class Cluster(LoggingConfigurable):
         """
         return await self._submissions.submit(argv, env, user, timeout)
 
-    async def cancel(self, job_id: str, user: str | None = None) -> bool:
+    async def cancel(self, job_id: str, user: str | None = None, *, gently: bool = False) -> bool:
         """Cancel a job as ``user``; False when Slurm says that it is over already.
+
+        ``gently`` sends SIGTERM to the batch script alone (scancel(1) --batch) and leaves the
+        rest to it: a plain scancel signals every process of the job at once, the one that holds
+        a container's file system included.
 
         Raises SlurmRefused when this user may not, or SlurmUnavailable.
         """
-        return await self._submissions.cancel(job_id, user)
+        return await self._submissions.cancel(job_id, user, gently)
 
     def position(self, job: Job, snapshot: ClusterSnapshot) -> int | None:
         """The place of a waiting job in its partition's queue, from 1; None for any other job."""

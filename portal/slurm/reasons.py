@@ -11,7 +11,7 @@ import re
 from ..models.cluster import Job, JobState
 
 _PENDING = {
-    "Resources": "waiting for free resources",
+    "Resources": "waiting for resources",
     "Priority": "waiting behind jobs with a higher priority",
     "Dependency": "waiting for another job",
     "DependencyNeverSatisfied": "waiting for another job that can no longer succeed: cancel it",
@@ -115,7 +115,7 @@ _WHAT = (
 
 
 def pending_words(reason: str) -> str:
-    """Why a job waits: "waiting for free resources" of "Resources"; else Slurm's own words."""
+    """Why a job waits: "waiting for resources" of "Resources"; else Slurm's own words."""
     known = _PENDING.get(reason) or _PENDING.get(reason.partition(",")[0].strip())
     if known:
         return known

@@ -39,10 +39,11 @@ class Submissions:
             raise
         return job_id_of(output.stdout)
 
-    async def cancel(self, job_id: str, user: str | None) -> bool:
+    async def cancel(self, job_id: str, user: str | None, gently: bool = False) -> bool:
         """See Cluster.cancel."""
+        how = ["--batch", "--signal=TERM"] if gently else []
         try:
-            await self._runner.run(["scancel", check_job_id(job_id)], user=user)
+            await self._runner.run(["scancel", *how, check_job_id(job_id)], user=user)
         except SlurmRefused as error:
             if forgotten(error):
                 return False

@@ -4,7 +4,6 @@ and dark, wide and narrow. Pictures of all of them go to build/screenshots/."""
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -21,14 +20,6 @@ axe = pytest.importorskip("axe_core_python.sync_playwright")
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "build" / "screenshots"
 TIMES = "\N{MULTIPLICATION SIGN}"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 
 
 def free_port() -> int:
@@ -75,29 +66,6 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             process.kill()
             process.wait()
         log.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[playwright.Browser]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if not chromium:
-        pytest.skip("no chromium on this machine")
-    with playwright.sync_playwright() as started:
-        running = started.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield running
-        running.close()
-
-
-@pytest.fixture
-def page(browser: playwright.Browser) -> Iterator[playwright.Page]:
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    opened = context.new_page()
-    opened.set_default_timeout(20_000)
-    opened.errors = []
-    opened.on("pageerror", lambda error: opened.errors.append(str(error)))
-    yield opened
-    context.close()
-    assert opened.errors == []
 
 
 def log_in(page: playwright.Page, hub: str, name: str, to: str = "spawn") -> None:

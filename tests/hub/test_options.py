@@ -76,9 +76,14 @@ def test_the_pages_form_is_judged_too(demo: Any, ada: Person) -> None:
     assert jobs_ever(demo) == before
 
 
-def test_the_sites_hook_cannot_be_bypassed(demo: Any, ada: Person) -> None:
-    """opt- links start a session directly: they pass the same door."""
+def test_a_link_fills_the_page_in_and_starts_nothing(demo: Any, ada: Person) -> None:
     before = jobs_ever(demo)
-    answer = ada.http.get("/hub/spawn", params={"opt-partition": "$(id)"})
-    assert answer.status_code in (400, 403)
+    answer = ada.http.get(
+        "/hub/spawn", params={"opt-gpus": "3", "opt-memory": "9G", "opt-partition": "$(id)"}
+    )
+    assert answer.status_code == 200
+    assert "The link filled in this page" in answer.text
+    assert 'value="9G"' in answer.text
+    assert "$(id)" not in answer.text
     assert jobs_ever(demo) == before
+    assert 'value="9G"' not in ada.http.get("/hub/spawn").text

@@ -1,0 +1,158 @@
+"""The main job, as a person does it: log in, pick an environment and GPUs, work in JupyterLab.
+
+On the real demo: real LDAP, Slurm, Apptainer and Chromium. Pictures go to build/screenshots/.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hub_client import PASSWORD, Person, wait_until
+
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
+PICTURES = Path(__file__).parents[2] / "build" / "screenshots"
+
+
+def squeue(demo: Any, user: str) -> list[dict[str, str]]:
+    """The living jobs of one person, as squeue has them."""
+    keys = ("id", "state", "name", "gres", "node")
+    out = demo.run(
+        [
+            "squeue",
+            "--noheader",
+            f"--user={user}",
+            "--states=PENDING,CONFIGURING,RUNNING",
+            "--format=%i|%T|%j|%b|%N",
+        ]
+    ).stdout
+    return [dict(zip(keys, line.split("|"), strict=True)) for line in out.splitlines() if line]
+
+
+@pytest.fixture
+def ada(demo: Any) -> Iterator[Person]:
+    """Ada, with no session before and after; the test itself uses the browser."""
+    someone = Person(demo.url, "ada")
+    someone.stop()
+    yield someone
+    someone.stop()
+
+
+def log_in(page: Any, demo: Any, name: str = "ada") -> None:
+    page.goto(f"{demo.url}/")
+    page.get_by_label("User name").fill(name)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def run_cell(page: Any, code: str) -> str:
+    """Type a cell into the notebook that is open, run it, and give back what it printed."""
+    expect(page.locator("#jp-main-statusbar")).to_contain_text("| Idle", timeout=60_000)
+    cell = page.locator(".jp-Notebook-cell .cm-content").last
+    cell.click()
+    cell.fill(code)
+    expect(cell).to_contain_text("done")
+    page.keyboard.press("Shift+Enter")
+    output = page.locator(".jp-OutputArea-output pre").last
+    expect(output).to_contain_text("done", timeout=60_000)
+    return str(output.inner_text())
+
+
+def test_launch_a_container_with_two_gpus(demo: Any, ada: Person, page: Any) -> None:
+    page.set_default_timeout(60_000)
+    log_in(page, demo)
+    page.wait_for_url("**/hub/spawn*")
+    assert squeue(demo, "ada") == []
+
+    # Three clicks: the environment, the GPUs, Start.
+    page.get_by_role("radio", name="JupyterLab").check(force=True)
+    page.locator("label[for='launch-gpus-2']").click()
+    if demo.words["simulated_gpus"]:
+        page.locator("label", has_text="V100").click()
+        expect(page.locator("#launch-gpu-type")).to_contain_text("simulated")
+    expect(page.locator("#launch-summary")).to_contain_text("2")
+    page.screenshot(path=PICTURES / "launch.png", full_page=True)
+    page.get_by_role("button", name="Start").click()
+
+    page.wait_for_url(re.compile(r"/user/ada/lab"), timeout=120_000)
+    (job,) = squeue(demo, "ada")
+    assert job["state"] == "RUNNING"
+    assert job["name"] == "portal-jupyterlab"
+    assert job["gres"].endswith(":2")
+
+    # A notebook, and a cell in it; in a workspace of its own, which nobody left things open in.
+    page.goto(f"{demo.url}/user/ada/lab/workspaces/test-launch?reset")
+    page.locator(".jp-LauncherCard[data-category='Notebook']").first.click()
+    expect(page.locator(".jp-Notebook")).to_be_visible(timeout=60_000)
+    expect(page.locator(".jp-NotebookPanel-toolbar")).to_contain_text("Python 3")
+    printed = run_cell(
+        page,
+        "import os, socket\n"
+        "print('gpus', os.environ['CUDA_VISIBLE_DEVICES'])\n"
+        "print('container', os.environ['APPTAINER_CONTAINER'])\n"
+        "print('job', os.environ['SLURM_JOB_ID'], os.environ['SLURMD_NODENAME'])\n"
+        "print('host', socket.gethostname(), 'done')",
+    )
+    page.screenshot(path=PICTURES / "lab.png")
+    words = dict(line.split(" ", 1) for line in printed.splitlines())
+    assert len(words["gpus"].split(",")) == 2
+    assert "jupyterlab" in words["container"]
+    assert words["job"] == f"{job['id']} {job['node']}"
+
+    # Stop it from the home page; Slurm agrees.
+    page.goto(f"{demo.url}/hub/home")
+    page.get_by_role("button", name=re.compile("Stop")).first.click()
+    dialog = page.get_by_role("dialog")
+    if dialog.count() and dialog.is_visible():
+        dialog.get_by_role("button", name=re.compile("Stop")).click()
+    wait_until("squeue has no job of ada's", lambda: squeue(demo, "ada") == [])
+    page.goto(f"{demo.url}/hub/home")
+    expect(page.locator("main, .portal-page").first).to_contain_text("stopped from the portal")
+
+
+def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, page: Any) -> None:
+    """All t4 are taken: the page says why it waits, and Cancel takes the job out of the queue."""
+    if not demo.words["simulated_gpus"]:
+        pytest.skip("needs the demo's simulated t4")
+    page.set_default_timeout(60_000)
+    blockers = [
+        demo.run(
+            ["sbatch", "--parsable", "--gres=gpu:t4:2", "--time=5", "--wrap=sleep 300"],
+            user=demo.user("barbara"),
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    try:
+        wait_until("both run", lambda: len(squeue(demo, "barbara")) == 2)
+        log_in(page, demo)
+        page.wait_for_url("**/hub/spawn*")
+
+        def nothing_is_free() -> bool:
+            page.goto(f"{demo.url}/hub/spawn#environment=python-venv&gpus=1&gpu_type=t4")
+            page.reload()
+            return "0 of 4 free" in page.locator("#launch-gpu-type").inner_text()
+
+        wait_until("the page knows that all t4 are taken", nothing_is_free, timeout=20, every=2)
+        page.get_by_role("button", name="Start").click()
+        message = page.locator("#progress-message")
+        expect(message).to_contain_text("1st in the queue", timeout=30_000)
+        (job,) = squeue(demo, "ada")
+        assert job["state"] == "PENDING"
+        expect(page.locator("#progress-job")).to_contain_text(job["id"])
+        page.screenshot(path=PICTURES / "queue.png")
+        page.get_by_role("button", name="Cancel").click()
+        wait_until("the job is gone", lambda: squeue(demo, "ada") == [])
+    finally:
+        demo.run(["scancel", *blockers], user=demo.user("barbara"), check=False)
+
+
+def test_wrong_password_is_told_on_the_form(demo: Any, page: Any) -> None:
+    page.goto(f"{demo.url}/")
+    page.get_by_label("User name").fill("ada")
+    page.get_by_label("Password", exact=True).fill("wrong")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text("Invalid")
