@@ -1,0 +1,224 @@
+"""One demo from its start to its end: every piece, in the order in which they need each other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..where import data_path
+from . import namespace
+from .apptainer import ensure_apptainer
+from .environments import ensure_environments
+from .home import Home
+from .hub import DemoHub
+from .people import People, myself
+from .ports import Ports
+from .process import MARK, end_all, leftovers, start_time
+from .slapd import Slapd
+from .slurm import PrivateSlurm
+from .supervisor import Supervisor
+
+Say = Callable[[str], None]
+
+
+class WholeDemo:
+    """The demo of ``home``, kept by this process.
+
+    ``real_accounts``: the root form. ``only``: "all", or "slurm" for Slurm alone. ``say`` gets a
+    sentence for each step. To be used by one process for one home at a time.
+    """
+
+    def __init__(self, home: Home, port: int, only: str, real_accounts: bool, say: Say) -> None:
+        self.home, self.only, self.say = home, only, say
+        self.port = port
+        self.real_accounts = real_accounts
+        self.deploy = data_path("deploy")
+        self.people = People.read(self.deploy / "demo" / "people.toml")
+        self.ports = Ports(home.demo / "ports.json")
+        self.slurm = PrivateSlurm(
+            home, self.people, self.ports, self.deploy, real_accounts=real_accounts
+        )
+        self.supervisor = Supervisor(home.run / "control", say)
+        self.state: dict[str, Any] = {}
+
+    def run(self, ready: Callable[[WholeDemo], None]) -> None:
+        """Start, call ``ready``, and serve until SIGINT, SIGTERM or SIGHUP; then end everything.
+
+        Raises PortalError when a piece does not start; the others have been ended by then.
+        """
+        _interruptible()
+        # Whatever is started from here on can be found again by this mark.
+        os.environ[MARK] = str(self.home.root)
+        os.umask(0o022)
+        try:
+            self._enter()
+            self._start()
+            self._tell(ready=True)
+            ready(self)
+            self.supervisor.serve()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
+            self._end()
+
+    def _enter(self) -> None:
+        self.slurm.prepare()
+        if not self.slurm.loopback_only:
+            self.say(
+                "this machine's name is an address of the network, so Slurm's ports are open to "
+                "it; munge guards them"
+            )
+        if self.real_accounts:
+            namespace.enter(self.home, self.people, self.deploy)
+        self._tell(
+            pid=os.getpid(),
+            started=start_time(os.getpid()),
+            ready=False,
+            only=self.only,
+            url=f"http://127.0.0.1:{self.port}",
+            form="people" if self.real_accounts else "one account",
+            account=myself().name,
+            people=list(self.people.persons) if self.real_accounts else [],
+            homes=str(self.home.people),
+            simulated_gpus=self.slurm.gpus.simulated,
+            slurm_conf=self.slurm.env["SLURM_CONF"],
+            slurm_address=self.slurm.address,
+        )
+
+    def _start(self) -> None:
+        if self.only == "slurm":
+            self._start_slurm()
+            return
+        account = self.people.services["portal"] if self.real_accounts else myself()
+        state_file = self.home.run / "state.json"
+        hub = DemoHub(self.home, self.deploy, self.ports, self.port, account, state_file)
+        images = _Images(self.home, self.say)
+        images.start()
+        self._start_directory(account.uid)
+        self._start_slurm()
+        self._tell(
+            **images.result(),
+            hub_url=f"http://127.0.0.1:{self.ports['hub']}",
+            proxy_api_url=f"http://127.0.0.1:{self.ports['proxy-api']}",
+            hub_directory=str(hub.place),
+            session_logs=str(self.home.demo / "sessions"),
+        )
+        with self._step("the Hub and its proxy"):
+            self.supervisor.pieces |= {"proxy": hub.proxy, "hub": hub.hub}
+            hub.proxy.start()
+            hub.hub.start()
+
+    def _start_directory(self, reader: int) -> None:
+        slapd = Slapd(self.home.demo / "slapd", self.deploy, self.home.people, reader_uid=reader)
+        with self._step("the directory (slapd)"):
+            self.supervisor.pieces["slapd"] = slapd
+            slapd.start()
+        self._tell(
+            ldap={
+                "uri": slapd.uri,
+                "ldaps_uri": slapd.ldaps_uri,
+                "ca_file": str(slapd.ca_file),
+                "people_dn": slapd.people_dn,
+                "groups_dn": slapd.groups_dn,
+                "bind_dn": slapd.bind_dn,
+                "password_file": str(slapd.bind_password_file),
+                "admin_dn": slapd.admin_dn,
+                "admin_password_file": str(slapd.admin_password_file),
+            }
+        )
+
+    def _start_slurm(self) -> None:
+        with self._step("Slurm"):
+            self.slurm.start(lambda words: self.say(f"Slurm: {words}"))
+        self.supervisor.pieces |= self.slurm.daemons
+
+    def _end(self) -> None:
+        self.say("stopping")
+        try:
+            for name, piece in reversed(self.supervisor.pieces.items()):
+                if name not in self.slurm.daemons:
+                    piece.stop()
+            self.slurm.stop()
+        finally:
+            sweep(self.home)
+            (self.home.run / "state.json").unlink(missing_ok=True)
+        self.say("stopped")
+
+    def _tell(self, **words: Any) -> None:
+        """Add to state.json, which the Hub's configuration and other commands read."""
+        self.state |= words
+        file = self.home.run / "state.json"
+        new = file.with_suffix(".new")
+        new.write_text(json.dumps(self.state, indent=1))
+        new.replace(file)
+
+    @contextlib.contextmanager
+    def _step(self, what: str) -> Iterator[None]:
+        started = time.monotonic()
+        self.say(f"starting {what}")
+        yield
+        self.say(f"{what}: ready after {time.monotonic() - started:.1f} s")
+
+
+class _Images(threading.Thread):
+    """Apptainer and the environments, made while Slurm and the directory start."""
+
+    def __init__(self, home: Home, say: Say) -> None:
+        super().__init__(name="images", daemon=True)
+        self.home, self.say = home, say
+        self.error: Exception | None = None
+        self.found: dict[str, str] = {}
+
+    def run(self) -> None:
+        """Make what is missing."""
+        try:
+            apptainer = ensure_apptainer(self.home.cache, self.say)
+            files = ensure_environments(self.home.root, self.home.cache, apptainer, self.say)
+            self.found = {"apptainer": str(apptainer), "environments": str(files)}
+        except Exception as error:
+            self.error = error
+
+    def result(self) -> dict[str, str]:
+        """``apptainer`` (the program) and ``environments`` (the directory of YAML files), once
+        they are there; raises what went wrong."""
+        while self.is_alive():
+            self.join(0.2)  # with a time, so that Ctrl-C is heard
+        if self.error is not None:
+            raise self.error
+        return self.found
+
+
+def sweep(home: Home, say: Say | None = None) -> None:
+    """End the processes that are left of the demo of ``home``: at its end, or after a kill -9."""
+
+    def left() -> list[int]:
+        return leftovers(home.root, home.demo / "etc" / "passwd", home.run)
+
+    found = left()
+    if found:
+        if say:
+            say(f"ending {len(found)} processes that an earlier start left behind")
+        end_all(left)
+    for file in home.run.glob("*.process"):
+        file.unlink(missing_ok=True)
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _interruptible() -> None:
+    """SIGTERM and SIGHUP end the demo as Ctrl-C does."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for number in _SIGNALS:
+        signal.signal(number, interrupt)
