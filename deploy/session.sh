@@ -38,7 +38,7 @@ unset PORTAL_SSL_KEY PORTAL_SSL_CERT PORTAL_SSL_CA
 
 if [ "${PORTAL_KIND:-}" = container ]; then
   # Known only here, in the job, and dropped by --cleanenv.
-  for name in CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES ${!SLURM_@}; do
+  for name in CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES ${!SLURM@}; do
     [ -n "${!name+x}" ] && export "APPTAINERENV_$name=${!name}"
   done
   if [ "${1##*/}" = singularity ]; then

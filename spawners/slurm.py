@@ -25,7 +25,7 @@ from portal.errors import (
     StartFailed,
 )
 from portal.launch.container import session_command
-from portal.launch.request import OPTION_KEYS, LaunchRequest
+from portal.launch.request import OPTION_KEYS, LaunchRequest, well_formed
 from portal.launch.script import sbatch_options, session_script
 from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.environment import Bind
@@ -110,7 +110,7 @@ class PortalSpawner(SessionSettings):
         one for whoever follows its link. It shows the form after an exception: that is used here.
         """
         known = {key: value for key, value in query.items() if key in OPTION_KEYS}
-        self.prefill = self.options_from_form(known)
+        self.prefill = well_formed(self.options_from_form(known))
         raise SpawnException(
             "The link filled in this page. Look at the choice, then press Start.",
             reason="prefilled",

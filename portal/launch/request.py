@@ -76,6 +76,18 @@ def read_options(options: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]
     return environment, given
 
 
+def well_formed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of ``options`` that ``read_options`` accepts, each judged alone."""
+    good = {}
+    for key, value in options.items():
+        try:
+            read_options({key: value})
+        except InvalidRequest:
+            continue
+        good[key] = value
+    return good
+
+
 def _quoted(value: object) -> str:
     """A short, printable form of something a user sent, for a sentence."""
     text = str(value)

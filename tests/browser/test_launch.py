@@ -98,7 +98,7 @@ def test_launch_a_container_with_two_gpus(demo: Any, ada: Person, page: Any) -> 
         "print('host', socket.gethostname(), 'done')",
     )
     page.screenshot(path=PICTURES / "lab.png")
-    words = dict(line.split(" ", 1) for line in printed.splitlines())
+    words = dict(line.split(" ", 1) for line in printed.splitlines() if line.strip())
     assert len(words["gpus"].split(",")) == 2
     assert "jupyterlab" in words["container"]
     assert words["job"] == f"{job['id']} {job['node']}"

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hostile import HOSTILE
 from hub_client import Person
-from test_launch import HOSTILE
 
 BODIES = [json.dumps({"environment": "python-venv", key: value}) for key, value in HOSTILE]
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile import HOSTILE
 
 from portal.errors import InvalidRequest, NotAllowed, PortalError
 from portal.launch.container import session_command
 from portal.launch.policy import allowed_partitions, decide
-from portal.launch.request import OPTION_KEYS, read_options
+from portal.launch.request import read_options
 from portal.launch.script import sbatch_options, session_script
 from portal.models.cluster import (
     Association,
@@ -71,40 +72,6 @@ def judge(options: dict[str, Any], **changes: Any) -> Resources:
         **changes,
     }
     return decide(options, **arguments).resources
-
-
-# What a hostile client could send in place of each field: none may reach Slurm.
-HOSTILE: list[tuple[str, Any]] = [
-    *[(key, "x\n#SBATCH --uid=0") for key in OPTION_KEYS],
-    *[(key, "$(touch /tmp/owned)") for key in OPTION_KEYS],
-    *[(key, "`id`") for key in OPTION_KEYS],
-    *[(key, "-x --wrap=id") for key in OPTION_KEYS],
-    *[(key, "a;b") for key in OPTION_KEYS],
-    *[(key, {"a": 1}) for key in OPTION_KEYS],
-    *[(key, ["v"]) for key in OPTION_KEYS],
-    *[(key, "x\x00y") for key in OPTION_KEYS],
-    *[(key, True) for key in OPTION_KEYS],
-    ("gpus", -1),
-    ("gpus", 1.5),
-    ("gpus", "2"),
-    ("gpus", 10**9),
-    ("cpus", 0),
-    ("nodes", 0),
-    ("memory", "4G\n"),
-    ("memory", "0G"),
-    ("memory", "4"),
-    ("time", "2:00"),
-    ("time", "infinite"),
-    ("time", "1:00:00 --begin=now"),
-    ("partition", "gpu "),
-    ("partition", "--help"),
-    ("prologue", "rm -rf ~"),
-    ("exec_prefix", "sh -c"),
-    ("epilogue", "x"),
-    ("req_options", "--uid=0"),
-    ("__class__", "x"),
-    ("environment", "../../etc/passwd"),
-]
 
 
 @pytest.mark.parametrize(("key", "value"), HOSTILE, ids=lambda v: repr(v)[:40])

@@ -1,0 +1,40 @@
+"""Values that a hostile client could send as ``user_options``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portal.launch.request import OPTION_KEYS
+
+# What a hostile client could send in place of each field: none may reach Slurm.
+HOSTILE: list[tuple[str, Any]] = [
+    *[(key, "x\n#SBATCH --uid=0") for key in OPTION_KEYS],
+    *[(key, "$(touch /tmp/owned)") for key in OPTION_KEYS],
+    *[(key, "`id`") for key in OPTION_KEYS],
+    *[(key, "-x --wrap=id") for key in OPTION_KEYS],
+    *[(key, "a;b") for key in OPTION_KEYS],
+    *[(key, {"a": 1}) for key in OPTION_KEYS],
+    *[(key, ["v"]) for key in OPTION_KEYS],
+    *[(key, "x\x00y") for key in OPTION_KEYS],
+    *[(key, True) for key in OPTION_KEYS],
+    ("gpus", -1),
+    ("gpus", 1.5),
+    ("gpus", "2"),
+    ("gpus", 10**9),
+    ("cpus", 0),
+    ("nodes", 0),
+    ("memory", "4G\n"),
+    ("memory", "0G"),
+    ("memory", "4"),
+    ("time", "2:00"),
+    ("time", "infinite"),
+    ("time", "1:00:00 --begin=now"),
+    ("partition", "gpu "),
+    ("partition", "--help"),
+    ("prologue", "rm -rf ~"),
+    ("exec_prefix", "sh -c"),
+    ("epilogue", "x"),
+    ("req_options", "--uid=0"),
+    ("__class__", "x"),
+    ("environment", "../../etc/passwd"),
+]
