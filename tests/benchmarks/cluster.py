@@ -209,7 +209,7 @@ def started(only_slurm: bool) -> Iterator[Cluster]:
         stdin=subprocess.DEVNULL,
         start_new_session=True,
     )
-    running = Running(Home.find(str(root)))
+    running = Running(Home(root, cache))
     cluster = Cluster(running)
     try:
         wait_for(

@@ -57,7 +57,8 @@ class BenchHub:
             "BENCH_ENVIRONMENTS": str(self.place / "environments"),
             **settings,
         }
-        command = [sys.executable, "-m", "jupyterhub", "-f", str(HERE / "hub_config.py")]
+        program = "jupyterhub" if kind == "ours" else "tests.benchmarks.peer_hub"
+        command = [sys.executable, "-m", program, "-f", str(HERE / "hub_config.py")]
         in_place = ["env", f"--chdir={self.place}", *command]
         with self.log.open("wb") as log:
             # Everything up to the Hub itself only replaces its own process: its id stays.

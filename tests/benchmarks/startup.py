@@ -13,7 +13,7 @@ from .cluster import HERE, PARTITION, PEOPLE, Cluster, NotMeasured, wait_for
 from .hub import BenchHub, bench_hub
 from .report import Row
 
-PATIENCE = 180.0  # seconds for one run
+PATIENCE = 120.0  # seconds for one run
 
 
 @dataclass

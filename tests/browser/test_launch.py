@@ -12,25 +12,11 @@ from typing import Any
 
 import pytest
 from hub_client import PASSWORD, Person, wait_until
+from jobs import living_jobs
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
 PICTURES = Path(__file__).parents[2] / "build" / "screenshots"
-
-
-def squeue(demo: Any, user: str) -> list[dict[str, str]]:
-    """The living jobs of one person, as squeue has them."""
-    keys = ("id", "state", "name", "gres", "node")
-    out = demo.run(
-        [
-            "squeue",
-            "--noheader",
-            f"--user={user}",
-            "--states=PENDING,CONFIGURING,RUNNING",
-            "--format=%i|%T|%j|%b|%N",
-        ]
-    ).stdout
-    return [dict(zip(keys, line.split("|"), strict=True)) for line in out.splitlines() if line]
 
 
 @pytest.fixture
@@ -66,7 +52,7 @@ def test_launch_a_container_with_two_gpus(demo: Any, ada: Person, page: Any) -> 
     page.set_default_timeout(60_000)
     log_in(page, demo)
     page.wait_for_url("**/hub/spawn*")
-    assert squeue(demo, "ada") == []
+    assert living_jobs(demo, "ada") == []
 
     # Three clicks: the environment, the GPUs, Start.
     page.get_by_role("radio", name="JupyterLab").check(force=True)
@@ -79,10 +65,10 @@ def test_launch_a_container_with_two_gpus(demo: Any, ada: Person, page: Any) -> 
     page.get_by_role("button", name="Start").click()
 
     page.wait_for_url(re.compile(r"/user/ada/lab"), timeout=120_000)
-    (job,) = squeue(demo, "ada")
-    assert job["state"] == "RUNNING"
-    assert job["name"] == "portal-jupyterlab"
-    assert job["gres"].endswith(":2")
+    (job,) = living_jobs(demo, "ada")
+    assert job.state == "RUNNING"
+    assert job.name == "portal-jupyterlab"
+    assert job.gres.endswith(":2")
 
     # A notebook, and a cell in it; in a workspace of its own, which nobody left things open in.
     page.goto(f"{demo.url}/user/ada/lab/workspaces/test-launch?reset")
@@ -101,7 +87,7 @@ def test_launch_a_container_with_two_gpus(demo: Any, ada: Person, page: Any) -> 
     words = dict(line.split(" ", 1) for line in printed.splitlines() if line.strip())
     assert len(words["gpus"].split(",")) == 2
     assert "jupyterlab" in words["container"]
-    assert words["job"] == f"{job['id']} {job['node']}"
+    assert words["job"] == f"{job.id} {job.node}"
 
     # Stop it from the home page; Slurm agrees.
     page.goto(f"{demo.url}/hub/home")
@@ -109,7 +95,7 @@ def test_launch_a_container_with_two_gpus(demo: Any, ada: Person, page: Any) -> 
     dialog = page.get_by_role("dialog")
     if dialog.count() and dialog.is_visible():
         dialog.get_by_role("button", name=re.compile("Stop")).click()
-    wait_until("squeue has no job of ada's", lambda: squeue(demo, "ada") == [])
+    wait_until("squeue has no job of ada's", lambda: living_jobs(demo, "ada") == [])
     page.goto(f"{demo.url}/hub/home")
     expect(page.locator("main, .portal-page").first).to_contain_text("stopped from the portal")
 
@@ -127,7 +113,7 @@ def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, 
         for _ in range(2)
     ]
     try:
-        wait_until("both run", lambda: len(squeue(demo, "barbara")) == 2)
+        wait_until("both run", lambda: len(living_jobs(demo, "barbara")) == 2)
         log_in(page, demo)
         page.wait_for_url("**/hub/spawn*")
 
@@ -140,12 +126,12 @@ def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, 
         page.get_by_role("button", name="Start").click()
         message = page.locator("#progress-message")
         expect(message).to_contain_text("1st in the queue", timeout=30_000)
-        (job,) = squeue(demo, "ada")
-        assert job["state"] == "PENDING"
-        expect(page.locator("#progress-job")).to_contain_text(job["id"])
+        (job,) = living_jobs(demo, "ada")
+        assert job.state == "PENDING"
+        expect(page.locator("#progress-job")).to_contain_text(job.id)
         page.screenshot(path=PICTURES / "queue.png")
         page.get_by_role("button", name="Cancel").click()
-        wait_until("the job is gone", lambda: squeue(demo, "ada") == [])
+        wait_until("the job is gone", lambda: living_jobs(demo, "ada") == [])
     finally:
         demo.run(["scancel", *blockers], user=demo.user("barbara"), check=False)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from hub_client import Person, wait_until
+from jobs import only_job
 from terminal import terminal
-from test_outage import only_job
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 from hub_client import Person, wait_until
+from jobs import job_state, only_job
 from terminal import terminal
 
 
@@ -26,17 +27,6 @@ def hub_answers(demo: Any) -> bool:
     with contextlib.suppress(httpx.HTTPError):
         return httpx.get(f"{demo.url}/hub/api/", timeout=5).status_code == 200
     return False
-
-
-def job_state(demo: Any, job_id: str) -> str:
-    return demo.run(["squeue", "--noheader", "--job", job_id, "--format=%T"]).stdout.strip()
-
-
-def only_job(demo: Any, user: str) -> str:
-    states = "--states=PENDING,RUNNING"
-    out = demo.run(["squeue", "--noheader", states, "--user", user, "--format=%i"]).stdout
-    (job_id,) = out.split()
-    return str(job_id)
 
 
 def test_slurmctld_away(demo: Any, ada: Person, barbara: Person) -> None:

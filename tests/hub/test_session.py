@@ -7,29 +7,23 @@ from typing import Any
 import httpx
 import pytest
 from hub_client import Person
+from jobs import living_jobs, only_job
 from terminal import terminal
-
-
-def jobs(demo: Any, user: str) -> list[str]:
-    """squeue's rows of one person's living jobs: "id state gres nodes"."""
-    states = "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED"
-    out = demo.run(["squeue", "--noheader", "--user", user, states, "--format=%i %T %b %N"]).stdout
-    return [line.strip() for line in out.splitlines() if line.strip()]
 
 
 def test_a_gpu_session_in_the_venv(demo: Any, ada: Person) -> None:
     answer = ada.launch({"environment": "python-venv", "gpus": 2, "gpu_type": "v100"})
     assert answer.status_code in (201, 202), answer.text
     ada.wait_ready()
-    (row,) = jobs(demo, "ada")
-    assert "RUNNING" in row
-    assert "v100:2" in row
+    (row,) = living_jobs(demo, "ada")
+    assert row.state == "RUNNING"
+    assert row.gres.endswith("gpu:v100:2")
     seen = terminal(ada, "echo [$CUDA_VISIBLE_DEVICES] $SLURM_JOB_ID; id -un")
     assert "[0,1]" in seen
-    assert row.split()[0] in seen
+    assert row.id in seen
     assert "ada" in seen.splitlines()[-1]
     ada.stop()
-    assert jobs(demo, "ada") == []
+    assert living_jobs(demo, "ada") == []
 
 
 def test_a_container_session_has_a_clean_environment(demo: Any, ada: Person) -> None:
@@ -52,9 +46,9 @@ def test_a_modules_session_has_its_modules(demo: Any, ada: Person) -> None:
 def test_a_cpu_session_runs_away_from_the_gpus(demo: Any, ada: Person) -> None:
     ada.launch({"environment": "python-venv", "gpus": 0})
     ada.wait_ready()
-    (row,) = jobs(demo, "ada")
-    assert "cpu0" in row
-    assert "gpu:" not in row
+    (row,) = living_jobs(demo, "ada")
+    assert row.node.startswith("cpu")
+    assert "gpu" not in row.gres
 
 
 def test_two_named_sessions_at_once(demo: Any, ada: Person) -> None:
@@ -62,21 +56,21 @@ def test_two_named_sessions_at_once(demo: Any, ada: Person) -> None:
     ada.launch({"environment": "python-venv"}, "second")
     ada.wait_ready()
     ada.wait_ready("second")
-    assert len(jobs(demo, "ada")) == 2
+    assert len(living_jobs(demo, "ada")) == 2
     ada.stop("second")
-    assert len(jobs(demo, "ada")) == 1
+    assert len(living_jobs(demo, "ada")) == 1
     ada.api("DELETE", ada.server_path("second"), {"remove": True})
 
 
 def test_no_token_on_any_command_line_or_in_slurms_records(demo: Any, ada: Person) -> None:
     ada.launch({"environment": "jupyterlab"})
     ada.wait_ready()
-    (row,) = jobs(demo, "ada")
+    job = only_job(demo, "ada")
     token = terminal(ada, "echo $JUPYTERHUB_API_TOKEN").strip()
     assert len(token) >= 32
     lines = demo.run(["ps", "-eww", "-o", "args"]).stdout
     assert "portal_session" in lines
-    shown = demo.run(["scontrol", "show", "job", row.split()[0]]).stdout
+    shown = demo.run(["scontrol", "show", "job", job]).stdout
     log = demo.run(["cat", str(demo.home.log / "hub.out")], check=False).stdout
     for text in (lines, shown, log):
         assert token not in text
@@ -106,8 +100,8 @@ def test_a_jobs_log_is_its_owners_and_the_hubs(demo: Any, ada: Person) -> None:
         pytest.skip("one account: there is nobody to hide a log from")
     ada.launch({"environment": "python-venv"})
     ada.wait_ready()
-    (row,) = jobs(demo, "ada")
-    out = demo.run(["scontrol", "show", "job", row.split()[0]]).stdout
+    job = only_job(demo, "ada")
+    out = demo.run(["scontrol", "show", "job", job]).stdout
     log = next(w.split("=", 1)[1] for w in out.split() if w.startswith("StdOut="))
     assert demo.run(["cat", log], user=demo.user("ada"), check=False).returncode == 0
     assert demo.run(["cat", log], user="portal", check=False).returncode == 0

@@ -1,0 +1,41 @@
+"""Jobs as the demo's squeue has them, for tests that compare the portal with Slurm."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Row(NamedTuple):
+    """One living job: strings as squeue prints them."""
+
+    id: str
+    state: str
+    name: str
+    gres: str
+    node: str
+
+
+def living_jobs(demo: Any, user: str) -> list[Row]:
+    """The jobs of one person that wait or run (those that are just ending are left out)."""
+    out = demo.run(
+        [
+            "squeue",
+            "--noheader",
+            f"--user={user}",
+            "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED",
+            "--format=%i|%T|%j|%b|%N",
+        ]
+    ).stdout
+    return [Row(*line.split("|")) for line in out.splitlines() if line]
+
+
+def only_job(demo: Any, user: str) -> str:
+    """The id of the one living job of a person."""
+    (row,) = living_jobs(demo, user)
+    return row.id
+
+
+def job_state(demo: Any, job_id: str) -> str:
+    """The state of a job; "" once Slurm has forgotten it."""
+    out = demo.run(["squeue", "--noheader", "--job", job_id, "--format=%T"], check=False)
+    return str(out.stdout.strip())
