@@ -1,0 +1,22 @@
+"""``python -m jupyterhub`` as it is without the portal: for the Hubs that ours is compared with.
+
+A Hub imports every spawner that is installed, and ours takes batchspawner's route out.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+
+from jupyterhub import traitlets as hub_traitlets
+from jupyterhub.app import main
+
+
+def _of_others(group: str) -> list[EntryPoint]:
+    ours = ("portal", "spawners")
+    return [one for one in entry_points(group=group) if one.module.split(".")[0] not in ours]
+
+
+hub_traitlets.entry_points = _of_others
+
+if __name__ == "__main__":
+    main()
