@@ -392,6 +392,15 @@ def test_an_ordinary_user_starts_everything_under_one_account(carols: Demo) -> N
     assert "COMPLETED" in as_carol(carols, "scontrol", "show", "job", job)
 
 
+def test_jobs_under_one_account_are_found(carols: Demo) -> None:
+    """They hang below init, and their slurmstepd has no environment that could be read."""
+    as_carol(carols, "sbatch", "--time=10", "--wrap=exec sleep 987656")
+    root = carols.home.root
+    _wait(lambda: any("sleep 987656" in _command_line(pid) for pid in _left(root)))
+    as_carol(carols, "scancel", "--user=carol")
+    _wait(lambda: not any("sleep 987656" in _command_line(pid) for pid in _left(root)))
+
+
 def test_a_session_under_one_account(carols: Demo) -> None:
     ada = Person(carols.url, "ada")
     assert ada.logged_in

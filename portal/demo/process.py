@@ -152,8 +152,9 @@ def leftovers(home: Path, namespace_file: Path, run: Path) -> list[int]:
     """Processes of the demo in ``home``, wherever they hang in the process tree.
 
     Found by the pid files in ``run`` (with the start time that they name), by MARK in their
-    environment, by a mount namespace in which ``namespace_file`` (its private passwd) is mounted,
-    and below any of these. This process and what is above it are left out.
+    environment, by a mount namespace in which ``namespace_file`` is /etc/passwd, as slurmstepd
+    with a file of this demo, and below any of these. This process and what is above it are left
+    out.
     """
     found: set[int] = set()
     for file in run.glob("*.process"):
@@ -169,7 +170,8 @@ def leftovers(home: Path, namespace_file: Path, run: Path) -> list[int]:
         with contextlib.suppress(OSError, ValueError):
             stat = (entry / "stat").read_text()
             parents[pid_number] = int(stat[stat.rindex(")") + 2 :].split()[1])
-            if mark in (entry / "environ").read_bytes() + b"\0" or _mounts(entry, namespace_file):
+            marked = mark in (entry / "environ").read_bytes() + b"\0"
+            if marked or _sees(entry, namespace_file) or _is_step_of(entry, home):
                 found.add(pid_number)
     grew = True
     while grew:
@@ -183,17 +185,23 @@ def leftovers(home: Path, namespace_file: Path, run: Path) -> list[int]:
     return sorted(found)
 
 
-def _mounts(process: Path, file: Path) -> bool:
-    """Whether ``file`` is a bind mount's source in the mount namespace of ``process``."""
-    # proc(5), mountinfo: field 4 is the path inside its file system, so the end must match.
-    wanted = str(file)
-    device = file.stat().st_dev if file.exists() else None
-    for line in (process / "mountinfo").read_text().splitlines():
-        fields = line.split(" ")
-        if fields[4] == "/etc/passwd" and wanted.endswith(fields[3]):
-            major, minor = map(int, fields[2].split(":"))
-            return device == os.makedev(major, minor)
-    return False
+def _sees(process: Path, file: Path) -> bool:
+    """Whether ``file`` is what ``process`` finds at /etc/passwd: it is in the demo's namespace."""
+    try:
+        return (process / "root/etc/passwd").samefile(file)
+    except FileNotFoundError:
+        return False
+
+
+def _is_step_of(process: Path, home: Path) -> bool:
+    """Whether ``process`` is a slurmstepd of this demo.
+
+    It hangs below init and writes its title over its environment; its log file tells.
+    """
+    if (process / "comm").read_text().strip() != "slurmstepd":
+        return False
+    links = [str(file.readlink()) for file in (process / "fd").iterdir()]
+    return any(link.startswith(f"{home}/demo/") for link in links)
 
 
 def end_all(pids: Callable[[], list[int]], timeout: float = 3) -> None:
