@@ -7,6 +7,7 @@ Slurm goes through the one shared watcher, what is submitted through ``portal.la
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import pwd
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -62,6 +63,16 @@ class PortalSpawner(SessionSettings):
         self._port_posted = asyncio.Event()
         self._nodes: Mapping[str, Node] = {}
         self.progress_state = Progress()
+        self._expect_launch()
+
+    def _expect_launch(self) -> None:
+        """The Hub makes a spawner when a person comes or launches: what the check of the launch
+        needs from slurmdbd is asked for while the Hub prepares it."""
+        if self.user is None:
+            return
+        with contextlib.suppress(RuntimeError):  # no event loop: not in a Hub that serves
+            asyncio.get_running_loop()
+            self.shared.cluster.expect(self.user.name)
 
     # -- who and what ---------------------------------------------------------------------
 
@@ -253,11 +264,10 @@ class PortalSpawner(SessionSettings):
     async def _look(self) -> tuple[Job | None, bool]:
         """The job as Slurm sees it (None while that is not known), and whether it is over."""
         said = self._port_posted.is_set()
-        if said and self.job is not None and self.job.nodes:
-            newer: float = 0  # its node is known already: any snapshot will do
-        else:
+        snapshot = self.shared.cluster.last if said else None
+        if snapshot is None or not self._places(snapshot):
             newer = time.time() - (0 if said else self.watch_interval)
-        snapshot = await self.shared.cluster.snapshot(newer, jobs_only=True, urgent=said)
+            snapshot = await self.shared.cluster.snapshot(newer, jobs_only=True, urgent=said)
         self._nodes = snapshot.nodes
         job, over = await self._judge(snapshot)
         if job is not None:
@@ -265,6 +275,12 @@ class PortalSpawner(SessionSettings):
         position = self.shared.cluster.position(job, snapshot) if job else None
         self.progress_state.see(job, snapshot, position)
         return job, over
+
+    def _places(self, snapshot: ClusterSnapshot) -> bool:
+        """Whether ``snapshot`` knows where the job runs: then a session that has said its port
+        needs no newer one, since it runs by its own word."""
+        job = snapshot.jobs.get(self.job_id)
+        return job is not None and job.state.running and bool(job.nodes)
 
     async def _judge(self, snapshot: ClusterSnapshot) -> tuple[Job | None, bool]:
         """The job in ``snapshot``, or its end; nothing is over because a query failed."""
