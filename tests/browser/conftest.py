@@ -19,7 +19,9 @@ FLAGS = [
 ]
 
 
-@pytest.fixture(scope="session")
+# Not for the whole run: while it is open, Playwright's own event loop runs in this thread, and no
+# asyncio test can.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[playwright.Browser]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if not chromium:
