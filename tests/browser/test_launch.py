@@ -50,6 +50,7 @@ def run_cell(page: Any, code: str) -> str:
 
 def test_launch_a_container_with_two_gpus(demo: Any, ada: Person, page: Any) -> None:
     page.set_default_timeout(60_000)
+    page.on("dialog", lambda dialog: dialog.accept())  # "leave the unsaved notebook?"
     log_in(page, demo)
     page.wait_for_url("**/hub/spawn*")
     assert living_jobs(demo, "ada") == []
