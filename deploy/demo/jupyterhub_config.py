@@ -68,6 +68,8 @@ if one_account:
 
     c.JupyterHub.spawner_class = OneAccountSpawner
     c.SlurmRunner.sudo = []
+    if demo["account"] == "root":  # where root may not make mount namespaces
+        c.PortalSpawner.args = ["--allow-root"]
     c.PortalSpawner.binds = [{"source": demo["homes"], "read_only": False}]
 # update(): the pages' own variables (10-pages.py) stay.
 c.JupyterHub.template_vars.update(

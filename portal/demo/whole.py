@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from ..where import data_path
 from . import namespace
-from .apptainer import ensure_apptainer
+from .apptainer import apptainer_environment, ensure_apptainer
 from .environments import ensure_environments
 from .home import Home
 from .hub import DemoHub
@@ -100,7 +102,7 @@ class WholeDemo:
         account = self.people.services["portal"] if self.real_accounts else myself()
         state_file = self.home.run / "state.json"
         hub = DemoHub(self.home, self.deploy, self.ports, self.port, account, state_file)
-        images = _Images(self.home, self.say)
+        images = _Images(self.home, account.uid == 0, self.say)
         images.start()
         self._start_directory(account.uid)
         self._start_slurm()
@@ -171,9 +173,10 @@ class WholeDemo:
 class _Images(threading.Thread):
     """Apptainer and the environments, made while Slurm and the directory start."""
 
-    def __init__(self, home: Home, say: Say) -> None:
+    def __init__(self, home: Home, root_sessions: bool, say: Say) -> None:
         super().__init__(name="images", daemon=True)
         self.home, self.say = home, say
+        self.root_sessions = root_sessions
         self.error: Exception | None = None
         self.found: dict[str, str] = {}
 
@@ -182,6 +185,8 @@ class _Images(threading.Thread):
         try:
             apptainer = ensure_apptainer(self.home.cache, self.say)
             files = ensure_environments(self.home.root, self.home.cache, apptainer, self.say)
+            if self.root_sessions:
+                apptainer = _for_root(apptainer, self.home.demo / "bin")
             self.found = {"apptainer": str(apptainer), "environments": str(files)}
         except Exception as error:
             self.error = error
@@ -194,6 +199,20 @@ class _Images(threading.Thread):
         if self.error is not None:
             raise self.error
         return self.found
+
+
+def _for_root(apptainer: Path, place: Path) -> Path:
+    """A program of the same name in ``place`` that sets what Apptainer needs for root here."""
+    variables = apptainer_environment()
+    if not variables:
+        return apptainer
+    place.mkdir(exist_ok=True)
+    program = place / apptainer.name
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    text = "\n".join(["#!/bin/sh", *lines, f'exec {shlex.quote(str(apptainer))} "$@"', ""])
+    program.write_text(text)
+    program.chmod(0o755)
+    return program
 
 
 def sweep(home: Home, say: Say | None = None) -> None:
