@@ -72,7 +72,7 @@ class PortalSpawner(SessionSettings):
             return
         with contextlib.suppress(RuntimeError):  # no event loop: not in a Hub that serves
             asyncio.get_running_loop()
-            self.shared.cluster.expect(self.user.name)
+            self.shared.cluster.expect_launches()
 
     # -- who and what ---------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 slurmdbd takes about 0.3 s for any answer, most of it waiting (six answers on one connection, each
 held back for 40 ms by TCP's delayed acknowledgement). So whoever asks while a question is under
 way is asked for together with all the others, in the next one: a hundred launches are two
-questions, not a hundred.
+questions, not a hundred. When launches are to be expected, everyone is asked for beforehand.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]{0,127}\Z")
 _NO_ACCOUNTING = ("not running a supported accounting_storage", "only 'accounting_storage")
 _MOST = 2000
 _AT_ONCE = 500  # names in one question
+_EVERYONE = 1_000_000  # characters; a site whose list is longer is not asked for all of it again
 
 
 _Found = tuple[Association, ...] | None
@@ -38,11 +39,38 @@ class Accounts:
         self._asked: dict[str, asyncio.Task[dict[str, _Found]]] = {}
         self._last: asyncio.Task[dict[str, _Found]] | None = None
         self._next: set[str] | None = None  # whom the next question will name
+        self._everyone: asyncio.Task[None] | None = None
+        self._everyone_at = float("-inf")
+        self._too_many = False
+
+    def expect(self) -> None:
+        """Someone will launch soon: ask for everyone now, unless that was done lately."""
+        under_way = self._everyone is not None and not self._everyone.done()
+        if under_way or self._too_many or time.monotonic() - self._everyone_at < self._ttl():
+            return
+        self._everyone_at = time.monotonic()
+        self._everyone = asyncio.ensure_future(self._ask_for_everyone())
+
+    async def _ask_for_everyone(self) -> None:
+        try:
+            output = await self._runner.run(queries.associations(""))
+            rows = await asyncio.to_thread(parse.associations, output.stdout)
+        except (SlurmRefused, SlurmUnavailable, ValueError):
+            return  # said to the one who launches
+        found: dict[str, list[Association]] = {}
+        for row in rows:
+            found.setdefault(row.user, []).append(row)
+        self._too_many = len(output.stdout) > _EVERYONE or len(found) > _MOST
+        if not self._too_many:
+            now = time.monotonic()
+            self._known |= {user: (now, tuple(ones)) for user, ones in found.items()}
 
     async def of(self, user: str) -> _Found:
         """See Cluster.associations."""
         if not _USER.match(user):
             raise InvalidRequest(f"{user!r} is not a login name.", field="user")
+        if self._everyone is not None:
+            await asyncio.wait({self._everyone}, timeout=2)
         kept = self._known.get(user)
         if kept and time.monotonic() - kept[0] < self._ttl():
             return kept[1]

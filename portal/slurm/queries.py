@@ -34,7 +34,7 @@ def ended_job(job_id: str, separator: str) -> tuple[str, ...]:
 
 
 def associations(users: str) -> tuple[str, ...]:
-    """The associations of ``users``, separated by commas; each is checked by the caller."""
+    """The associations of ``users`` (separated by commas, each checked by the caller; "": all)."""
     return (
         "sacctmgr",
         "--noheader",
@@ -42,8 +42,7 @@ def associations(users: str) -> tuple[str, ...]:
         "--readonly",
         "show",
         "user",
-        "where",
-        f"user={users}",
+        *(("where", f"user={users}") if users else ()),
         "withassoc",
         f"format={','.join(parse.ASSOCIATION_FIELDS)}",
     )
