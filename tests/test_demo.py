@@ -414,6 +414,17 @@ def test_a_session_under_one_account(carols: Demo) -> None:
         ada.stop()
 
 
+def test_where_mount_namespaces_are_refused_root_gets_the_other_form() -> None:
+    """As in a plain container: root without CAP_SYS_ADMIN."""
+    if os.geteuid() != 0:
+        pytest.skip(ROOT_ONLY)
+    prefix = ("setpriv", "--bounding-set=-sys_admin")
+    with a_home() as place, started_demo("--only=slurm", prefix=prefix, place=place) as demo:
+        assert not demo.people
+        assert "mount namespaces are refused here" in demo.output()
+        demo.run(["sbatch", "--wait", "--gpus=1", "--output=/dev/null", "--wrap=true"])
+
+
 # -- looking at processes -------------------------------------------------------------------------
 
 

@@ -35,7 +35,8 @@ class DemoHub:
         ports.pick("hub", "proxy-api", "service")
         self.account = account
         shared = account.uid != myself().uid
-        _check_reach(shared)
+        proxy = _proxy_command(home.cache)
+        _check_reach(shared, *map(Path, proxy))
         self._directory(place, 0o700)
         # Everyone's jobs put their log here; its owner and the Hub alone can read it.
         self._directory(home.demo / "sessions", 0o3733)
@@ -62,7 +63,7 @@ class DemoHub:
         self.proxy = Daemon(
             "proxy",
             [
-                *_proxy_command(home.cache),
+                *proxy,
                 "--ip=127.0.0.1",
                 f"--port={port}",
                 "--api-ip=127.0.0.1",
@@ -129,18 +130,22 @@ def _proxy_command(cache: Path) -> list[str]:
             f"configurable-http-proxy is missing in {private.parent} and on PATH. "
             "`make run` installs it."
         )
-    return [found]
+    node = shutil.which("node", path=_PATH) or shutil.which("node")
+    if not node:
+        raise ConfigurationError("node (Node.js) is missing. `make run` installs it.")
+    return [node, found]
 
 
-def _check_reach(shared: bool) -> None:
-    """Other accounts must be able to run this Python and read this package.
+def _check_reach(shared: bool, *programs: Path) -> None:
+    """Other accounts must be able to run this Python and ``programs``, and read this package.
 
     A Python that a version manager put into root's home, or an environment in a private
     directory, cannot serve the Hub's account.
     """
     if not shared:
         return
-    for needed in (Path(sys.executable), Path(sys.executable).resolve(), Path(__file__).resolve()):
+    python = Path(sys.executable)
+    for needed in (python, python.resolve(), Path(__file__).resolve(), *programs):
         for part in needed.parents:
             if not part.stat().st_mode & 0o001:
                 raise ConfigurationError(
