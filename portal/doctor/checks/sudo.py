@@ -11,6 +11,11 @@ from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
 
 _COMMANDS = ("sbatch", "scancel")
+# What spawners/environ.py hands to sbatch, and what is missing without it.
+_VARIABLES = (
+    ("APPTAINERENV_", "sessions get no token"),
+    ("PORTAL_", "the job script does not know what kind of environment to start"),
+)
 _INSTALL = (
     "Copy deploy/sudoers to /etc/sudoers.d/portal (owner root, mode 0440), adapt its three names "
     "and check it with `visudo -c`."
@@ -56,11 +61,9 @@ async def rule(site: Site) -> Result:
     if isinstance(rules, Result):
         return rules
     results: list[Result] = []
-    for name in ("JUPYTERHUB_", "APPTAINERENV_", "PORTAL_"):
+    for name, what in _VARIABLES:
         if name not in rules.stdout:
-            results.append(
-                failure(f"{name}* does not pass sudo, so sessions get no token", _INSTALL)
-            )
+            results.append(failure(f"{name}* does not pass sudo, so {what}", _INSTALL))
     person = _person(site, rules.stdout)
     if not person:
         results.append(
