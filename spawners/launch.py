@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from portal.errors import NotAllowed, SlurmUnavailable
+from portal.errors import NotAllowed, PortalError, SlurmUnavailable
 from portal.launch.policy import decide
 from portal.launch.request import LaunchRequest
 from portal.models.cluster import Association, ClusterSnapshot
@@ -35,6 +35,7 @@ class Readiness(NamedTuple):
     associations: Sequence[Association] | None  # None: no accounting, or it does not answer
     storage: Sequence[StorageArea]
     problems: Sequence[str]
+    error: type[PortalError] = NotAllowed  # what a launch is refused with
 
 
 async def environments(spawner: PortalSpawner) -> dict[str, Environment]:
@@ -52,9 +53,9 @@ async def readiness(spawner: PortalSpawner) -> Readiness:
         spawner.log.warning("Associations of %s: %s", spawner.user.name, error)
         associations = None
     try:
-        home = spawner.home()
-    except NotAllowed as error:
-        return Readiness(associations, (), [error.message])
+        home = await spawner.home()
+    except PortalError as error:
+        return Readiness(associations, (), [error.message], type(error))
     storage = await shared.storage.look(spawner.user.name, home)
     return Readiness(
         associations, storage, shared.form.problems(associations, spawner.person, storage)
@@ -110,5 +111,5 @@ async def launch_request(spawner: PortalSpawner, options: Mapping[str, Any]) -> 
         Resources.model_validate(spawner.default_resources),
     )
     if ready.problems:
-        raise NotAllowed(" ".join(ready.problems))
+        raise ready.error(" ".join(ready.problems))
     return request

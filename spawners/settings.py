@@ -37,6 +37,11 @@ class SessionSettings(SlurmSpawner):
         help="""Seconds between two looks at a session that is starting or stopping.
         Example: c.PortalSpawner.watch_interval = 5""",
     ).tag(config=True)
+    account_timeout = Float(
+        5.0,
+        help="""Seconds that a launch waits for the answer who the person's Unix account is (NSS:
+        files, sssd, nslcd). Example: c.PortalSpawner.account_timeout = 15""",
+    ).tag(config=True)
     cmd = List(
         Unicode(),
         [],

@@ -13,6 +13,7 @@ from traitlets.config import Config
 from portal.catalog import EnvironmentCatalog
 from portal.slurm import Cluster
 
+from .blocking import Blocking
 from .commits import Commits
 from .form import LaunchForm
 from .storage import Storage
@@ -27,6 +28,7 @@ class Shared:
     form: LaunchForm
     storage: Storage
     commits: Commits = field(default_factory=Commits)
+    blocking: Blocking = field(default_factory=Blocking)
 
     _only: ClassVar[Shared | None] = None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import pwd
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,6 @@ from traitlets import Instance, default
 
 from portal.errors import (
     ConfigurationError,
-    NotAllowed,
     PortalError,
     SlurmUnavailable,
     StartFailed,
@@ -35,6 +33,7 @@ from portal.sessions.ending import Ending, explain
 from portal.sessions.log import tail
 
 from . import port  # noqa: F401  registers the port route and removes the stock one
+from .accounts import home_of
 from .environ import job_environment
 from .form import options_from_form
 from .launch import launch_request, render_form
@@ -92,14 +91,15 @@ class PortalSpawner(SessionSettings):
         groups = tuple(sorted(group.name for group in self.user.groups))
         return Person(name=self.user.name, admin=bool(self.user.admin), groups=groups)
 
-    def home(self) -> str:
-        """The owner's home directory. Raises NotAllowed when the account does not exist here."""
-        try:
-            return pwd.getpwnam(self.user.name).pw_dir
-        except KeyError:
-            raise NotAllowed(
-                f"'{self.user.name}' has no account on this cluster. Ask an admin to make one."
-            ) from None
+    async def home(self) -> str:
+        """The owner's home directory. Raises NotAllowed when the account does not exist here,
+        Unavailable when nobody can say."""
+        return await home_of(self.user.name, self.shared.blocking, self.account_timeout)
+
+    def user_env(self, env: dict[str, str]) -> dict[str, str]:
+        """Nothing of the account: batchspawner looks it up here, which can stop the event loop,
+        and Slurm and sudo set USER, HOME and SHELL themselves."""
+        return env
 
     # -- the launch page ------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class PortalSpawner(SessionSettings):
             raise _refusal(error) from None
 
     async def _submit(self, request: LaunchRequest) -> str:
-        home = self.home()
+        home = await self.home()
         command = session_command(
             request.environment,
             request.resources,

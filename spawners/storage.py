@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from traitlets import Dict, Float, List
 from traitlets.config import LoggingConfigurable
+
+from .blocking import Blocking
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,10 @@ class Storage(LoggingConfigurable):
         help="""Seconds that the page waits for the file systems. Example: c.Storage.timeout = 2
         """,
     ).tag(config=True)
-    _asking = Dict(help="path -> the answer that a thread is still waiting for")
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._blocking = Blocking()
 
     async def look(self, username: str, home: str) -> list[StorageArea]:
         """The areas of one person, in configured order; all are asked at the same time."""
@@ -93,44 +97,10 @@ class Storage(LoggingConfigurable):
         return [area for area in answers if area.required or not area.missing]
 
     async def _ask(self, title: str, path: str, required: bool) -> StorageArea:
-        # A hanging NFS server holds its thread for ever. So: a thread of its own instead of the
-        # event loop's pool, which others need, and never a second one for the same path.
-        answer = self._asking.get(path)
-        if answer is None:
-            answer = _in_thread(lambda: look(title, path, required))
-            self._asking[path] = answer
-            answer.add_done_callback(lambda _: self._asking.pop(path, None))
-        done, _ = await asyncio.wait({answer}, timeout=self.timeout)
-        if not done:
+        try:
+            return await self._blocking.call(
+                path, lambda: look(title, path, required), self.timeout
+            )
+        except TimeoutError:
             self.log.warning("Storage: %s does not answer within %s s", path, self.timeout)
             return StorageArea(title, path, answers=False, required=required)
-        found: StorageArea = answer.result()
-        return found
-
-
-def _in_thread(work: Callable[[], StorageArea]) -> asyncio.Future[StorageArea]:
-    """Run ``work`` in a daemon thread, which does not hold up the Hub's own end."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[StorageArea] = loop.create_future()
-
-    def deliver(result: StorageArea | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        elif result is not None:
-            future.set_result(result)
-
-    def run() -> None:
-        result: StorageArea | None = None
-        error: BaseException | None = None
-        try:
-            result = work()
-        except Exception as exc:
-            error = exc
-        # The loop is closed when the Hub stops while a file system hangs.
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(deliver, result, error)
-
-    threading.Thread(target=run, name="portal-storage", daemon=True).start()
-    return future

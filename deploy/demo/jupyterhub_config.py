@@ -56,15 +56,11 @@ if one_account:
     class OneAccountSpawner(PortalSpawner):
         """Everyone's sessions under the account that started the demo, a folder for each."""
 
-        def home(self) -> str:
+        async def home(self) -> str:
             """This person's folder."""
             folder = Path(demo["homes"]) / self.user.name
             folder.mkdir(mode=0o700, exist_ok=True)
             return str(folder)
-
-        def user_env(self, env: dict[str, str]) -> dict[str, str]:
-            """Nothing to look up: this person is no account here."""
-            return env
 
     c.JupyterHub.spawner_class = OneAccountSpawner
     c.SlurmRunner.sudo = []

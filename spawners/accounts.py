@@ -1,0 +1,28 @@
+"""The people's Unix accounts, asked of NSS (files, sssd, nslcd) without ever blocking the Hub."""
+
+from __future__ import annotations
+
+import pwd
+
+from portal.errors import NotAllowed, Unavailable
+
+from .blocking import Blocking
+
+
+async def home_of(name: str, blocking: Blocking, seconds: float) -> str:
+    """The home directory of the account ``name``, waited for at most ``seconds``.
+
+    Raises NotAllowed when there is no such account, Unavailable when NSS does not answer.
+    """
+    try:
+        return await blocking.call(f"account-{name}", lambda: pwd.getpwnam(name).pw_dir, seconds)
+    except KeyError:
+        raise NotAllowed(
+            f"'{name}' has no account on this cluster. Ask an admin to make one."
+        ) from None
+    except TimeoutError:
+        raise Unavailable(
+            f"The account of '{name}' could not be looked up within {seconds:g} seconds: the "
+            "service that knows the accounts does not answer on the Hub's machine. Sessions that "
+            "run go on. Try again in a minute; if it lasts, tell an admin."
+        ) from None
