@@ -5,7 +5,7 @@ A choice with one value is not asked: its tuple is empty.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from portal.launch.availability import Availability
@@ -90,14 +90,17 @@ def _with_default(label: str, rest: Sequence[Choice]) -> tuple[Choice, ...]:
     return (Choice(value="", label=label, selected=not taken), *rest)
 
 
-def partition_choices(supply: Availability, last: Mapping[str, Any]) -> tuple[Choice, ...]:
+def partition_choices(
+    supply: Availability, last: Mapping[str, Any], simulated: Collection[str] = ()
+) -> tuple[Choice, ...]:
     if len(supply.partitions) < 2:
         return ()
     choices = []
     for name, partition in supply.partitions.items():
         note = f"{partition.cpus_free} of {partition.cpus} CPUs free"
         if partition.gpus:
-            note = f"{partition.gpus_free} of {partition.gpus} GPUs free, {note}"
+            kind = "simulated GPUs" if set(partition.gpu_types) <= set(simulated) else "GPUs"
+            note = f"{partition.gpus_free} of {partition.gpus} {kind} free, {note}"
         if partition.waiting:
             note += f", {words.count(partition.waiting, 'job')} waiting"
         choices.append(
@@ -194,7 +197,10 @@ def area_in_words(area: StorageArea) -> Area:
 
 
 def client_data(
-    environments: Sequence[Environment], supply: Availability, defaults: Resources | None
+    environments: Sequence[Environment],
+    supply: Availability,
+    defaults: Resources | None,
+    simulated: Collection[str] = (),
 ) -> dict[str, Any]:
     site = defaults.model_dump(exclude_unset=True, exclude_none=True) if defaults else {}
     return {
@@ -220,6 +226,7 @@ def client_data(
                 "total": gpu.total,
                 "free_on_one_node": gpu.free_on_one_node,
                 "partitions": list(gpu.partitions),
+                "simulated": name in simulated,
             }
             for name, gpu in supply.gpus.items()
         },

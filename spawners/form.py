@@ -37,7 +37,7 @@ class LaunchForm(LoggingConfigurable):
     gpu_types = Dict(
         help="""
         What a person should know about a GPU type, by Slurm's name for it: `title`, `memory`,
-        `interconnect`. Types that are not listed are shown under Slurm's name.
+        `interconnect`, `simulated`. Types that are not listed are shown under Slurm's name.
 
         Example::
 
@@ -91,6 +91,10 @@ class LaunchForm(LoggingConfigurable):
         return jinja2.Environment(
             loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
+
+    def simulates(self, gpu_type: str = "") -> bool:
+        """Whether GPUs of this type (Slurm's name; "" for any type) are labelled as simulated."""
+        return self.simulated_gpus or bool(self.gpu_types.get(gpu_type, {}).get("simulated"))
 
     def render(self, view: LaunchView) -> str:
         """The HTML inside the launch page's ``<form>``."""
@@ -156,9 +160,8 @@ class LaunchForm(LoggingConfigurable):
                 f"if it lasts, tell {self.contact}."
             )
             snapshot = ClusterSnapshot(taken_at=now)
-        elif snapshot.error or now - snapshot.taken_at > self.stale_after:
-            age = words.duration(now - snapshot.taken_at)
-            stale = f"Slurm does not answer: these numbers are {age} old. {snapshot.error}".strip()
+        else:
+            stale = words.outdated(snapshot, self.stale_after, "these numbers are", now)
         environments = sorted(environments, key=lambda e: (e.order, e.title, e.name))
         if not environments:
             problems.append(f"No environment is open to you. Please ask {self.contact}.")
@@ -175,6 +178,7 @@ class LaunchForm(LoggingConfigurable):
             problems.append(
                 f"No partition of this cluster is open to you now. Please ask {self.contact}."
             )
+        simulated = {name for name in supply.gpus if self.simulates(name)}
         preset = last_choice.preset(chosen, defaults, last)
         most = max((gpu.per_node for gpu in supply.gpus.values()), default=0)
         limits = [row.max_gpus_per_job for row in associations or ()]
@@ -199,7 +203,7 @@ class LaunchForm(LoggingConfigurable):
             nodes=str(last["nodes"]) if last_choice.whole(last.get("nodes")) > 1 else "",
             nodes_most=choices.most_nodes(supply),
             more=last_choice.folded_chosen(last),
-            partitions=choices.partition_choices(supply, last),
+            partitions=choices.partition_choices(supply, last, simulated),
             accounts=choices.account_choices(associations, last),
             qos=choices.qos_choices(associations, last),
             reservations=choices.reservation_choices(snapshot, person, associations, last, now),
@@ -207,7 +211,7 @@ class LaunchForm(LoggingConfigurable):
             stale=stale,
             problems=tuple(problems),
             contact=self.contact,
-            client=choices.client_data(environments, supply, defaults),
+            client=choices.client_data(environments, supply, defaults, simulated),
         )
 
     def _times(self, preset: Mapping[str, Any], longest: int | None) -> tuple[Choice, ...]:
@@ -238,7 +242,7 @@ class LaunchForm(LoggingConfigurable):
                     about="whichever is free first",
                     free=sum(gpu.free for gpu in supply.gpus.values()),
                     total=sum(gpu.total for gpu in supply.gpus.values()),
-                    simulated=self.simulated_gpus,
+                    simulated=all(self.simulates(name) for name in supply.gpus),
                     selected=not picked,
                 )
             )
@@ -253,7 +257,7 @@ class LaunchForm(LoggingConfigurable):
                     free=gpu.free,
                     total=gpu.total,
                     out_of_service=gpu.out_of_service,
-                    simulated=self.simulated_gpus or bool(about.get("simulated")),
+                    simulated=self.simulates(name),
                     selected=name == picked,
                 )
             )

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from portal.errors import PortalError
-from portal.models.cluster import Job, JobState
+from portal.models.cluster import ClusterSnapshot, Job, JobState
 from portal.models.resources import memory_mib, time_seconds
 from portal.slurm import pending_words, state_words
 
@@ -115,6 +115,41 @@ def environment(spawner: Any, options: Mapping[str, Any] | None) -> str:
         return name
 
 
+def simulated(spawner: Any, options: Mapping[str, Any] | None) -> bool:
+    """Whether the GPUs in ``options`` are simulated ones; False where none are asked for."""
+    options = options or {}
+    if not options.get("gpus"):
+        return False
+    try:
+        return bool(spawner.shared.form.simulates(str(options.get("gpu_type") or "")))
+    except AttributeError:  # another spawner class of the site
+        return False
+
+
+def outdated(
+    snapshot: ClusterSnapshot, stale_after: float, what: str, now: float | None = None
+) -> str:
+    """How old ``what`` ("these numbers are") is and why; "" while Slurm answers.
+
+    ``stale_after``: seconds after which an answer is old even though nothing failed.
+    """
+    age = (time.time() if now is None else now) - snapshot.taken_at
+    if not snapshot.error and age <= stale_after:
+        return ""
+    return f"Slurm does not answer: {what} {duration(age)} old. {snapshot.error}".strip()
+
+
+def stale(spawner: Any) -> str:
+    """A sentence about the age of what a page says of sessions; "" while Slurm answers."""
+    try:
+        snapshot = spawner.shared.cluster.last
+        if snapshot is None:
+            return ""
+        return outdated(snapshot, spawner.shared.form.stale_after, "what you see here is")
+    except AttributeError:
+        return ""
+
+
 def state(job_state: JobState) -> str:
     """A Slurm state in words: "running", "its nodes are being switched on"."""
     if job_state.ended:
@@ -176,4 +211,10 @@ def session(spawner: Any) -> str:
 
 # What the Hub's page templates may call, as the template variable `words`. Not the module itself:
 # traitlets copies configuration, and a module cannot be copied.
-FOR_PAGES = SimpleNamespace(environment=environment, resources=resources, session=session)
+FOR_PAGES = SimpleNamespace(
+    environment=environment,
+    resources=resources,
+    session=session,
+    simulated=simulated,
+    stale=stale,
+)

@@ -285,6 +285,24 @@ class TestView:
         form = LaunchForm(simulated_gpus=True)
         assert form.render(view(form=form)).count("simulated</span>") == 3
         assert "simulated</span>" not in LaunchForm().render(view())
+        shown = view(form=form)
+        assert "15 of 20 simulated GPUs free" in shown.partitions[1].note
+        assert all(gpu["simulated"] for gpu in shown.client["gpus"].values())
+
+    def test_one_simulated_type_does_not_label_the_others(self):
+        form = LaunchForm(gpu_types={"t4": {"simulated": True}})
+        shown = view(form=form)
+        assert {tile.type: tile.simulated for tile in shown.gpu_tiles} == {
+            "": False,
+            "t4": True,
+            "v100": False,
+        }
+        assert "15 of 20 GPUs free" in shown.partitions[1].note
+        assert (form.simulates("t4"), form.simulates("v100"), form.simulates()) == (
+            True,
+            False,
+            False,
+        )
 
     def test_hostile_titles_stay_text(self):
         evil = "</script><script>alert(1)</script>\"'<img src=x onerror=alert(2)>"

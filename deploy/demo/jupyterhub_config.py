@@ -68,9 +68,4 @@ if one_account:
         c.PortalSpawner.args = ["--allow-root"]
     c.PortalSpawner.binds = [{"source": demo["homes"], "read_only": False}]
 # update(): the pages' own variables (10-pages.py) stay.
-c.JupyterHub.template_vars.update(
-    {
-        "portal_notice": " ".join(["This is a demo.", *notices]),
-        "portal_simulated_gpus": demo["simulated_gpus"],
-    }
-)
+c.JupyterHub.template_vars.update({"portal_notice": " ".join(["This is a demo.", *notices])})

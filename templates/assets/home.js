@@ -33,7 +33,10 @@ async function follow() {
   try {
     const answer = await fetch(window.location.href, { credentials: "same-origin" });
     const text = await answer.text();
-    const now = new DOMParser().parseFromString(text, "text/html").querySelector(".portal-sessions");
+    const whole = new DOMParser().parseFromString(text, "text/html");
+    const now = whole.querySelector(".portal-sessions");
+    const age = whole.getElementById("portal-stale");
+    if (age) document.getElementById("portal-stale").replaceChildren(...age.children);
     if (now && now.innerHTML !== list.innerHTML && !list.querySelector("button:disabled")) {
       list.replaceChildren(...now.children);
     }

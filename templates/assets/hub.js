@@ -1,4 +1,4 @@
-// Calls of the Hub's REST API from its own pages: cookie and XSRF token, no jQuery.
+// What the pages share: calls of the Hub's REST API with cookie and XSRF token, no jQuery.
 const hub = window.jhdata;
 
 function serverUrl(user, server) {
@@ -31,4 +31,12 @@ function say(text, bad = false) {
   if (!place) return;
   place.textContent = text;
   place.className = text ? `alert ${bad ? "alert-danger" : "alert-info"}` : "";
+}
+
+// The token in the address is the Hub's; opened again, such an address would count as a spawn link.
+function forgetToken() {
+  const address = new URL(window.location.href);
+  if (!address.searchParams.has("_xsrf")) return;
+  address.searchParams.delete("_xsrf");
+  window.history.replaceState(null, "", address);
 }

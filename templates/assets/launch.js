@@ -116,11 +116,17 @@ function timeInWords() {
   return element instanceof HTMLSelectElement ? element.selectedOptions[0]?.textContent.trim() : "";
 }
 
+const simulated = (type) =>
+  (type ? [type] : Object.keys(data.gpus)).every((one) => data.gpus[one]?.simulated);
+
 function summary() {
   const here = environment();
   const parts = [];
   const type = value("gpu_type") || (options("gpu_type").length ? "" : Object.keys(data.gpus)[0]);
-  if (gpus()) parts.push(type ? `${gpus()} × ${type}` : plural(gpus(), "GPU"));
+  if (gpus()) {
+    const what = type ? `${gpus()} × ${type}` : plural(gpus(), "GPU");
+    parts.push(simulated(type) ? `${what} (simulated)` : what);
+  }
   const cpus = Number.parseInt(value("cpus") || here.default.cpus || "0", 10);
   if (cpus) parts.push(plural(cpus, "CPU"));
   const memory = value("memory") || here.default.memory;
@@ -217,10 +223,5 @@ if (form) {
     }
   });
 }
-// The token in the address is the Hub's; opened again, such an address would count as a spawn link.
-const address = new URL(window.location.href);
-if (address.searchParams.has("_xsrf")) {
-  address.searchParams.delete("_xsrf");
-  window.history.replaceState(null, "", address);
-}
+forgetToken();
 window._jupyterhub_page_loaded = true;

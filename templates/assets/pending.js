@@ -103,10 +103,5 @@ cancel.addEventListener("click", async () => {
 
 connect();
 window.addEventListener("pagehide", () => source?.close());
-// The token in the address is the Hub's; opened again, such an address would count as a spawn link.
-const address = new URL(window.location.href);
-if (address.searchParams.has("_xsrf")) {
-  address.searchParams.delete("_xsrf");
-  window.history.replaceState(null, "", address);
-}
+forgetToken();
 window._jupyterhub_page_loaded = true;

@@ -87,28 +87,36 @@ class Catalog:
 class PagesSpawner(Spawner):
     """Starts nothing: each environment stands for one way a start can go."""
 
-    shared = SimpleNamespace(catalog=Catalog())
+    form = LaunchForm(gpu_types=GPU_TYPES, simulated_gpus=True)
     job_id = ""
     job = None
     last_ending = None
     servers: dict[str, HTTPServer] = {}
 
     @property
+    def shared(self):
+        cluster = SimpleNamespace(last=self.snapshot())
+        return SimpleNamespace(catalog=Catalog(), form=self.form, cluster=cluster)
+
+    def snapshot(self):
+        """What Slurm said last; for `later` that was a while ago."""
+        if self.user.name != "later":
+            return snapshot()
+        error = "slurmctld did not answer within 10 s."
+        return snapshot(taken_at=time.time() - 300, error=error)
+
+    @property
     def person(self):
         return Person(name=self.user.name)
 
     async def options_form(self, spawner):
-        now = time.time()
-        form = LaunchForm(gpu_types=GPU_TYPES, simulated_gpus=True)
-        whole = snapshot()
+        form = self.form
         rows = (*ROWS, ROWS[0].model_copy(update={"account": "dl101", "is_default_account": False}))
         problems = []
         if self.user.name == "nobody":
             rows, problems = (), form.problems((), self.person)
-        if self.user.name == "later":
-            whole = snapshot(taken_at=now - 300, error="slurmctld did not answer within 10 s.")
         view = form.view(
-            whole,
+            self.snapshot(),
             list(ENVIRONMENTS.values()),
             rows,
             self.person,
@@ -210,7 +218,6 @@ c.JupyterHub.logo_file = str(ROOT / "static" / "logo.svg")
 c.JupyterHub.template_vars = {
     "words": words.FOR_PAGES,
     "portal_notice": "Demo: simulated GPUs, everything under one account.",
-    "portal_simulated_gpus": True,
 }
 c.JupyterHub.cookie_secret = b"\x07" * 32
 c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 1}

@@ -4,7 +4,6 @@ and dark, wide and narrow. Pictures of all of them go to build/screenshots/."""
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,18 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from portal.demo.ports import free_port
+
 playwright = pytest.importorskip("playwright.sync_api")
 axe = pytest.importorskip("axe_core_python.sync_playwright")
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "build" / "screenshots"
 TIMES = "\N{MULTIPLICATION SIGN}"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +119,7 @@ def test_launch_form_offers_what_fits_together(page, hub):
     assert page.get_by_role("radio", name="PyTorch").is_checked()
     summary = page.locator("#launch-summary")
     assert summary.inner_text() == (
-        f"JupyterLab in PyTorch 2.9 on 1 {TIMES} v100, 8 CPUs, 32 GB for 2 hours"
+        f"JupyterLab in PyTorch 2.9 on 1 {TIMES} v100 (simulated), 8 CPUs, 32 GB for 2 hours"
     )
     # This environment runs on v100 only.
     assert page.get_by_role("radio", name="T4").is_disabled()
@@ -134,11 +129,15 @@ def test_launch_form_offers_what_fits_together(page, hub):
     page.get_by_role("radio", name="T4").check()
     assert page.locator("#launch-gpus-3").is_disabled()
     assert page.locator("#launch-gpus-2").is_checked()
-    assert summary.inner_text().startswith(f"JupyterLab in Scientific Python on 2 {TIMES} t4")
+    assert summary.inner_text().startswith(
+        f"JupyterLab in Scientific Python on 2 {TIMES} t4 (simulated)"
+    )
     page.get_by_role("radio", name="Ready at once").check()
     times = page.locator("#launch-time option:not([disabled])").all_inner_texts()
     assert times[-1] == "4 hours"
     page.locator("#launch-more summary").click()
+    partitions = page.get_by_label("Partition").locator("option").all_inner_texts()
+    assert any("15 of 20 simulated GPUs free" in text for text in partitions)
     check(page, "launch")
 
 
@@ -150,7 +149,7 @@ def test_a_link_prefills_the_form_and_starts_nothing(page, hub):
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/hub/spawn*")
     assert page.locator("#launch-summary").inner_text() == (
-        f"JupyterLab in Scientific Python on 2 {TIMES} t4, 6 CPUs, 9 GB for 4 hours"
+        f"JupyterLab in Scientific Python on 2 {TIMES} t4 (simulated), 6 CPUs, 9 GB for 4 hours"
     )
     assert page.get_by_label("Partition").input_value() == "gpu"
 
@@ -235,6 +234,7 @@ def test_a_failed_start_says_why_with_the_log(page, hub):
     assert "exit code 1" in page.get_by_role("alert").inner_text()
     assert "<b>ModuleNotFoundError</b>" in page.locator("#session-log").inner_text()
     check(page, "failed")
+    assert page.locator(".portal-simulated").count() == 0  # it asked for no GPU
     # Its start fails so soon that the progress page may never be seen.
     with page.expect_navigation():
         page.get_by_role("button", name="Try again").click()
@@ -275,6 +275,35 @@ def test_an_ended_session_says_why(page, hub):
     page.get_by_role("heading", name="The session has ended").wait_for()
     assert "stopped from the portal" in page.locator("#session-reason").inner_text()
     check(page, "ended")
+
+
+def test_simulated_gpus_are_labelled_wherever_a_session_is_shown(page, hub):
+    log_in(page, hub, "gpus")
+    page.get_by_role("radio", name="Ready at once").check()
+    page.locator("label[for=launch-gpus-1]").click()
+    page.get_by_role("button", name="Start").click()
+    page.locator("#portal-pending .portal-simulated").wait_for()
+    page.goto(f"{hub}home")
+    page.get_by_role("link", name="Open Session").wait_for()
+    assert page.locator("#portal-home .portal-simulated").inner_text() == "simulated GPUs"
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("link", name="Start Session").wait_for()
+    page.goto(f"{hub}user/gpus/")
+    page.get_by_role("heading", name="The session has ended").wait_for()
+    assert page.locator(".portal-facts .portal-simulated").inner_text() == "simulated GPUs"
+
+
+def test_home_says_how_old_it_is_while_slurm_does_not_answer(page, hub):
+    log_in(page, hub, "later", to="home")
+    assert page.locator("#portal-stale").inner_text() == ""  # no session that it would be about
+    page.goto(f"{hub}spawn")
+    start(page, "Scientific Python")
+    page.locator("#portal-pending").wait_for()
+    page.goto(f"{hub}home")
+    assert (
+        "is 5 minutes old. slurmctld did not answer" in page.locator("#portal-stale").inner_text()
+    )
+    check(page, "home-later")
 
 
 def test_errors_are_sentences(page, hub):
