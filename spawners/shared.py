@@ -16,7 +16,9 @@ from portal.slurm import Cluster
 from .blocking import Blocking
 from .commits import Commits
 from .form import LaunchForm
+from .preparation import Preparation
 from .storage import Storage
+from .turns import Turns
 
 
 @dataclass
@@ -28,7 +30,13 @@ class Shared:
     form: LaunchForm
     storage: Storage
     commits: Commits = field(default_factory=Commits)
+    turns: Turns = field(default_factory=Turns)
     blocking: Blocking = field(default_factory=Blocking)
+
+    preparation: Preparation = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.preparation = Preparation(self.blocking)
 
     _only: ClassVar[Shared | None] = None
 

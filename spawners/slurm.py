@@ -128,6 +128,10 @@ class PortalSpawner(SessionSettings):
             status_code=200,
         )
 
+    @default("server_token_scopes")
+    def _server_token_scopes_default(self) -> Any:
+        return _take_turn
+
     # -- the one door for options ---------------------------------------------------------
 
     @default("apply_user_options")
@@ -436,6 +440,12 @@ class PortalSpawner(SessionSettings):
     def _write_state(self) -> None:
         self.orm_spawner.state = self.get_state()
         self.orm_spawner.user_options = dict(self.user_options)
+
+
+async def _take_turn(spawner: PortalSpawner) -> list[str]:
+    """JupyterHub's first question in a launch: no scopes beside its own, after a short wait."""
+    await spawner.shared.turns.take()
+    return []
 
 
 async def _apply_user_options(spawner: PortalSpawner, options: dict[str, Any]) -> None:
