@@ -375,6 +375,23 @@ async def test_associations_are_cached(slurm: SmallSlurm, cluster: Cluster) -> N
     assert await cluster.associations("nobody-here") == ()
 
 
+async def test_expected_launches_ask_slurmdbd_once(slurm: SmallSlurm, cluster: Cluster) -> None:
+    for _ in range(20):
+        cluster.expect_launches()
+    answer = await cluster.associations(slurm.user)
+    assert answer is not None and "research" in {one.account for one in answer}
+    assert cluster.runner.runs["sacctmgr"] == 1
+
+
+async def test_those_who_ask_meanwhile_share_the_next_question(cluster: Cluster) -> None:
+    async def ask(number: int) -> None:
+        await asyncio.sleep(0.01 * (number > 0))
+        assert await cluster.associations(f"nobody{number}") == ()
+
+    await asyncio.gather(*(ask(number) for number in range(20)))
+    assert cluster.runner.runs["sacctmgr"] <= 3
+
+
 async def test_associations_outlive_slurmdbd(slurm: SmallSlurm) -> None:
     cluster = new_cluster(slurm, associations_ttl=0.0)
     known = await cluster.associations(slurm.user)
