@@ -6,7 +6,7 @@ import pwd
 
 from portal.errors import NotAllowed, Unavailable
 
-from .blocking import Blocking
+from .blocking import Blocking, StillRunning
 
 
 async def home_of(name: str, blocking: Blocking, seconds: float) -> str:
@@ -20,7 +20,7 @@ async def home_of(name: str, blocking: Blocking, seconds: float) -> str:
         raise NotAllowed(
             f"'{name}' has no account on this cluster. Ask an admin to make one."
         ) from None
-    except TimeoutError:
+    except StillRunning:
         raise Unavailable(
             f"The account of '{name}' could not be looked up within {seconds:g} seconds: the "
             "service that knows the accounts does not answer on the Hub's machine. Sessions that "

@@ -10,6 +10,10 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+class StillRunning(TimeoutError):
+    """A call takes longer than its caller waits. What the call itself raises is never this."""
+
+
 class Blocking:
     """Runs calls by name, each in a thread of its own and never two for one name.
 
@@ -21,7 +25,7 @@ class Blocking:
         self._running: dict[Hashable, asyncio.Future[Any]] = {}
 
     async def call(self, name: Hashable, work: Callable[[], T], seconds: float) -> T:
-        """What ``work`` gives or raises; TimeoutError when that takes longer than ``seconds``.
+        """What ``work`` gives or raises; StillRunning when that takes longer than ``seconds``.
 
         While a call of that ``name`` still runs, its answer is waited for, and ``work`` is not
         called again.
@@ -33,7 +37,7 @@ class Blocking:
             answer.add_done_callback(lambda _: self._running.pop(name, None))
         done, _ = await asyncio.wait({answer}, timeout=seconds)
         if not done:
-            raise TimeoutError(f"{name} takes longer than {seconds:g} s")
+            raise StillRunning(f"{name} takes longer than {seconds:g} s")
         return answer.result()
 
 
@@ -43,6 +47,8 @@ def _in_thread(name: str, work: Callable[[], T]) -> asyncio.Future[T]:
     future: asyncio.Future[T] = loop.create_future()
 
     def deliver(result: T | None, error: Exception | None) -> None:
+        if isinstance(error, StopIteration):  # no future takes that one
+            error = RuntimeError(repr(error))
         if error is not None:
             future.set_exception(error)
         else:
@@ -55,6 +61,8 @@ def _in_thread(name: str, work: Callable[[], T]) -> asyncio.Future[T]:
             result = work()
         except Exception as exc:
             error = exc
+        except BaseException as exc:  # sys.exit() in a hook is not for the Hub
+            error = RuntimeError(f"ended by {exc!r}")
         try:
             loop.call_soon_threadsafe(deliver, result, error)
         except RuntimeError:

@@ -6,14 +6,13 @@ snapshot), so that the page offers what the launch will accept.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portal.errors import NotAllowed, PortalError, SlurmUnavailable
 from portal.launch.policy import decide
-from portal.launch.request import LaunchRequest
+from portal.launch.request import LaunchRequest, read_options
 from portal.models.cluster import Association, ClusterSnapshot
 from portal.models.environment import Environment
 from portal.models.resources import Resources
@@ -36,6 +35,7 @@ class Readiness(NamedTuple):
     storage: Sequence[StorageArea]
     problems: Sequence[str]
     error: type[PortalError] = NotAllowed  # what a launch is refused with
+    missing: bool = False  # no account, home or association: what a site may make on demand
 
 
 async def environments(spawner: PortalSpawner) -> dict[str, Environment]:
@@ -45,7 +45,18 @@ async def environments(spawner: PortalSpawner) -> dict[str, Environment]:
 
 
 async def readiness(spawner: PortalSpawner) -> Readiness:
-    """Look at the owner's associations and folders."""
+    """Look at the owner's account, associations and folders; what is missing is made first,
+    where the site has a ``preparation_hook`` for that."""
+    ready = await _look(spawner)
+    if not ready.missing or spawner.preparation_hook is None:
+        return ready
+    failure = await spawner.shared.preparation.failure(spawner)
+    spawner.shared.cluster.forget(spawner.user.name)
+    ready = await _look(spawner)
+    return ready._replace(problems=[failure, *ready.problems]) if failure else ready
+
+
+async def _look(spawner: PortalSpawner) -> Readiness:
     shared = spawner.shared
     try:
         associations = await shared.cluster.associations(spawner.user.name)
@@ -55,10 +66,14 @@ async def readiness(spawner: PortalSpawner) -> Readiness:
     try:
         home = await spawner.home()
     except PortalError as error:
-        return Readiness(associations, (), [error.message], type(error))
+        missing = isinstance(error, NotAllowed) or associations == ()
+        return Readiness(associations, (), [error.message], type(error), missing)
     storage = await shared.storage.look(spawner.user.name, home)
     return Readiness(
-        associations, storage, shared.form.problems(associations, spawner.person, storage)
+        associations,
+        storage,
+        shared.form.problems(associations, spawner.person, storage),
+        missing=associations == () or any(area.missing for area in storage),
     )
 
 
@@ -91,10 +106,7 @@ async def render_form(spawner: PortalSpawner) -> str:
 
 async def launch_request(spawner: PortalSpawner, options: Mapping[str, Any]) -> LaunchRequest:
     """Judge ``user_options``, wherever they come from. Raises PortalError with the reason."""
-    if spawner.preparation_hook is not None:
-        result = spawner.preparation_hook(spawner)
-        if asyncio.iscoroutine(result):
-            await result
+    read_options(options)  # malformed options make nobody's home
     snapshot = await _snapshot(spawner)
     if snapshot.error:
         raise SlurmUnavailable(
@@ -102,7 +114,9 @@ async def launch_request(spawner: PortalSpawner, options: Mapping[str, Any]) -> 
             "Sessions that run go on. Try again in a minute."
         )
     ready = await readiness(spawner)
-    request = decide(
+    if ready.problems:
+        raise ready.error(" ".join(ready.problems))
+    return decide(
         options,
         spawner.person,
         await environments(spawner),
@@ -110,6 +124,3 @@ async def launch_request(spawner: PortalSpawner, options: Mapping[str, Any]) -> 
         ready.associations,
         Resources.model_validate(spawner.default_resources),
     )
-    if ready.problems:
-        raise ready.error(" ".join(ready.problems))
-    return request

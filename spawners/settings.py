@@ -82,7 +82,17 @@ class SessionSettings(SlurmSpawner):
     preparation_hook = Any(
         None,
         allow_none=True,
-        help="""Called with the spawner before a launch is checked, for sites that create homes or
-        Slurm associations on demand; may be async.
+        help="""Called with the spawner, on the launch page and before a launch is judged, for
+        sites that create homes or Slurm associations on demand. Only called when the person has
+        no account, no home or no association. A plain function runs in a thread of its own, so
+        it may block, and takes no more than `spawner.user.name` from the Hub; an async one runs
+        in the Hub's event loop. An exception refuses the launch; the words of a
+        `portal.errors.NotAllowed` are shown, those of others stand in the Hub's log only.
         Example: c.PortalSpawner.preparation_hook = create_home""",
+    ).tag(config=True)
+    preparation_timeout = Float(
+        30.0,
+        help="""Seconds that a launch and its page wait for `preparation_hook`. After that an
+        async hook is cancelled; a plain function goes on, and whoever tries again waits for it.
+        Example: c.PortalSpawner.preparation_timeout = 60""",
     ).tag(config=True)

@@ -11,7 +11,7 @@ from typing import Any
 from traitlets import Dict, Float, List
 from traitlets.config import LoggingConfigurable
 
-from .blocking import Blocking
+from .blocking import Blocking, StillRunning
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,6 @@ class Storage(LoggingConfigurable):
             return await self._blocking.call(
                 path, lambda: look(title, path, required), self.timeout
             )
-        except TimeoutError:
+        except StillRunning:
             self.log.warning("Storage: %s does not answer within %s s", path, self.timeout)
             return StorageArea(title, path, answers=False, required=required)

@@ -42,6 +42,7 @@ class Accounts:
         self._everyone: asyncio.Task[None] | None = None
         self._everyone_at = float("-inf")
         self._too_many = False
+        self._forgotten: dict[str, float] = {}
 
     def expect(self) -> None:
         """Someone will launch soon: ask for everyone now, unless that was done lately."""
@@ -62,8 +63,21 @@ class Accounts:
             found.setdefault(row.user, []).append(row)
         self._too_many = len(output.stdout) > _EVERYONE or len(found) > _MOST
         if not self._too_many:
-            now = time.monotonic()
-            self._known |= {user: (now, tuple(ones)) for user, ones in found.items()}
+            for user, ones in found.items():
+                self._keep(user, tuple(ones), self._everyone_at)
+
+    def _keep(self, user: str, answer: _Found, asked_at: float) -> None:
+        if asked_at >= self._forgotten.get(user, float("-inf")):
+            self._known[user] = time.monotonic(), answer
+
+    def forget(self, user: str) -> None:
+        """See Cluster.forget. An answer to a question that was asked before counts no more."""
+        if len(self._forgotten) >= _MOST:
+            self._forgotten.clear()
+        self._forgotten[user] = time.monotonic()
+        self._known.pop(user, None)
+        if user not in (self._next or ()):
+            self._asked.pop(user, None)
 
     async def of(self, user: str) -> _Found:
         """See Cluster.associations."""
@@ -74,6 +88,7 @@ class Accounts:
         kept = self._known.get(user)
         if kept and time.monotonic() - kept[0] < self._ttl():
             return kept[1]
+        asked_at = time.monotonic()
         try:
             answer = (await asyncio.shield(self._question(user)))[user]
         except SlurmUnavailable:
@@ -82,7 +97,7 @@ class Accounts:
             raise
         if len(self._known) >= _MOST:
             self._known.clear()
-        self._known[user] = time.monotonic(), answer
+        self._keep(user, answer, asked_at)
         return answer
 
     def _question(self, user: str) -> asyncio.Task[dict[str, _Found]]:

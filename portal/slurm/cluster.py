@@ -169,6 +169,10 @@ class Cluster(LoggingConfigurable):
         """
         return await self._accounts.of(user)
 
+    def forget(self, user: str) -> None:
+        """This person's associations have changed: the next question about them goes to Slurm."""
+        self._accounts.forget(user)
+
     def expect_launches(self) -> None:
         """Ask for everyone's associations in advance: slurmdbd takes a third of a second.
 
