@@ -196,6 +196,24 @@ def test_people_cannot_read_each_others_files(people: Demo) -> None:
         assert refused.returncode != 0 and "secret" not in refused.stdout
 
 
+def test_scratch_is_everyones_and_data_are_read_only(people: Demo) -> None:
+    home = people.home
+    mine = home.scratch / "of-ada.txt"
+    people.run(["bash", "-c", f"echo x > {mine}"], user="ada")
+    assert people.run(["rm", "-f", str(mine)], user="grace", check=False).returncode != 0
+    people.run(["rm", str(mine)], user="ada")
+    assert "read" in people.run(["cat", str(home.data / "README.txt")], user="ada").stdout
+    for command in (["touch", str(home.data / "x")], ["rm", "-f", str(home.data / "README.txt")]):
+        assert people.run(command, user="ada", check=False).returncode != 0
+
+
+def test_the_launch_page_shows_home_scratch_and_data(demo: Demo) -> None:
+    page = Person(demo.url, "grace").page("/hub/spawn")
+    for words in (f"Scratch {demo.home.scratch} ", f"Data {demo.home.data} ", "Home "):
+        assert words in page
+    assert page.count(" free of ") == 3
+
+
 def test_secrets_of_the_demo_are_closed_to_people(people: Demo) -> None:
     secrets = ["slurm/munge/key", "slurm/etc/slurmdbd.conf", "hub/proxy-token", "etc/shadow"]
     for name in secrets:

@@ -39,6 +39,16 @@ c.EnvironmentCatalog.directory = demo["environments"]
 c.PortalSpawner.apptainer = demo["apptainer"]
 c.PortalSpawner.log_directory = demo["session_logs"]
 c.PortalSpawner.listen_address = demo["slurm_address"]
+storage = Path(demo["homes"]).parent  # portal.demo.home.Home made both folders
+c.PortalSpawner.binds = [
+    {"source": str(storage / "scratch"), "read_only": False},
+    {"source": str(storage / "data"), "read_only": True},
+]
+c.Storage.areas = [
+    {"title": "Home", "path": "{home}", "required": True},
+    {"title": "Scratch", "path": str(storage / "scratch")},
+    {"title": "Data", "path": str(storage / "data")},
+]
 c.LaunchForm.simulated_gpus = demo["simulated_gpus"]
 c.LaunchForm.gpu_types = {
     "v100": {"title": "V100", "memory": "32 GB", "interconnect": "NVLink"},
@@ -66,6 +76,6 @@ if one_account:
     c.SlurmRunner.sudo = []
     if demo["account"] == "root":  # where root may not make mount namespaces
         c.PortalSpawner.args = ["--allow-root"]
-    c.PortalSpawner.binds = [{"source": demo["homes"], "read_only": False}]
+    c.PortalSpawner.binds.append({"source": demo["homes"], "read_only": False})
 # update(): the pages' own variables (10-pages.py) stay.
 c.JupyterHub.template_vars.update({"portal_notice": " ".join(["This is a demo.", *notices])})

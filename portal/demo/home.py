@@ -61,6 +61,16 @@ class Home:
         """The home directories of the demo's people."""
         return self.demo / "home"
 
+    @property
+    def scratch(self) -> Path:
+        """A folder where everyone can write, as a cluster's scratch file system is."""
+        return self.demo / "scratch"
+
+    @property
+    def data(self) -> Path:
+        """A folder where people can only read, as a cluster's shared data are."""
+        return self.demo / "data"
+
     def make(self, shared: bool) -> None:
         """Make the directories. ``shared``: other accounts must be able to enter them.
 
@@ -70,6 +80,7 @@ class Home:
             path.mkdir(parents=True, exist_ok=True)
             if shared:
                 path.chmod(0o755)
+        self._make_storage(shared)
         if not shared:
             self.demo.chmod(0o700)
             return
@@ -80,3 +91,16 @@ class Home:
                         f"Other accounts cannot enter {above}, so the demo's people could not "
                         f"reach {place}: choose another place with PORTAL_HOME or PORTAL_CACHE."
                     )
+
+    def _make_storage(self, shared: bool) -> None:
+        self.scratch.mkdir(exist_ok=True)
+        self.scratch.chmod(0o1777 if shared else 0o700)
+        self.data.mkdir(exist_ok=True)
+        self.data.chmod(0o755)
+        readme = self.data / "README.txt"
+        if not readme.exists():
+            readme.write_text(
+                "Shared data of the demo: everyone can read it, sessions cannot change it.\n"
+                f"Room for large files of your own is in {self.scratch}.\n"
+            )
+        readme.chmod(0o444)
