@@ -40,10 +40,6 @@ class Progress:
             nodes = ", ".join(job.nodes)
             self._say(60, f"Job {job.id} is starting on {nodes}")
 
-    def answering(self, node: str) -> None:
-        """The session has said its port."""
-        self._say(90, f"The server on {node} answers; opening it")
-
     def _say(self, percent: int, message: str) -> None:
         self.percent, self.message = percent, message
 

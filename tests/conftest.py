@@ -18,7 +18,6 @@ import skips
 
 from portal.demo.home import Home
 from portal.demo.ports import free_port
-from portal.demo.process import start_time
 from portal.demo.running import Running
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,27 +69,10 @@ class Demo(Running):
         """What the demo has printed."""
         return self.log.read_text() if self.log and self.log.exists() else ""
 
-    def hub_log(self, lines: int = 60) -> str:
-        """The end of the Hub's log."""
-        return "\n".join((self.home.log / "hub.out").read_text().splitlines()[-lines:])
-
     def session_logs(self, lines: int = 20) -> str:
         """The end of each session's log."""
         logs = sorted((self.home.demo / "sessions").glob("*.log"))
         return "\n".join("\n".join(p.read_text().splitlines()[-lines:]) for p in logs)
-
-    def kill_hub(self) -> None:
-        self.tell("kill", "hub")
-
-    def stop_hub(self) -> None:
-        self.tell("stop", "hub")
-
-    def start_hub(self) -> None:
-        self.tell("start", "hub")
-
-    def restart_hub(self) -> None:
-        self.stop_hub()
-        self.start_hub()
 
     def stop_slurmctld(self) -> None:
         self.tell("stop", "slurmctld")
@@ -186,13 +168,3 @@ def slurm_cluster(request: pytest.FixtureRequest) -> Iterator[Demo]:
         return
     with a_home() as place, started_demo("--only=slurm", place=place) as demo:
         yield demo
-
-
-@pytest.fixture(scope="session")
-def no_leftovers() -> Any:
-    """A function: the ids of those processes of a list that still live."""
-
-    def alive(processes: dict[int, str | None]) -> list[int]:
-        return [pid for pid, started in processes.items() if start_time(pid) == started]
-
-    return alive

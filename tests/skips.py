@@ -4,7 +4,8 @@
     test = "tests/test_demo.py::test_real_gpus"     # without [parameters]: all of them
     reason = "no NVIDIA GPU"                         # stands in the reason that the test gives
 
-A listed test that ran is a failure too: its line has to go.
+A listed test that ran is a failure too: its line has to go. So is one that is no longer in its
+file, which is seen whenever that file is collected whole.
 """
 
 from __future__ import annotations
@@ -31,6 +32,29 @@ class SkipPolicy:
     def reason_for(self, nodeid: str) -> str | None:
         """The reason that the list gives for a test; None where it is not listed."""
         return self.expected.get(nodeid) or self.expected.get(nodeid.split("[", 1)[0])
+
+    @pytest.hookimpl(tryfirst=True)  # before -k takes tests away
+    def pytest_collection_modifyitems(
+        self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        if session.testsfailed:  # a file that could not be read has no tests to compare with
+            return
+        found = {item.nodeid for item in items}
+        found |= {name.split("[", 1)[0] for name in found}
+        found |= {name.split("::", 1)[0] for name in found}
+        whole = [(config.invocation_params.dir / arg).resolve() for arg in config.args]
+        gone = []
+        for name in self.expected:
+            path = (config.rootpath / name.split("::", 1)[0]).resolve()
+            if not any(path.is_relative_to(place) for place in whole):
+                continue  # not asked for, or only some tests of it (an argument with "::")
+            skipped = path.exists() and name.split("::", 1)[0] not in found  # the whole file
+            if name not in found and not skipped:
+                gone.append(name)
+        if gone:
+            raise pytest.UsageError(
+                f"tests/expected_skips.toml lists tests that do not exist: {', '.join(gone)}"
+            )
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[Any]:

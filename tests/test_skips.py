@@ -23,7 +23,7 @@ _ALL = (
 )
 
 
-def run(place: Path, listed: str, require: str = "1") -> tuple[int, str]:
+def run(place: Path, listed: str, require: str = "1", *args: str) -> tuple[int, str]:
     tests = place / "tests"
     tests.mkdir()
     shutil.copy(Path(__file__).with_name("skips.py"), tests)
@@ -32,14 +32,14 @@ def run(place: Path, listed: str, require: str = "1") -> tuple[int, str]:
     (tests / "test_it.py").write_text(_SUITE)
     (tests / "expected_skips.toml").write_text(listed)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(args or ("tests",))],
         cwd=place,
         env={**os.environ, "PORTAL_REQUIRE_ALL": require},
         capture_output=True,
         text=True,
         timeout=60,
     )
-    return done.returncode, done.stdout
+    return done.returncode, done.stdout + done.stderr
 
 
 def test_skips_are_fine_by_default(tmp_path: Path) -> None:
@@ -58,10 +58,30 @@ def test_listed_skips_pass(tmp_path: Path) -> None:
     assert status == 0 and "1 passed, 3 skipped" in words
 
 
-@pytest.mark.parametrize(("old", "new"), [("no GPU", "no network"), ("test_skipped", "test_other")])
-def test_the_reason_and_the_name_must_agree(tmp_path: Path, old: str, new: str) -> None:
-    status, words = run(tmp_path, _ALL.replace(old, new))
+def test_the_reason_must_agree(tmp_path: Path) -> None:
+    status, words = run(tmp_path, _ALL.replace("no GPU", "no network"))
     assert status == 1 and "1 failed" in words
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "args"),
+    [
+        ("test_skipped", "test_other", ()),
+        ("test_skipped", "test_other", ("tests/test_it.py", "-k", "runs")),
+        ("test_it.py::test_skipped", "test_gone.py::test_skipped", ()),
+    ],
+)
+def test_a_listed_test_that_has_gone_is_noticed(
+    tmp_path: Path, old: str, new: str, args: tuple[str, ...]
+) -> None:
+    status, words = run(tmp_path, _ALL.replace(old, new), "1", *args)
+    assert status == 4 and "lists tests that do not exist" in words and new in words
+
+
+def test_a_part_of_a_file_says_nothing_about_the_rest(tmp_path: Path) -> None:
+    listed = _ALL.replace("test_skipped", "test_other")
+    status, words = run(tmp_path, listed, "1", "tests/test_it.py::test_runs")
+    assert status == 0 and "1 passed" in words
 
 
 def test_a_listed_test_that_can_run_fails(tmp_path: Path) -> None:
