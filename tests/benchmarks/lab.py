@@ -19,7 +19,7 @@ from portal.models.environment import Environment
 from portal.models.resources import Resources
 from tests.hub_client import Person
 
-from .cluster import Cluster, wait_for
+from .cluster import Cluster, NotMeasured, wait_for
 from .report import Row
 
 WHO = "ada"
@@ -91,7 +91,7 @@ def through_portal(cluster: Cluster, person: Person) -> float:
         if answer.status_code == 202:
             _follow(person)
         elif answer.status_code != 201:
-            raise RuntimeError(f"the launch was refused: {answer.status_code} {answer.text}")
+            raise NotMeasured(f"the launch was refused: {answer.status_code} {answer.text}")
         wait_for("the session", lambda: person.session("GET", "api").is_success, 10, 0.02)
         return time.monotonic() - began
     finally:
@@ -111,10 +111,10 @@ def _follow(person: Person) -> None:
             if line.startswith("data:"):
                 event = json.loads(line[5:])
                 if event.get("failed"):
-                    raise RuntimeError(f"the session failed: {event}")
+                    raise NotMeasured(f"the session failed: {event}")
                 if event.get("ready"):
                     return
-    raise RuntimeError("the Hub stopped telling how the launch goes on")
+    raise NotMeasured("the Hub stopped telling how the launch goes on")
 
 
 def _wait_for_none(cluster: Cluster) -> None:
