@@ -211,16 +211,34 @@ def run_script(env: dict[str, str], *argv: str) -> subprocess.CompletedProcess[s
     )
 
 
-@pytest.mark.parametrize("value", ["$(id)", "`id`", "a b\n#SBATCH x", "';id;'", "${HOME}", "*"])
-def test_the_job_script_evaluates_nothing(value: str, tmp_path: Path) -> None:
+# NUL ends a string in argv and in the environment: it cannot be handed over at all.
+HOSTILE_TEXTS = sorted({v for _, v in HOSTILE if isinstance(v, str) and "\0" not in v})
+HOSTILE_TEXTS += ["$(id)", "a b\n#SBATCH x", "';id;'", "${HOME}", "*", "a[$(touch owned)]", "\\"]
+
+
+@pytest.mark.parametrize("value", HOSTILE_TEXTS)
+@pytest.mark.parametrize(
+    ("kind", "name"), [("venv", "ODD"), ("modules", "ODD"), ("container", "APPTAINERENV_ODD")]
+)
+def test_the_job_script_evaluates_nothing(
+    kind: str, name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What reaches deploy/session.sh as an argument or in the environment arrives as it was."""
+    monkeypatch.chdir(tmp_path)
+    owned = Path("/tmp/owned").exists()
     out = run_script(
-        {"PORTAL_KIND": "venv", "APPTAINERENV_ODD": value},
+        {"PORTAL_KIND": kind, "APPTAINERENV_ODD": value},
         "python3",
         "-c",
-        "import os, sys; print(repr((os.environ['ODD'], sys.argv[1])))",
+        "import os, sys; print(repr((os.environ[sys.argv[1]], sys.argv[2:])))",
+        name,
+        value,
         value,
     )
-    assert out.stdout.strip() == repr((value, value)), out.stderr
+    assert out.stdout.strip() == repr((value, [value, value])), out.stderr
+    assert out.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+    assert Path("/tmp/owned").exists() == owned
 
 
 def test_the_job_script_passes_the_gpus_into_the_container() -> None:

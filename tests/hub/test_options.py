@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from hostile import HOSTILE
-from hub_client import Person
+from hub_client import Person, wait_until
 
 BODIES = [json.dumps({"environment": "python-venv", key: value}) for key, value in HOSTILE]
 
@@ -40,27 +41,61 @@ def test_hostile_options_are_refused_and_nothing_is_submitted(demo: Any, ada: Pe
     assert ada.wait_ready()["user_options"]["time"] == "0:30:00"
 
 
-@pytest.mark.parametrize("then", [{}, None])
-def test_put_then_post_is_judged_too(demo: Any, ada: Person, then: dict[str, Any] | None) -> None:
-    before = jobs_ever(demo)
-    path = ada.server_path("hostile")
-    created = ada.api("PUT", path, {"user_options": {"prologue": "id", "exec_prefix": "sh"}})
-    assert created.status_code == 201, created.text
-    answer = ada.api("POST", path, then)
-    if answer.status_code in (201, 202):  # an empty body may also mean "the defaults"
-        model = ada.wait_ready("hostile")
-        assert "prologue" not in model["user_options"]
-        ada.stop("hostile")
-    else:
-        assert 400 <= answer.status_code < 500
-        assert jobs_ever(demo) == before
+@pytest.fixture
+def put(ada: Person) -> Iterator[Callable[[dict[str, Any]], str]]:
+    """``put(options)`` makes the server "put" of Ada's without starting it, and gives its path."""
+    path = ada.server_path("put")
+
+    def create(options: dict[str, Any]) -> str:
+        created = ada.api("PUT", path, {"user_options": options})
+        assert created.status_code == 201, created.text
+        return path
+
+    yield create
+    ada.stop("put")
     ada.api("DELETE", path, {"remove": True})
 
 
-def test_an_environment_of_another_group_is_refused_alike(demo: Any, ada: Person) -> None:
-    unknown = ada.launch({"environment": "no-such-environment"})
-    assert unknown.status_code == 403
+@pytest.mark.parametrize("then", [{}, None])
+def test_put_then_post_is_judged_too(demo: Any, ada: Person, put: Any, then: Any) -> None:
+    """An empty body means what was put: that is refused, not replaced by the defaults."""
+    before = jobs_ever(demo)
+    answer = ada.api("POST", put({"prologue": "id", "exec_prefix": "sh"}), then)
+    assert answer.status_code == 400
+    assert "'prologue' is not an option" in answer.json()["message"]
+    assert jobs_ever(demo) == before
+    assert not ada.server("put").get("user_options")
+
+
+@pytest.mark.parametrize("then", [{}, None])
+def test_put_then_post_starts_what_was_put(ada: Person, put: Any, then: Any) -> None:
+    answer = ada.api("POST", put({"environment": "python-venv", "time": "0:10:00"}), then)
+    assert answer.status_code in (201, 202), answer.text
+    assert ada.wait_ready("put")["user_options"]["time"] == "0:10:00"
+
+
+def test_an_environment_of_another_group_is_refused_alike(
+    demo: Any, ada: Person, person: Callable[[str], Person]
+) -> None:
+    before = jobs_ever(demo)
+    title = "For admins only"
+    hidden = demo.environments / "hidden.yaml"
+    hidden.write_text(
+        f"name: hidden\ntitle: {title}\nkind: venv\npath: /v\ngroups: [portal-admins]\n"
+    )
+    hidden.chmod(0o644)
+    try:
+        grace = person("grace")
+        wait_until("an admin sees it", lambda: title in grace.page("/hub/spawn"))
+        assert title not in ada.page("/hub/spawn")
+        refused = ada.launch({"environment": "hidden"})
+        unknown = ada.launch({"environment": "no-such-environment"})
+    finally:
+        hidden.unlink()
+    assert (refused.status_code, unknown.status_code) == (403, 403)
     assert "no environment of that name" in unknown.json()["message"]
+    assert refused.json()["message"] == unknown.json()["message"]
+    assert jobs_ever(demo) == before
 
 
 def test_the_pages_form_is_judged_too(demo: Any, ada: Person) -> None:

@@ -71,7 +71,9 @@ def test_no_token_on_any_command_line_or_in_slurms_records(demo: Any, ada: Perso
     lines = demo.run(["ps", "-eww", "-o", "args"]).stdout
     assert "portal_session" in lines
     shown = demo.run(["scontrol", "show", "job", job]).stdout
-    log = demo.run(["cat", str(demo.home.log / "hub.out")], check=False).stdout
+    assert f"JobId={job} " in shown
+    log = demo.run(["cat", str(demo.home.log / "hub.out")]).stdout
+    assert "/hub/api/users/ada/server" in log
     for text in (lines, shown, log):
         assert token not in text
 
