@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -18,16 +20,30 @@ c.JupyterHub.internal_certs_location = place + "/internal-ssl"
 """
 
 
+class TlsHub(NamedTuple):
+    """The Hub's address, and the directory of the certificates that it made."""
+
+    url: str
+    certificates: Path
+
+    def as_the_proxy(self) -> ssl.SSLContext:
+        """TLS with the proxy's own certificate, which sessions must let in."""
+        context = ssl.create_default_context(cafile=self.certificates / "proxy-client-ca_trust.crt")
+        own = self.certificates / "proxy-client" / "proxy-client"
+        context.load_cert_chain(own.with_suffix(".crt"), own.with_suffix(".key"))
+        return context
+
+
 @pytest.fixture
-def tls_hub(demo: Any) -> Iterator[str]:
-    """The address of a second Hub on the demo's Slurm, with internal_ssl."""
-    with other_hub(demo, SETTINGS, scheme="https") as (url, _):
-        yield url
+def tls_hub(demo: Any) -> Iterator[TlsHub]:
+    """A second Hub on the demo's Slurm, with internal_ssl."""
+    with other_hub(demo, SETTINGS, scheme="https") as (url, place):
+        yield TlsHub(url, place / "internal-ssl")
 
 
 @pytest.mark.parametrize("environment", ["python-venv", "jupyterlab"])
-def test_a_session_with_internal_ssl(demo: Any, tls_hub: str, environment: str) -> None:
-    student = Person(tls_hub, "student03")
+def test_a_session_with_internal_ssl(demo: Any, tls_hub: TlsHub, environment: str) -> None:
+    student = Person(tls_hub.url, "student03")
     assert student.logged_in
     answer = student.launch({"environment": environment})
     assert answer.status_code in (201, 202), answer.text
@@ -41,18 +57,14 @@ def test_a_session_with_internal_ssl(demo: Any, tls_hub: str, environment: str) 
         assert "drwx------" in where.splitlines()[1]
         assert "PRIVATE KEY" not in where
         assert "PORTAL_SSL" not in where
-        # Whoever has no certificate of the Hub's authority is not let in.
-        port = next(
-            line.split("=", 1)[1]
-            for line in terminal(
-                student,
-                "python3 -c \"import json, glob, os; [print('port=%s' % json.load(open(f))"
-                "['port']) for f in glob.glob(os.path.expanduser('~/.portal/*/jupyter/runtime/"
-                "jpserver-*.json'))]\"",
-            ).splitlines()
-            if line.startswith("port=")
-        )
-        with pytest.raises((httpx.HTTPError, ssl.SSLError)):
-            httpx.get(f"https://127.0.0.1:{port}/user/student03/api", verify=False)
+        # Who has a certificate of the Hub's authority is let in, and nobody else.
+        find = "ls -t ~/.portal/*/jupyter/runtime/jpserver-*.json | head -n 1 | xargs cat"
+        port = json.loads(terminal(student, find))["port"]
+        api = f"https://127.0.0.1:{port}/user/student03/api"
+        assert httpx.get(api, verify=tls_hub.as_the_proxy()).status_code == 200
+        with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError, ssl.SSLError)):
+            httpx.get(api, verify=False)
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(api.replace("https:", "http:", 1))
     finally:
         student.stop()
