@@ -7,8 +7,8 @@ from pathlib import Path
 
 from portal.where import data_path
 
-# Files of the Hub are its own, and the logs of jobs (sbatch passes this on) the user's and the
-# Hub's group's; sessions get their own umask back (PortalSpawner.session_umask).
+# Files of the Hub are its own. sbatch passes the umask on; sessions get theirs back
+# (PortalSpawner.session_umask).
 os.umask(0o027)
 
 c = get_config()  # noqa: F821  given by traitlets

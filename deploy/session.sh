@@ -6,7 +6,7 @@
 #                       for the other kinds of environment they are renamed here.
 #   PORTAL_KIND         container | modules | venv
 #   PORTAL_MODULES      modules to load, separated by spaces
-#   PORTAL_UMASK        the umask of the session (its log is private to the user and the Hub)
+#   PORTAL_UMASK        the umask of the session
 #   PORTAL_SSL_KEY, PORTAL_SSL_CERT, PORTAL_SSL_CA
 #                       base64 of this server's certificate for JupyterHub's internal_ssl
 set -u

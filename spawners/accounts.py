@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 
 from portal.errors import NotAllowed, Unavailable
@@ -12,10 +13,11 @@ from .blocking import Blocking, StillRunning
 async def home_of(name: str, blocking: Blocking, seconds: float) -> str:
     """The home directory of the account ``name``, waited for at most ``seconds``.
 
-    Raises NotAllowed when there is no such account, Unavailable when NSS does not answer.
+    Raises NotAllowed when there is no such account, or it is root's or the Hub's own; Unavailable
+    when NSS does not answer.
     """
     try:
-        return await blocking.call(f"account-{name}", lambda: pwd.getpwnam(name).pw_dir, seconds)
+        account = await blocking.call(f"account-{name}", lambda: pwd.getpwnam(name), seconds)
     except KeyError:
         raise NotAllowed(
             f"'{name}' has no account on this cluster. Ask an admin to make one."
@@ -26,3 +28,7 @@ async def home_of(name: str, blocking: Blocking, seconds: float) -> str:
             "service that knows the accounts does not answer on the Hub's machine. Sessions that "
             "run go on. Try again in a minute; if it lasts, tell an admin."
         ) from None
+    if account.pw_uid in (0, os.geteuid()):
+        # Slurm's commands for this one would not pass sudo, which guards whom the Hub acts for.
+        raise NotAllowed(f"'{name}' is a service account: it has no sessions.")
+    return str(account.pw_dir)

@@ -62,8 +62,9 @@ class SessionSettings(SlurmSpawner):
     log_directory = Unicode(
         "/var/lib/data-scientist-portal/log",
         help="""Folder of the jobs' logs, on a file system that the Hub and the nodes share, owned
-        by the Hub's account with mode 3733: everyone can add a log, only its owner and the Hub's
-        group can read it. Example: c.PortalSpawner.log_directory = "/shared/portal/log" """,
+        by the Hub's account with mode 0711: the Hub makes each log, its job appends to it, and
+        only the Hub can read it.
+        Example: c.PortalSpawner.log_directory = "/shared/portal/log" """,
     ).tag(config=True)
     listen_address = Unicode(
         "0.0.0.0",  # noqa: S104  nodes are other machines

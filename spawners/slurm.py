@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 from jupyterhub import orm
-from jupyterhub.spawner import SpawnException
 from traitlets import Instance, default
 
 from portal.errors import (
@@ -24,31 +22,27 @@ from portal.errors import (
     StartFailed,
 )
 from portal.launch.container import session_command
-from portal.launch.request import OPTION_KEYS, LaunchRequest, well_formed
+from portal.launch.request import LaunchRequest
 from portal.launch.script import sbatch_options, session_script
-from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
+from portal.models.cluster import Job
 from portal.models.environment import Bind
 from portal.models.person import Person
 from portal.sessions.ending import Ending, explain
-from portal.sessions.log import tail
 
 from . import port  # noqa: F401  registers the port route and removes the stock one
 from .accounts import home_of
+from .door import LaunchDoor, refusal
 from .environ import job_environment
-from .form import options_from_form
-from .launch import launch_request, render_form
+from .joblog import log_tail, make_log
 from .progress import Progress
-from .settings import SessionSettings
 from .shared import Shared
+from .watch import JobWatch
 
 
-class PortalSpawner(SessionSettings):
+class PortalSpawner(LaunchDoor):
     """Starts sessions in environments on Slurm. ``user_options`` keys: see ``OPTION_KEYS``."""
 
     ending = Instance(Ending, allow_none=True, help="Why the last session ended.")
-    job = Instance(Job, allow_none=True, help="The job as it was seen last.")
-
-    _request = Instance(LaunchRequest, allow_none=True)
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -60,7 +54,8 @@ class PortalSpawner(SessionSettings):
         self._stopping = False
         self._ready = False
         self._port_posted = asyncio.Event()
-        self._nodes: Mapping[str, Node] = {}
+        self.log_name = ""
+        self._watch: JobWatch | None = None
         self.progress_state = Progress()
         self._expect_launch()
 
@@ -79,6 +74,23 @@ class PortalSpawner(SessionSettings):
     def shared(self) -> Shared:
         """The Hub's one watcher, catalog and form."""
         return Shared.of(self.config)
+
+    @property
+    def account(self) -> str:
+        """The account that the session's job belongs to."""
+        return str(self.user.name)
+
+    @property
+    def watch(self) -> JobWatch:
+        """The session's job, as the shared watcher sees it."""
+        if self._watch is None or self._watch.job_id != self.job_id:
+            self._watch = JobWatch(self.shared.cluster, self.job_id, self.account, self.log)
+        return self._watch
+
+    @property
+    def job(self) -> Job | None:
+        """The session's job as it was seen last; None without one."""
+        return self.watch.job if self.job_id else None
 
     @property
     def last_ending(self) -> dict[str, Any] | None:
@@ -101,62 +113,9 @@ class PortalSpawner(SessionSettings):
         and Slurm and sudo set USER, HOME and SHELL themselves."""
         return env
 
-    # -- the launch page ------------------------------------------------------------------
-
-    @default("options_form")
-    def _options_form_default(self) -> Any:
-        return render_form
-
-    def options_from_form(self, formdata: dict[str, list[str]]) -> dict[str, Any]:
-        """The form's fields as plain ``user_options``; what is wrong is refused at the launch."""
-        try:
-            return options_from_form(formdata)
-        except PortalError as error:
-            raise _refusal(error) from None
-
-    def options_from_query(self, query: dict[str, list[str]]) -> dict[str, Any]:
-        """A link with ``opt-…`` fills the page in and starts nothing.
-
-        JupyterHub would start a session on a plain GET, so that any page of the Web could start
-        one for whoever follows its link. It shows the form after an exception: that is used here.
-        """
-        known = {key: value for key, value in query.items() if key in OPTION_KEYS}
-        self.prefill = well_formed(self.options_from_form(known))
-        raise SpawnException(
-            "The link filled in this page. Look at the choice, then press Start.",
-            reason="prefilled",
-            status_code=200,
-        )
-
     @default("server_token_scopes")
     def _server_token_scopes_default(self) -> Any:
         return _take_turn
-
-    # -- the one door for options ---------------------------------------------------------
-
-    @default("apply_user_options")
-    def _apply_user_options_default(self) -> Any:
-        return _apply_user_options
-
-    async def validate_options(self, options: dict[str, Any]) -> None:
-        """Turn ``user_options`` into this start's launch request.
-
-        Raises SpawnException with the reason. The Hub has stored the options by then: after a
-        refusal the last good ones are put back, or a hostile body would be "the last choice".
-        """
-        self._request = None
-        try:
-            self._request = await launch_request(self, options)
-        except PortalError as error:
-            self._restore_options(self.last_options)
-            raise _refusal(error) from None
-        self.last_options = self._request.options()
-        self.user_options = dict(self.last_options)  # stored with the job's id
-
-    def _restore_options(self, options: dict[str, Any]) -> None:
-        self.user_options = dict(options)
-        self.orm_spawner.user_options = dict(options)
-        self.user.db.commit()
 
     # -- start ----------------------------------------------------------------------------
 
@@ -164,27 +123,28 @@ class PortalSpawner(SessionSettings):
         """Submit the job and wait for its server; returns its URL."""
         request, self._request = self._request, None
         if request is None:
-            raise _refusal(
+            raise refusal(
                 ConfigurationError(
                     "This session was not checked: 'apply_user_options' of the spawner was "
                     "replaced in the Hub's configuration. Ask an admin to remove that setting."
                 )
             )
         self.ip, self.port = self.listen_address, 0
-        self.ending = self.job = None
+        self.ending = None
         self.posted_port, self._ready, self._stopping = 0, False, False
         self._port_posted.clear()
         self.progress_state = Progress()
         token = orm.APIToken.find(self.user.db, self.api_token)
         self.token_id = token.id if token else 0
         try:
+            self.log_name = await make_log(self.log_directory)
             self.job_id = await self._submit(request)
             # Before anything else: a Hub that dies now must find the job again.
             await self._store_state()
             self.progress_state.submitted(self.job_id)
             return await self._wait_for_server()
         except PortalError as error:
-            raise _refusal(error) from None
+            raise refusal(error) from None
 
     async def _submit(self, request: LaunchRequest) -> str:
         home = await self.home()
@@ -200,7 +160,7 @@ class PortalSpawner(SessionSettings):
         options = sbatch_options(
             request.resources,
             name=f"portal-{request.environment.name}",
-            output=str(self._log_path("%j")),
+            output=f"{self.log_directory}/{self.log_name}",
             directory=home,
             comment=f"portal:{request.environment.name}:{self.name}",
         )
@@ -233,13 +193,15 @@ class PortalSpawner(SessionSettings):
         while True:
             # First the pause: what Slurm said before the job was submitted says nothing of it.
             await self._pause()
-            job, over = await self._next_look()
+            job, over = await self.watch.next_look(self._port_posted, self.watch_interval)
+            if self.watch.snapshot is not None:
+                self.progress_state.see(job, self.watch.snapshot, self.watch.position)
             if job is not None and over:
                 await self._record_ending(job)
                 raise StartFailed(self.ending.message if self.ending else "The job ended.")
             if job is not None and job.state.running:
                 running_since = running_since or time.monotonic()
-                address = self._address(job)
+                address = self.watch.address()
                 if self.posted_port and address:
                     return self._found(address)
                 if time.monotonic() - running_since > self.server_timeout:
@@ -253,55 +215,6 @@ class PortalSpawner(SessionSettings):
             await asyncio.wait_for(self._port_posted.wait(), self.watch_interval)
         except TimeoutError:
             return
-
-    async def _next_look(self) -> tuple[Job | None, bool]:
-        """A look that waits for its turn, unless the session says its port meanwhile."""
-        look = asyncio.ensure_future(self._look())
-        said = asyncio.ensure_future(self._port_posted.wait())
-        try:
-            await asyncio.wait({look, said}, return_when=asyncio.FIRST_COMPLETED)
-            return look.result() if look.done() else await self._look()
-        finally:
-            look.cancel()
-            said.cancel()
-
-    async def _look(self) -> tuple[Job | None, bool]:
-        """The job as Slurm sees it (None while that is not known), and whether it is over."""
-        said = self._port_posted.is_set()
-        snapshot = self.shared.cluster.last if said else None
-        if snapshot is None or not self._places(snapshot):
-            newer = time.time() - (0 if said else self.watch_interval)
-            snapshot = await self.shared.cluster.snapshot(newer, jobs_only=True, urgent=said)
-        self._nodes = snapshot.nodes
-        job, over = await self._judge(snapshot)
-        if job is not None:
-            self.job = job
-        position = self.shared.cluster.position(job, snapshot) if job else None
-        self.progress_state.see(job, snapshot, position)
-        return job, over
-
-    def _places(self, snapshot: ClusterSnapshot) -> bool:
-        """Whether ``snapshot`` knows where the job runs: then a session that has said its port
-        needs no newer one, since it runs by its own word."""
-        job = snapshot.jobs.get(self.job_id)
-        return job is not None and job.state.running and bool(job.nodes)
-
-    async def _judge(self, snapshot: ClusterSnapshot) -> tuple[Job | None, bool]:
-        """The job in ``snapshot``, or its end; nothing is over because a query failed."""
-        job = snapshot.jobs.get(self.job_id)
-        if snapshot.error or (job is not None and not job.state.ended):
-            return job, False
-        try:
-            ended = await self.shared.cluster.ended_job(self.job_id)
-        except PortalError as error:
-            self.log.warning("Job %s: %s", self.job_id, error)
-            return job, False
-        return (ended, True) if ended is not None else (job, False)
-
-    def _address(self, job: Job) -> str:
-        """Where the session listens: NodeAddr, since node names need not resolve."""
-        node = self._nodes.get(job.nodes[0]) if job.nodes else None
-        return node.address if node else ""
 
     def _found(self, address: str) -> str:
         self._ready = True
@@ -340,14 +253,10 @@ class PortalSpawner(SessionSettings):
         if not self.job_id:
             return 0
         try:
-            snapshot = await self.shared.cluster.snapshot(
-                time.time() - self.poll_interval, jobs_only=True
-            )
+            job, over = await self.watch.look(time.time() - self.poll_interval)
         except SlurmUnavailable:
             return None
-        job, over = await self._judge(snapshot)
         if job is None or not over:
-            self.job = job or self.job
             return None
         await self._record_ending(job)
         return job.exit_code or 0
@@ -367,37 +276,22 @@ class PortalSpawner(SessionSettings):
             cancel = self.shared.cluster.cancel
             if self._ready and not now:
                 await cancel(self.job_id, self.user.name, gently=True)
-                if await self._is_over(within=(0.2, 0.3, 0.5, 1, 2, 4)):
+                if await self.watch.is_over((0.2, 0.3, 0.5, 1, 2, 4)):
                     return
             await cancel(self.job_id, self.user.name)
             if not now:
-                await self._is_over(within=(0.2, 0.3, 0.5, 1, 2, 4, 8, 16, 32))
+                await self.watch.is_over((0.2, 0.3, 0.5, 1, 2, 4, 8, 16, 32))
         except PortalError as error:
-            raise _refusal(error) from None
-
-    async def _is_over(self, within: Sequence[float]) -> bool:
-        """Look at the job after each pause (seconds), until it is over; else False."""
-        for pause in within:
-            await asyncio.sleep(pause)
-            snapshot = await self.shared.cluster.snapshot(time.time(), jobs_only=True, urgent=True)
-            job = snapshot.jobs.get(self.job_id)
-            over = job is None or job.state.ended or job.state is JobState.COMPLETING
-            if over and not snapshot.error:
-                return True
-        return False
+            raise refusal(error) from None
 
     async def _record_ending(self, job: Job) -> None:
-        self.job = job
         if self.ending is None or self.ending.job_id != job.id:
             log = await self._log_tail()
             self.ending = explain(job, log, stopped=self._stopping, ready=self._ready)
             await self._store_state()
 
-    def _log_path(self, job_id: str) -> Path:
-        return Path(self.log_directory) / f"session-{job_id}.log"
-
     async def _log_tail(self) -> str:
-        return await asyncio.to_thread(tail, self._log_path(self.job_id))
+        return await log_tail(self.log_directory, self.log_name)
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
         """What is happening, in words, for the progress page."""
@@ -410,6 +304,7 @@ class PortalSpawner(SessionSettings):
         """What must outlive the Hub: JSON values, no secret."""
         state = {
             "job_id": self.job_id,
+            "log_name": self.log_name,
             "posted_port": self.posted_port,
             "token_id": self.token_id,
             "server_address": self.server_address,
@@ -421,6 +316,7 @@ class PortalSpawner(SessionSettings):
     def load_state(self, state: dict[str, Any]) -> None:
         """The reverse of get_state."""
         super().load_state(state)
+        self.log_name = str(state.get("log_name", ""))
         self.posted_port = int(state.get("posted_port", 0))
         self.token_id = int(state.get("token_id", 0))
         self.server_address = str(state.get("server_address", ""))
@@ -432,7 +328,8 @@ class PortalSpawner(SessionSettings):
     def clear_state(self) -> None:
         """Forget the job. The last choice and the reason of the ending stay."""
         super().clear_state()
-        self.posted_port, self.token_id, self.server_address = 0, 0, ""
+        self.log_name = self.server_address = ""
+        self.posted_port = self.token_id = 0
 
     async def _store_state(self) -> None:
         await self.shared.commits.store(self.user.db, self._write_state)
@@ -448,10 +345,6 @@ async def _take_turn(spawner: PortalSpawner) -> list[str]:
     return []
 
 
-async def _apply_user_options(spawner: PortalSpawner, options: dict[str, Any]) -> None:
-    await spawner.validate_options(options)
-
-
 async def _node_names(spawner: PortalSpawner) -> list[str]:
     """Names for a server's certificate: it is made before Slurm has chosen the node."""
     snapshot = await spawner.shared.cluster.snapshot()
@@ -460,8 +353,3 @@ async def _node_names(spawner: PortalSpawner) -> list[str]:
         kind = "IP" if node.address.replace(".", "").isdigit() or ":" in node.address else "DNS"
         names.add(f"{kind}:{node.address}")
     return sorted(names)
-
-
-def _refusal(error: PortalError) -> SpawnException:
-    """The exception whose words JupyterHub shows; every other kind loses them."""
-    return SpawnException(error.message, reason=error.code, status_code=error.status)

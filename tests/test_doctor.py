@@ -321,8 +321,8 @@ async def test_folder_of_logs(tmp_path: Path) -> None:
     logs.mkdir(mode=0o755)
     finding = await asked(storage.logs, tmp_path, config)
     assert finding.level is Level.FAILURE
-    assert f"chmod 3733 {logs}" in finding.mend
-    logs.chmod(0o3733)
+    assert f"chmod 0711 {logs}" in finding.mend
+    logs.chmod(0o711)
     assert (await asked(storage.logs, tmp_path, config)).level is not Level.FAILURE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import timeit
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,11 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 def test_a_fifo_does_not_hang(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     assert tail(tmp_path / "fifo") == ""
+
+
+def test_a_log_of_escapes_is_cleaned_in_linear_time() -> None:
+    """Half a second of one page would be the whole Hub's: re holds the interpreter's lock."""
+    short, long = (
+        min(timeit.repeat(lambda n=n: clean("\x1b]" * n), number=1)) for n in (1000, 8000)
+    )
+    assert long < short * 8 * 4 + 0.05

@@ -66,6 +66,11 @@ if one_account:
     class OneAccountSpawner(PortalSpawner):
         """Everyone's sessions under the account that started the demo, a folder for each."""
 
+        @property
+        def account(self) -> str:
+            """Everyone's jobs belong to it."""
+            return str(demo["account"])
+
         async def home(self) -> str:
             """This person's folder."""
             folder = Path(demo["homes"]) / self.user.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, field_validator
 
 from . import Frozen
 
@@ -32,6 +32,14 @@ class Resources(Frozen):
     qos: SlurmName | None = None
     reservation: SlurmName | None = None
     nodes: Annotated[int, Field(ge=1, le=4096, strict=True)] = 1
+
+    @field_validator("time")
+    @classmethod
+    def _not_zero(cls, value: str | None) -> str | None:
+        # sbatch(1): a time of zero asks for no limit at all.
+        if value is not None and time_seconds(value) < 60:
+            raise ValueError("a time shorter than a minute")
+        return value
 
 
 def memory_mib(text: str) -> int:

@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 
 # ECMA-48: CSI sequences, OSC strings (ended by BEL or ST), and two-byte escapes.
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\].*?(?:\x07|\x1b\\)|\x1b[@-Z\\-_]", re.DOTALL)
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
 
 MAX_BYTES = 16_384
@@ -35,8 +35,9 @@ def tail(path: Path, lines: int = 40) -> str:
     except OSError:
         return ""
     with open(descriptor, "rb") as file:  # noqa: PTH123  a descriptor, not a path
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            return ""  # not the file that the Hub made
         size = file.seek(0, 2)
         file.seek(max(0, size - MAX_BYTES))
         data = file.read(MAX_BYTES)

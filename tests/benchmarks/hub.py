@@ -74,7 +74,7 @@ class BenchHub:
         uid = self.cluster.uid("portal")
         for path, mode in (
             (self.place, 0o755),
-            (self.place / "sessions", 0o3733),
+            (self.place / "sessions", 0o711),
             (self.place / "environments", 0o755),
         ):
             path.mkdir()

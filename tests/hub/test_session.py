@@ -97,7 +97,7 @@ def test_one_person_cannot_reach_anothers_session_or_files(
         assert read.returncode != 0
 
 
-def test_a_jobs_log_is_its_owners_and_the_hubs(demo: Any, ada: Person) -> None:
+def test_a_jobs_log_is_the_hubs_alone(demo: Any, ada: Person) -> None:
     if not demo.people:
         pytest.skip("one account: there is nobody to hide a log from")
     ada.launch({"environment": "python-venv"})
@@ -105,9 +105,19 @@ def test_a_jobs_log_is_its_owners_and_the_hubs(demo: Any, ada: Person) -> None:
     job = only_job(demo, "ada")
     out = demo.run(["scontrol", "show", "job", job]).stdout
     log = next(w.split("=", 1)[1] for w in out.split() if w.startswith("StdOut="))
-    assert demo.run(["cat", log], user=demo.user("ada"), check=False).returncode == 0
+    assert demo.run(["cat", log], user=demo.user("ada"), check=False).returncode != 0
     assert demo.run(["cat", log], user="portal", check=False).returncode == 0
     assert demo.run(["cat", log], user=demo.user("barbara"), check=False).returncode != 0
+    # Nor can anyone make, list, link or replace a file there.
+    folder = log.rpartition("/")[0]
+    for command in (
+        ["touch", f"{folder}/session-9999.log"],
+        ["ls", folder],
+        ["ln", "-s", "/etc/passwd", f"{folder}/session-9999.log"],
+        ["mv", log, f"{folder}/mine"],
+        ["rm", "-f", log],
+    ):
+        assert demo.run(command, user=demo.user("barbara"), check=False).returncode != 0, command
 
 
 def test_what_is_installed_stays_with_its_environment(demo: Any, ada: Person) -> None:

@@ -94,14 +94,14 @@ async def logs(site: Site) -> Result:
 
 
 def _logs_in(path: Path, site: Site, remote: bool) -> Result:
-    make = f"install -d -o portal -g portal -m 3733 {path} (as the Hub's account and group)"
+    make = f"install -d -o portal -g portal -m 0711 {path} (as the Hub's account and group)"
     if not path.is_dir():
         return failure(f"{path} does not exist, so jobs cannot start", make)
     status = path.stat()
     mode = stat.S_IMODE(status.st_mode)
     results = [ok(f"{path}, mode {mode:04o}, {file_system(path)}")]
-    if mode != 0o3733:
-        results.append(failure(f"{path} has mode {mode:04o}, not 3733", f"chmod 3733 {path}"))
+    if mode != 0o711:
+        results.append(failure(f"{path} has mode {mode:04o}, not 0711", f"chmod 0711 {path}"))
     if not site.is_root and status.st_uid != os.geteuid():
         results.append(failure(f"{path} does not belong to '{site.account}'", make))
     if file_system(path) in _LOCAL and remote:

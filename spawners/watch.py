@@ -1,0 +1,93 @@
+"""One session's job, as the shared watcher sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+from portal.errors import PortalError
+from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
+from portal.slurm import Cluster
+
+
+class JobWatch:
+    """The job ``job_id`` of the account ``owner``. ``job`` is what was seen of it last."""
+
+    def __init__(self, cluster: Cluster, job_id: str, owner: str, log: logging.Logger) -> None:
+        self.cluster, self.job_id, self.owner, self.log = cluster, job_id, owner, log
+        self.job: Job | None = None
+        self.position: int | None = None
+        self.snapshot: ClusterSnapshot | None = None
+        self._nodes: Mapping[str, Node] = {}
+
+    async def look(self, newer_than: float, *, urgent: bool = False) -> tuple[Job | None, bool]:
+        """The job in a snapshot taken after ``newer_than`` (None: not known), and whether it is
+        over. Nothing is over because a question to Slurm failed.
+
+        Raises SlurmUnavailable when Slurm has never answered.
+        """
+        return await self._judge(
+            await self.cluster.snapshot(newer_than, jobs_only=True, urgent=urgent)
+        )
+
+    async def next_look(self, said: asyncio.Event, interval: float) -> tuple[Job | None, bool]:
+        """A look that waits for its turn, unless the session says its port meanwhile."""
+        if said.is_set():
+            return await self._look_after_word()
+        look = asyncio.ensure_future(self.look(time.time() - interval))
+        word = asyncio.ensure_future(said.wait())
+        try:
+            await asyncio.wait({look, word}, return_when=asyncio.FIRST_COMPLETED)
+            return look.result() if look.done() else await self._look_after_word()
+        finally:
+            look.cancel()
+            word.cancel()
+
+    async def _look_after_word(self) -> tuple[Job | None, bool]:
+        """The session runs by its own word: any snapshot that knows where will do."""
+        last = self.cluster.last
+        job = last.jobs.get(self.job_id) if last else None
+        if last is not None and job is not None and job.state.running and job.nodes:
+            return await self._judge(last)
+        return await self.look(time.time(), urgent=True)
+
+    async def _judge(self, snapshot: ClusterSnapshot) -> tuple[Job | None, bool]:
+        self.snapshot, self._nodes = snapshot, snapshot.nodes
+        job, over = await self._found(snapshot)
+        if job is not None:
+            self.job = job
+            self.position = self.cluster.position(job, snapshot)
+        return job, over
+
+    async def _found(self, snapshot: ClusterSnapshot) -> tuple[Job | None, bool]:
+        job = snapshot.jobs.get(self.job_id)
+        if job is not None and job.user not in ("", self.owner) and not job.user.isdigit():
+            # Slurm has lost its state and counts anew: this is somebody else's job.
+            self.log.error("Job %s is %s's, not %s's", self.job_id, job.user, self.owner)
+            return Job(id=self.job_id, state=JobState.UNKNOWN), True
+        if snapshot.error or (job is not None and not job.state.ended):
+            return job, False
+        try:
+            ended = await self.cluster.ended_job(self.job_id)
+        except PortalError as error:
+            self.log.warning("Job %s: %s", self.job_id, error)
+            return job, False
+        return (ended, True) if ended is not None else (job, False)
+
+    async def is_over(self, pauses: Sequence[float]) -> bool:
+        """Look at the job after each pause (seconds) until it is over or ending; else False."""
+        for pause in pauses:
+            await asyncio.sleep(pause)
+            snapshot = await self.cluster.snapshot(time.time(), jobs_only=True, urgent=True)
+            job = snapshot.jobs.get(self.job_id)
+            over = job is None or job.state.ended or job.state is JobState.COMPLETING
+            if over and not snapshot.error:
+                return True
+        return False
+
+    def address(self) -> str:
+        """Where the session listens: NodeAddr, since node names need not resolve; "" unknown."""
+        node = self._nodes.get(self.job.nodes[0]) if self.job and self.job.nodes else None
+        return node.address if node else ""
