@@ -6,11 +6,13 @@ A choice with one value is not asked: its tuple is empty.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from portal.launch.availability import Availability
 from portal.launch.policy import usable_reservation
-from portal.models.cluster import Association, ClusterSnapshot, Reservation
+from portal.launch.qos import default_qos, longest_walls
+from portal.models.cluster import Association, ClusterSnapshot, Qos, Reservation
 from portal.models.environment import Environment, Kind
 from portal.models.person import Person
 from portal.models.resources import Resources, memory_mib, time_seconds
@@ -62,16 +64,21 @@ def gpu_counts(most: int, selected: int) -> tuple[Choice, ...]:
     )
 
 
-def longest_time(supply: Availability, associations: Sequence[Association] | None) -> int | None:
-    """The longest time in seconds that any partition and any account allows; None: no limit."""
+def longest_time(
+    supply: Availability,
+    associations: Sequence[Association] | None,
+    known: Mapping[str, Qos] = MappingProxyType({}),
+) -> int | None:
+    """The longest time in seconds that any partition allows, and any account and QOS of the
+    person; None: no limit. ``known``: QOS by name."""
     limits: list[int] = []
     for group in (
         [p.max_time for p in supply.partitions.values()],
-        [row.max_wall for row in associations or ()],
+        longest_walls(associations or (), known),
     ):
-        known = [limit for limit in group if limit is not None]
-        if known and len(known) == len(group):
-            limits.append(max(known))
+        given = [limit for limit in group if limit is not None]
+        if given and len(given) == len(group):
+            limits.append(max(given))
     return min(limits) if limits else None
 
 
@@ -124,28 +131,35 @@ def account_choices(
 
 
 def qos_choices(
-    associations: Sequence[Association] | None, last: Mapping[str, Any]
+    associations: Sequence[Association] | None,
+    last: Mapping[str, Any],
+    known: Mapping[str, Qos] = MappingProxyType({}),
 ) -> tuple[Choice, ...]:
+    rows = associations or ()
     accounts: dict[str, list[str]] = {}
-    for row in associations or ():
+    for row in rows:
         for name in row.qos:
             accounts.setdefault(name, []).append(row.account)
     if len(accounts) < 2:
         return ()
-    usual = {row.default_qos for row in associations or ()} - {""}
+
+    def longest(name: str) -> dict[str, str]:
+        wall = known[name].max_wall if name in known else None
+        return {} if wall is None else {"seconds": str(wall)}
+
+    usual = {row.default_qos for row in rows} - {""}
     label = f"Default ({usual.pop()})" if len(usual) == 1 else "Default"
-    return _with_default(
-        label,
-        [
-            Choice(
-                value=name,
-                label=name,
-                selected=name == last.get("qos"),
-                data={"accounts": " ".join(sorted(set(having)))},
-            )
-            for name, having in sorted(accounts.items())
-        ],
-    )
+    named = [
+        Choice(
+            value=name,
+            label=name,
+            selected=name == last.get("qos"),
+            data={"accounts": " ".join(sorted(set(having))), **longest(name)},
+        )
+        for name, having in sorted(accounts.items())
+    ]
+    first, *rest = _with_default(label, named)
+    return (first.model_copy(update={"data": longest(default_qos(rows) or "")}), *rest)
 
 
 def reservation_choices(

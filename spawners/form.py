@@ -185,7 +185,7 @@ class LaunchForm(LoggingConfigurable):
         if limits and None not in limits:
             most = min(most, max(limit for limit in limits if limit is not None))
         count = min(last_choice.whole(preset.get("gpus")), most)
-        longest = choices.longest_time(supply, associations)
+        longest = choices.longest_time(supply, associations, snapshot.qos)
         times = self._times(preset, longest)
         return LaunchView(
             cards=tuple(choices.card(e, e is chosen) for e in environments),
@@ -205,7 +205,7 @@ class LaunchForm(LoggingConfigurable):
             more=last_choice.folded_chosen(last),
             partitions=choices.partition_choices(supply, last, simulated),
             accounts=choices.account_choices(associations, last),
-            qos=choices.qos_choices(associations, last),
+            qos=choices.qos_choices(associations, last, snapshot.qos),
             reservations=choices.reservation_choices(snapshot, person, associations, last, now),
             areas=tuple(choices.area_in_words(area) for area in storage),
             stale=stale,

@@ -79,7 +79,7 @@ async def _look(spawner: PortalSpawner) -> Readiness:
 
 async def _snapshot(spawner: PortalSpawner) -> ClusterSnapshot:
     moment = time.time() - JOBS_MAY_BE_OLD
-    return await spawner.shared.cluster.snapshot(moment, jobs_only=False)
+    return await spawner.shared.cluster.snapshot(moment, jobs_only=False, qos=True)
 
 
 async def render_form(spawner: PortalSpawner) -> str:

@@ -17,6 +17,7 @@ from portal.models.cluster import (
     JobState,
     Node,
     Partition,
+    Qos,
     Reservation,
 )
 from portal.models.environment import Environment
@@ -185,6 +186,20 @@ class TestView:
         shown = view(associations=limited)
         assert shown.times[-1].value == "4:00:00"
         assert [c.value for c in shown.times if c.selected] == ["2:00:00"]
+
+    def test_no_time_is_longer_than_a_qos_of_the_person_allows(self):
+        qos = {
+            "normal": Qos(name="normal", max_wall=8 * 3600),
+            "short": Qos(name="short", max_wall=3600),
+        }
+        whole = snapshot(qos=qos)
+        shown = view(whole)
+        assert shown.times[-1].value == "8:00:00"
+        seconds = {choice.value: choice.data.get("seconds") for choice in shown.qos}
+        assert seconds == {"": "28800", "normal": "28800", "short": "3600"}
+        only = (ROWS[0].model_copy(update={"qos": ("short",)}),)
+        assert [c.value for c in view(whole, associations=only).times] == ["0:30:00", "1:00:00"]
+        assert view(snapshot(qos={"short": qos["short"]})).times[-1].value == "48:00:00"
 
     def test_an_accounts_gpu_limit_bounds_the_count(self):
         limited = (ROWS[0].model_copy(update={"max_gpus_per_job": 2}),)

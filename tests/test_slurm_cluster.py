@@ -380,7 +380,8 @@ async def test_expected_launches_ask_slurmdbd_once(slurm: SmallSlurm, cluster: C
         cluster.expect_launches()
     answer = await cluster.associations(slurm.user)
     assert answer is not None and "research" in {one.account for one in answer}
-    assert cluster.runner.runs["sacctmgr"] == 1
+    await cluster.snapshot(qos=True)
+    assert cluster.runner.runs["sacctmgr"] == 2  # the associations, and the QOS
 
 
 async def test_those_who_ask_meanwhile_share_the_next_question(cluster: Cluster) -> None:
@@ -390,6 +391,18 @@ async def test_those_who_ask_meanwhile_share_the_next_question(cluster: Cluster)
 
     await asyncio.gather(*(ask(number) for number in range(20)))
     assert cluster.runner.runs["sacctmgr"] <= 3
+
+
+async def test_qos_are_read_where_asked_for(slurm: SmallSlurm, cluster: Cluster) -> None:
+    slurm.run("sacctmgr", "-i", "add", "qos", "brief", "MaxWall=00:30:00")
+    assert (await cluster.snapshot()).qos == {}
+    slow = new_cluster(slurm, associations_ttl=3600.0)
+    slow.expect_launches()
+    known = (await slow.snapshot(qos=True)).qos
+    assert known["brief"].max_wall == 1800
+    slurm.run("sacctmgr", "-i", "delete", "qos", "brief")
+    assert (await slow.snapshot(qos=True)).qos == known  # once in associations_ttl
+    slow.close()
 
 
 async def test_associations_outlive_slurmdbd(slurm: SmallSlurm) -> None:
@@ -412,6 +425,7 @@ async def test_a_site_without_accounting(tmp_path: Path) -> None:
         plain.start()
         cluster = new_cluster(plain)
         assert await cluster.associations(plain.user) is None
+        assert (await cluster.snapshot(qos=True)).qos == {}
         job_id = await cluster.submit(["sbatch", "--output=/dev/null", "--wrap", "exit 5"])
         await until(cluster, job_id, JobState.FAILED)
         job = await cluster.ended_job(job_id)

@@ -376,6 +376,25 @@ def test_associations(recording: Recording) -> None:
     assert parse.associations(recording.read("sacctmgr-nobody.txt")) == ()
 
 
+def test_qos(recording: Recording) -> None:
+    qos = parse.qos(recording.read("sacctmgr-qos.txt"))
+    assert set(qos) == {"normal", "short", "capped", "long"}
+    assert (qos["normal"].max_wall, qos["normal"].max_tres, qos["normal"].flags) == (None, {}, ())
+    assert qos["short"].max_tres == {"user": {"gres/gpu": 1}}
+    capped = qos["capped"]
+    assert (capped.max_wall, set(capped.flags)) == (5400, {"DenyOnLimit", "OverPartQOS"})
+    assert capped.max_tres == {
+        "job": {"cpu": 8, "mem": 4096, "gres/gpu": 4, "gres/gpu:v100": 2},
+        "account": {"cpu": 6},
+        "group": {"gres/gpu": 8},
+        "node": {"cpu": 4},
+    }
+    assert (qos["long"].max_wall, qos["long"].flags) == (14 * 86400, ("PartitionTimeLimit",))
+    assert {p.qos for p in parse.partitions(recording.read("partition.txt")).values()} == {""}
+    with pytest.raises(ValueError, match="fields"):
+        parse.qos("normal|x")
+
+
 # -- complaints ----------------------------------------------------------------------------
 
 

@@ -11,10 +11,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..errors import InvalidRequest, NotAllowed
-from ..models.cluster import Association, ClusterSnapshot, Node, Partition, Reservation
+from ..models.cluster import Association, ClusterSnapshot, Partition, Reservation
 from ..models.environment import Environment
 from ..models.person import Person
-from ..models.resources import Resources, memory_mib, time_seconds, time_text
+from ..models.resources import Resources
+from .limits import accounting_limits, environment_limits, gpu_nodes, partition_limits
+from .qos import admits_qos, charged, effective_qos, limiting
 from .request import LaunchRequest, read_options
 
 Associations = Sequence[Association] | None  # None: the site keeps no accounting
@@ -81,6 +83,7 @@ def allowed_partitions(
 ) -> list[Partition]:
     """The partitions that are up and open to this person, the default one first."""
     accounts = None if associations is None else {row.account for row in associations}
+    qos = {name for row in associations or () for name in row.qos}
     result = []
     for partition in snapshot.partitions.values():
         if partition.state != "UP":
@@ -88,6 +91,8 @@ def allowed_partitions(
         if accounts is not None and not _admits(
             accounts, partition.allow_accounts, partition.deny_accounts
         ):
+            continue
+        if qos and not any(admits_qos(partition, name) for name in qos):
             continue
         bound = {row.partition for row in associations or ()}
         if bound and "" not in bound and partition.name not in bound:
@@ -106,16 +111,6 @@ def _admits(names: Collection[str], allow: Collection[str], deny: Collection[str
     return any(not allow or name in allow for name in usable)
 
 
-def gpu_nodes(snapshot: ClusterSnapshot, partition: Partition, gpu_type: str | None) -> list[Node]:
-    """The nodes of a partition that have GPUs (of ``gpu_type``, where one is named)."""
-    nodes = (snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes)
-    return [
-        node
-        for node in nodes
-        if any(pool.count and gpu_type in (None, pool.type) for pool in node.gpus)
-    ]
-
-
 def choose_partition(
     resources: Resources,
     person: Person,
@@ -125,6 +120,13 @@ def choose_partition(
     """A partition that can serve ``resources``: GPU sessions where the GPUs are, CPU sessions
     away from them. None leaves the choice to Slurm."""
     partitions = allowed_partitions(person, snapshot, associations)
+
+    def admitted(partition: Partition) -> bool:
+        qos = effective_qos(resources.qos, resources.account, partition.name, associations)
+        return qos is None or admits_qos(partition, qos)
+
+    # Where none takes the QOS, the refusal says so.
+    partitions = [p for p in partitions if admitted(p)] or partitions
     if resources.reservation in snapshot.reservations:
         wanted = snapshot.reservations[resources.reservation or ""].partition
         if wanted and wanted in {p.name for p in partitions}:
@@ -148,32 +150,23 @@ def objections(
 
     Raises InvalidRequest for a name that this cluster does not have.
     """
-    reasons = _environment_limits(resources, environment)
-    if associations is not None:
-        reasons += _accounting(resources, person, associations)
+    reasons = environment_limits(resources, environment)
+    qos = effective_qos(resources.qos, resources.account, resources.partition, associations)
     partition = _named_partition(resources, person, snapshot, associations)
+    if associations is not None:
+        refused = _accounting(resources, person, associations)
+        rows = charged(resources.account, resources.partition, associations)
+        limits = limiting(snapshot, qos, resources.partition)
+        reasons += refused or accounting_limits(resources, rows, limits)
     if partition is not None:
-        reasons += _partition_limits(resources, partition, snapshot)
+        if qos and not admits_qos(partition, qos):
+            takes = f" It takes: {', '.join(partition.allow_qos)}." if partition.allow_qos else ""
+            where = f"the partition '{partition.name}'"
+            reasons.append(f"The QOS '{qos}' may not be used in {where}.{takes}")
+        flags = snapshot.qos[qos].flags if qos in snapshot.qos else ()
+        reasons += partition_limits(resources, partition, snapshot, flags)
     if resources.reservation:
         reasons += _reservation(resources.reservation, person, snapshot, associations)
-    return reasons
-
-
-def _environment_limits(resources: Resources, environment: Environment) -> list[str]:
-    reasons = []
-    title = environment.title
-    if environment.max_gpus is not None and resources.gpus > environment.max_gpus:
-        reasons.append(f"'{title}' allows at most {environment.max_gpus} GPUs.")
-    if environment.gpu_types and resources.gpu_type not in (None, *environment.gpu_types):
-        reasons.append(f"'{title}' runs on these GPUs: {', '.join(environment.gpu_types)}.")
-    if environment.max_cpus is not None and (resources.cpus or 0) > environment.max_cpus:
-        reasons.append(f"'{title}' allows at most {environment.max_cpus} CPUs.")
-    if environment.max_memory and resources.memory:
-        if memory_mib(resources.memory) > memory_mib(environment.max_memory):
-            reasons.append(f"'{title}' allows at most {environment.max_memory} of memory.")
-    if environment.max_time and resources.time:
-        if time_seconds(resources.time) > time_seconds(environment.max_time):
-            reasons.append(f"'{title}' allows at most {environment.max_time} of time.")
     return reasons
 
 
@@ -192,18 +185,7 @@ def _accounting(
         qos = sorted({name for row in rows for name in row.qos})
         if resources.qos not in qos:
             return [f"The QOS '{resources.qos}' is not open to you. Yours: {', '.join(qos)}."]
-    reasons = []
-    walls = [row.max_wall for row in rows]
-    if resources.time and None not in walls:
-        longest = max(wall for wall in walls if wall is not None)
-        if time_seconds(resources.time) > longest:
-            reasons.append(f"Your account allows at most {time_text(longest)} of time.")
-    gpus = [row.max_gpus_per_job for row in rows]
-    if None not in gpus:
-        most = max(count for count in gpus if count is not None)
-        if resources.gpus * resources.nodes > most:
-            reasons.append(f"Your account allows at most {most} GPUs in one session.")
-    return reasons
+    return []
 
 
 def _named_partition(
@@ -222,46 +204,6 @@ def _named_partition(
         names = ", ".join(p.name for p in allowed) or "none"
         raise NotAllowed(f"The partition '{partition.name}' is not open to you. Yours: {names}.")
     return partition
-
-
-def _partition_limits(
-    resources: Resources, partition: Partition, snapshot: ClusterSnapshot
-) -> list[str]:
-    reasons = []
-    nodes = [snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes]
-    where = f"The partition '{partition.name}'"
-    if partition.max_time is not None and resources.time:
-        if time_seconds(resources.time) > partition.max_time:
-            reasons.append(f"{where} allows at most {time_text(partition.max_time)} of time.")
-    if partition.max_nodes is not None and resources.nodes > partition.max_nodes:
-        reasons.append(f"{where} allows at most {partition.max_nodes} nodes.")
-    if not nodes:
-        return reasons
-    if resources.nodes > len(nodes):
-        reasons.append(f"{where} has {len(nodes)} nodes, not {resources.nodes}.")
-    if resources.gpus:
-        fitting = gpu_nodes(snapshot, partition, resources.gpu_type)
-        kind = f"{resources.gpu_type} GPUs" if resources.gpu_type else "GPUs"
-        if not fitting:
-            have = sorted({p.type for n in nodes for p in n.gpus if p.count})
-            offer = f"It has: {', '.join(have)}." if have else ""
-            return [*reasons, f"{where} has no {kind}. {offer}".strip()]
-        most = max(
-            pool.count
-            for node in fitting
-            for pool in node.gpus
-            if resources.gpu_type in (None, pool.type)
-        )
-        if resources.gpus > most:
-            reasons.append(f"{where} has at most {most} {kind} on one node.")
-        nodes = fitting
-    cpus = max(node.cpus for node in nodes)
-    if resources.cpus and resources.cpus > cpus:
-        reasons.append(f"{where} has at most {cpus} CPUs on one such node.")
-    memory = max(node.memory for node in nodes)
-    if resources.memory and memory_mib(resources.memory) > memory:
-        reasons.append(f"{where} has at most {memory // 1024}G of memory on one such node.")
-    return reasons
 
 
 def usable_reservation(

@@ -178,6 +178,7 @@ class Partition(Frozen):
     deny_accounts: tuple[str, ...] = ()
     allow_qos: tuple[str, ...] = ()
     deny_qos: tuple[str, ...] = ()
+    qos: str = ""  # the partition's own QOS, whose limits apply to every job in it
     allow_groups: tuple[str, ...] = ()
 
 
@@ -245,6 +246,19 @@ class Association(Frozen):
     max_wall: int | None = None
 
 
+class Qos(Frozen):
+    """One QOS. ``max_wall`` in seconds, None where it sets no limit; ``flags`` as configured.
+
+    ``max_tres``: limits by whose they are ("job", "user", "account", "group", "node"), then by TRES
+    as Slurm names it ("cpu", "gres/gpu", "gres/gpu:v100", "mem" in MiB).
+    """
+
+    name: str
+    max_wall: int | None = None
+    max_tres: dict[str, dict[str, int]] = {}
+    flags: tuple[str, ...] = ()
+
+
 class ClusterSnapshot(Frozen):
     """The cluster at ``taken_at`` (Unix seconds).
 
@@ -257,6 +271,7 @@ class ClusterSnapshot(Frozen):
     nodes: dict[str, Node] = {}
     jobs: dict[str, Job] = {}
     reservations: dict[str, Reservation] = {}
+    qos: dict[str, Qos] = {}  # filled where asked for; a QOS that is not here is not known
     error: str = ""
 
     @property

@@ -47,7 +47,7 @@ class Cluster(LoggingConfigurable):
     ).tag(config=True)
     associations_ttl = Float(
         60.0,
-        help="Seconds for which a person's associations are fresh. "
+        help="Seconds for which a person's associations and the QOS are fresh. "
         "Example: c.Cluster.associations_ttl = 600",
     ).tag(config=True)
     rpcs_per_second = Float(
@@ -89,6 +89,8 @@ class Cluster(LoggingConfigurable):
         self._reservations = self._watch(
             "reservations", self._ask(queries.RESERVATIONS, parse.reservations, 1)
         )
+        self._qos = self._watch("QOS", self._ask(queries.QOS, parse.qos, 0))
+        self._expected: asyncio.Task[None] | None = None
         self._submissions = Submissions(self.runner, self.log)
         self._looked_at: dict[str, Job] | None = None
         self._ends = JobEnds(
@@ -108,13 +110,15 @@ class Cluster(LoggingConfigurable):
         jobs_only: bool | None = None,
         urgent: bool = False,
         gpu_indexes: bool = False,
+        qos: bool = False,
     ) -> ClusterSnapshot:
         """The cluster now, from the cache where that is fresh.
 
         ``newer_than`` (Unix seconds): the jobs are asked for at that moment or later; all callers
         that wait share one query. ``jobs_only`` (default: whether ``newer_than`` is given) leaves
         nodes, partitions and reservations as they were last known. ``urgent`` does not wait for
-        rpcs_per_second. ``gpu_indexes`` also fills Job.gpu_indexes (one more request).
+        rpcs_per_second. ``gpu_indexes`` also fills Job.gpu_indexes (one more request). ``qos``
+        also fills ClusterSnapshot.qos, as far as accounting answers.
         Jobs that ended within Slurm's MinJobAge are there with their end state.
 
         When Slurm does not answer: the last snapshot with its old ``taken_at`` and ``error``.
@@ -138,10 +142,13 @@ class Cluster(LoggingConfigurable):
                 for noun, ttl in rest
                 if not (jobs_only and noun.value is not None and not noun.error)
             ),
+            *([self._qos.newer_than(now - self.associations_ttl)] if qos else []),
         )
         if self._strangers():
             await self._nodes.newer_than(now - self.nodes_ttl)
         made = self._snapshot()
+        if qos and self._qos.value:
+            made = made.model_copy(update={"qos": self._qos.value})
         return await self._with_indexes(made) if gpu_indexes else made
 
     @property
@@ -174,12 +181,17 @@ class Cluster(LoggingConfigurable):
         self._accounts.forget(user)
 
     def expect_launches(self) -> None:
-        """Ask for everyone's associations in advance: slurmdbd takes a third of a second.
+        """Ask for everyone's associations and the QOS in advance: slurmdbd takes a third of a
+        second for each.
 
         To be called in the event loop; returns at once. What goes wrong is said when a launch
         needs them.
         """
         self._accounts.expect()
+        if self._expected is not None and not self._expected.done():
+            return
+        since = time.time() - self.associations_ttl
+        self._expected = asyncio.ensure_future(self._qos.newer_than(since))
 
     async def submit(
         self,

@@ -2,6 +2,7 @@
 
 Requests per question, counted with sdiag on Slurm 22.05 and 24.11: jobs 2 (squeue always asks for
 partitions too), nodes 2 (likewise), partitions 1, reservations 1, GPU indexes 1.
+QOS and associations ask slurmdbd.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ NODES = ("scontrol", "--all", "--oneliner", "-d", "show", "node")
 PARTITIONS = ("scontrol", "--all", "--oneliner", "show", "partition")
 RESERVATIONS = ("scontrol", "--all", "--oneliner", "show", "reservation")
 GPU_INDEXES = ("scontrol", "--all", "--oneliner", "-d", "show", "job")
+QOS = (
+    *("sacctmgr", "--noheader", "--parsable2", "--readonly", "show", "qos"),
+    f"format={','.join(parse.QOS_FIELDS)}",
+)
 
 
 def jobs_environment(separator: str) -> dict[str, str]:

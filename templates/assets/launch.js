@@ -89,15 +89,20 @@ function fit() {
   for (const option of options("gpus")) offer(option, Number(option.value) <= most);
   settle("gpus");
   const partition = data.partitions[value("partition")];
-  const longest = Math.min(here.max_seconds ?? Infinity, partition?.max_seconds ?? Infinity);
-  for (const option of options("time")) offer(option, Number(option.dataset.seconds) <= longest);
-  settle("time");
   const account = value("account");
   for (const option of options("qos")) {
     const accounts = option.dataset.accounts?.split(" ");
     offer(option, !account || !accounts || accounts.includes(account));
   }
   settle("qos");
+  const qos = options("qos").find((option) => option.value === value("qos"));
+  const longest = Math.min(
+    here.max_seconds ?? Infinity,
+    partition?.max_seconds ?? Infinity,
+    Number(qos?.dataset.seconds ?? Infinity),
+  );
+  for (const option of options("time")) offer(option, Number(option.dataset.seconds) <= longest);
+  settle("time");
   for (const name of ["cpus", "memory"]) {
     const element = field(name);
     if (element && here.default[name]) element.placeholder = here.default[name];

@@ -92,6 +92,7 @@ def portal_commands() -> dict[str, object]:
         "job": queries.GPU_INDEXES,
         "sacct": queries.ended_job("JOB", SEPARATOR)[:-1],
         "sacctmgr": queries.associations("USER"),
+        "qos": queries.QOS,
     }
 
 
@@ -191,6 +192,11 @@ class Recorder:
         for account in ("research", "dl101"):
             run("sacctmgr", "-i", "add", "account", account)
         run("sacctmgr", "-i", "add", "qos", "short", "MaxTRESPerUser=gres/gpu=1", "Priority=10")
+        run("sacctmgr", "-i", "add", "qos", "capped", "MaxWall=01:30:00", "GrpTRES=gres/gpu=8",
+            "MaxTRESPerJob=cpu=8,mem=4G,gres/gpu=4,gres/gpu:v100=2", "MaxTRESPerNode=cpu=4",
+            "MaxTRESPerAccount=cpu=6", "Flags=OverPartQOS,DenyOnLimit")  # fmt: skip
+        run("sacctmgr", "-i", "add", "qos", "long", "MaxWall=14-00:00:00",
+            "Flags=PartitionTimeLimit")  # fmt: skip
         run("sacctmgr", "-i", "add", "user", "root", "account=research")
         run("sacctmgr", "-i", "add", "user", "ada", "account=research", "qos=normal,short")
         run("sacctmgr", "-i", "add", "user", "barbara", "account=research")
@@ -296,6 +302,7 @@ class Recorder:
         for user in ("ada", "barbara", "nobody"):
             argv = [one.replace("USER", user) for one in from_portal["sacctmgr"]]
             self.save(f"sacctmgr-{user}.txt", *argv)
+        self.save("sacctmgr-qos.txt", *from_portal["qos"])
         submit = ["sbatch", "--uid=ada", "--parsable", "--wrap", "true"]
         self.save_error("refused-gpus", *submit, "--gpus=99")
         self.save_error("refused-account", *submit, "--account=nonsense")

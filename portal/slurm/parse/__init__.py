@@ -3,11 +3,13 @@
 from .accounting import ASSOCIATION_FIELDS, SACCT_FIELDS, associations, sacct_job
 from .gres import gpus, pools, tres, tres_gpus
 from .jobs import gpu_indexes, job_format, jobs, jobs_by_record, new_separator
+from .qos import QOS_FIELDS, qos
 from .scontrol import nodes, partitions, reservations
 from .values import hosts, job_state, mebibytes, node_state, seconds, timestamp
 
 __all__ = [
     "ASSOCIATION_FIELDS",
+    "QOS_FIELDS",
     "SACCT_FIELDS",
     "associations",
     "gpu_indexes",
@@ -23,6 +25,7 @@ __all__ = [
     "nodes",
     "partitions",
     "pools",
+    "qos",
     "reservations",
     "sacct_job",
     "seconds",

@@ -38,7 +38,7 @@ def gpus(text: str) -> tuple[Gpus, ...]:
         if not parts or parts[0] != "gpu":
             continue
         rest = [part for part in parts[1:] if part != "no_consume"]
-        count = _count(rest.pop()) if rest and _COUNT.match(rest[-1]) else 1
+        count = amount(rest.pop()) if rest and _COUNT.match(rest[-1]) else 1
         kind = rest[0] if rest and rest[0] not in ("(null)", "") else UNNAMED
         indexes = _indexes(note)
         if kind in found:
@@ -66,9 +66,9 @@ def tres_gpus(text: str) -> tuple[int, str]:
     total, typed = 0, {}
     for name, value in tres(text).items():
         if name == "gres/gpu":
-            total = _count(value)
+            total = amount(value)
         elif name.startswith("gres/gpu:"):
-            typed[name.removeprefix("gres/gpu:")] = _count(value)
+            typed[name.removeprefix("gres/gpu:")] = amount(value)
     typed = {kind: count for kind, count in typed.items() if count}
     total = max(total, sum(typed.values()))
     if len(typed) == 1:
@@ -104,7 +104,8 @@ def pools(gres: str, used: str) -> tuple[GpuPool, ...]:
     return tuple(found)
 
 
-def _count(text: str) -> int:
+def amount(text: str) -> int:
+    """The number of "2" or "1K"; 0 for anything else."""
     found = _COUNT.match(text.strip())
     return int(found[1]) * _FACTOR[found[2]] if found else 0
 

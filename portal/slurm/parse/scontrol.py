@@ -69,6 +69,7 @@ def partitions(text: str) -> dict[str, Partition]:
             deny_accounts=names(field.get("DenyAccounts", "")),
             allow_qos=names(field.get("AllowQos", "")),
             deny_qos=names(field.get("DenyQos", "")),
+            qos=text_of(field.get("QoS", "")),
             allow_groups=names(field.get("AllowGroups", "")),
         )
     return found

@@ -1,0 +1,154 @@
+"""What limits a session: its environment, the person's QOS and account, the partition's nodes.
+
+Each function gives its reasons as sentences; an empty list means that nothing is in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from ..models.cluster import Association, ClusterSnapshot, Node, Partition, Qos
+from ..models.environment import Environment
+from ..models.resources import Resources, memory_mib, time_seconds, time_text
+from .qos import ANY_NODES, ANY_TIME
+
+_Limits = Mapping[str, Mapping[str, int]]  # whose -> TRES -> amount, as in Qos.max_tres
+
+
+def environment_limits(resources: Resources, environment: Environment) -> list[str]:
+    """What the environment's definition allows."""
+    reasons = []
+    title = environment.title
+    if environment.max_gpus is not None and resources.gpus > environment.max_gpus:
+        reasons.append(f"'{title}' allows at most {environment.max_gpus} GPUs.")
+    if environment.gpu_types and resources.gpu_type not in (None, *environment.gpu_types):
+        reasons.append(f"'{title}' runs on these GPUs: {', '.join(environment.gpu_types)}.")
+    if environment.max_cpus is not None and (resources.cpus or 0) > environment.max_cpus:
+        reasons.append(f"'{title}' allows at most {environment.max_cpus} CPUs.")
+    if environment.max_memory and resources.memory:
+        if memory_mib(resources.memory) > memory_mib(environment.max_memory):
+            reasons.append(f"'{title}' allows at most {environment.max_memory} of memory.")
+    if environment.max_time and resources.time:
+        if time_seconds(resources.time) > time_seconds(environment.max_time):
+            reasons.append(f"'{title}' allows at most {environment.max_time} of time.")
+    return reasons
+
+
+def accounting_limits(
+    resources: Resources, rows: Sequence[Association], qos: Sequence[Qos]
+) -> list[str]:
+    """The limits of time and TRES that the first of ``qos`` or else the association sets.
+
+    ``rows``: the associations that the session may be charged to, not empty; ``qos``: those
+    whose limits it has, the one that counts first first.
+    """
+    reasons = []
+    walls = [(f"The QOS '{one.name}'", one.max_wall) for one in qos]
+    walls.append(("Your account", _most([row.max_wall for row in rows])))
+    who, longest = next(((w, limit) for w, limit in walls if limit is not None), ("", None))
+    if longest is not None and resources.time and time_seconds(resources.time) > longest:
+        reasons.append(f"{who} allows at most {time_text(longest)} of time.")
+    gpus = _most([row.max_gpus_per_job for row in rows])
+    sources: list[tuple[str, _Limits]] = [(f"The QOS '{one.name}'", one.max_tres) for one in qos]
+    sources.append(("Your account", {"job": {"gres/gpu": gpus}} if gpus is not None else {}))
+    each = _tres(resources)
+    whole = {name: amount * resources.nodes for name, amount in each.items()}
+    for name in each:
+        found = [
+            first
+            for whose in ("job", "user", "account", "group")
+            if (first := _first(sources, whose, name)) and whole[name] > first[1]
+        ]
+        if found:
+            who, limit = min(found, key=lambda one: one[1])
+            reasons.append(f"{who} allows at most {_words(name, limit)} in one session.")
+        per_node = _first(sources, "node", name)
+        if per_node and each[name] > per_node[1]:
+            reasons.append(f"{per_node[0]} allows at most {_words(name, per_node[1])} on one node.")
+    return reasons
+
+
+def _most(limits: Sequence[int | None]) -> int | None:
+    known = [limit for limit in limits if limit is not None]
+    return max(known) if known and len(known) == len(limits) else None
+
+
+def _first(sources: Sequence[tuple[str, _Limits]], whose: str, name: str) -> tuple[str, int] | None:
+    for who, limits in sources:
+        limit = limits.get(whose, {}).get(name)
+        if limit is not None:
+            return who, limit
+    return None
+
+
+def _tres(resources: Resources) -> dict[str, int]:
+    """What is asked for on each node, by Slurm's names; memory in MiB."""
+    asked = {"cpu": resources.cpus or 0, "gres/gpu": resources.gpus}
+    if resources.gpu_type:
+        asked[f"gres/gpu:{resources.gpu_type}"] = resources.gpus
+    if resources.memory:
+        asked["mem"] = memory_mib(resources.memory)
+    return {name: amount for name, amount in asked.items() if amount}
+
+
+def _words(name: str, amount: int) -> str:
+    if name == "mem":
+        whole, rest = divmod(amount, 1024)
+        return f"{amount}M of memory" if rest else f"{whole}G of memory"
+    noun = {"cpu": "CPU", "gres/gpu": "GPU"}.get(name) or f"{name.partition(':')[2]} GPU"
+    return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"
+
+
+def gpu_nodes(snapshot: ClusterSnapshot, partition: Partition, gpu_type: str | None) -> list[Node]:
+    """The nodes of a partition that have GPUs (of ``gpu_type``, where one is named)."""
+    nodes = (snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes)
+    return [
+        node
+        for node in nodes
+        if any(pool.count and gpu_type in (None, pool.type) for pool in node.gpus)
+    ]
+
+
+def partition_limits(
+    resources: Resources,
+    partition: Partition,
+    snapshot: ClusterSnapshot,
+    flags: Collection[str] = (),
+) -> list[str]:
+    """What the partition and its nodes cannot give. ``flags``: those of the session's QOS."""
+    reasons = []
+    nodes = [snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes]
+    where = f"The partition '{partition.name}'"
+    if partition.max_time is not None and resources.time and ANY_TIME not in flags:
+        if time_seconds(resources.time) > partition.max_time:
+            reasons.append(f"{where} allows at most {time_text(partition.max_time)} of time.")
+    most_nodes = None if ANY_NODES in flags else partition.max_nodes
+    if most_nodes is not None and resources.nodes > most_nodes:
+        reasons.append(f"{where} allows at most {most_nodes} nodes.")
+    if not nodes:
+        return reasons
+    if resources.nodes > len(nodes):
+        reasons.append(f"{where} has {len(nodes)} nodes, not {resources.nodes}.")
+    if resources.gpus:
+        fitting = gpu_nodes(snapshot, partition, resources.gpu_type)
+        kind = f"{resources.gpu_type} GPUs" if resources.gpu_type else "GPUs"
+        if not fitting:
+            have = sorted({p.type for n in nodes for p in n.gpus if p.count})
+            offer = f"It has: {', '.join(have)}." if have else ""
+            return [*reasons, f"{where} has no {kind}. {offer}".strip()]
+        most = max(
+            pool.count
+            for node in fitting
+            for pool in node.gpus
+            if resources.gpu_type in (None, pool.type)
+        )
+        if resources.gpus > most:
+            reasons.append(f"{where} has at most {most} {kind} on one node.")
+        nodes = fitting
+    cpus = max(node.cpus for node in nodes)
+    if resources.cpus and resources.cpus > cpus:
+        reasons.append(f"{where} has at most {cpus} CPUs on one such node.")
+    memory = max(node.memory for node in nodes)
+    if resources.memory and memory_mib(resources.memory) > memory:
+        reasons.append(f"{where} has at most {memory // 1024}G of memory on one such node.")
+    return reasons
