@@ -103,11 +103,10 @@ def _told(kind: str, run: Run) -> Run:
 def measure(cluster: Cluster) -> list[Row]:
     """The rows of the hundred sessions and of the Hub's memory with them."""
     noops, plains, stocks, others = [], [], [], []
-    for number in range(ROUNDS):
+    for _ in range(ROUNDS):
         noops.append(_told("no-op spawner", through_hub(cluster, "noop")))
         plains.append(_told("plain sbatch", plain(cluster)))
-        if number == 0:  # it is far away from the others, and takes half a minute
-            stocks.append(_told("stock batchspawner", through_hub(cluster, "stock")))
+        stocks.append(_told("stock batchspawner", through_hub(cluster, "stock")))
         others.append(_told("portal", through_hub(cluster, "ours")))
     noop, slurm, stock, ours = map(_middle, (noops, plains, stocks, others))
     if not ours.seconds or not stock.seconds:
