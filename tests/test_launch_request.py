@@ -111,6 +111,25 @@ def test_the_partition_follows_the_gpus(options: dict[str, Any], partition: str)
     assert judge(options).partition == partition
 
 
+def test_nodes_count_against_an_environments_limits() -> None:
+    lab = LAB.model_copy(update={"max_gpus": 2, "max_cpus": 4, "max_memory": "8G"})
+    one = {"gpus": 1, "cpus": 2, "memory": "4G", "nodes": 2}
+    assert judge(one, environments={"lab": lab}).nodes == 2
+    for key, value in {"gpus": 2, "cpus": 3, "memory": "5G"}.items():
+        with pytest.raises(NotAllowed, match="allows at most"):
+            judge({**one, key: value}, environments={"lab": lab})
+
+
+def test_defaults_stay_within_an_environments_limits() -> None:
+    lab = LAB.model_copy(update={"max_time": "1:00:00", "max_memory": "2G", "max_cpus": 1})
+    resources = judge({}, environments={"lab": lab})
+    assert (resources.time, resources.memory, resources.cpus) == ("1:00:00", "2G", 1)
+    bare = judge({}, environments={"lab": lab}, defaults=Resources())
+    assert (bare.time, bare.memory) == ("1:00:00", "2G")
+    with pytest.raises(NotAllowed, match="at most 1:00:00 of time"):
+        judge({"time": "2:00:00"}, environments={"lab": lab})
+
+
 def test_any_type_means_any_that_the_environment_runs_on() -> None:
     lab = LAB.model_copy(update={"gpu_types": ("t4", "a100")})
     assert judge({"gpus": 1}, environments={"lab": lab}).gpu_type == "t4"

@@ -85,7 +85,10 @@ class Daemon:
         """
         if self.running:
             return
-        with self.log.open("ab") as out:
+        # Who logs in when, and from where, is not for everyone on the machine.
+        with os.fdopen(
+            os.open(self.log, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o640), "ab"
+        ) as out:
             self.process = subprocess.Popen(
                 self.argv,
                 stdin=subprocess.DEVNULL,

@@ -6,6 +6,7 @@ Each function gives its reasons as sentences; an empty list means that nothing i
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from ..models.cluster import Association, ClusterSnapshot, Node, Partition, Qos
 from ..models.environment import Environment
@@ -16,22 +17,37 @@ _Limits = Mapping[str, Mapping[str, int]]  # whose -> TRES -> amount, as in Qos.
 
 
 def environment_limits(resources: Resources, environment: Environment) -> list[str]:
-    """What the environment's definition allows."""
+    """What the environment's definition allows for one session, over all of its nodes."""
     reasons = []
-    title = environment.title
-    if environment.max_gpus is not None and resources.gpus > environment.max_gpus:
+    title, nodes = environment.title, resources.nodes
+    if environment.max_gpus is not None and resources.gpus * nodes > environment.max_gpus:
         reasons.append(f"'{title}' allows at most {environment.max_gpus} GPUs.")
     if environment.gpu_types and resources.gpu_type not in (None, *environment.gpu_types):
         reasons.append(f"'{title}' runs on these GPUs: {', '.join(environment.gpu_types)}.")
-    if environment.max_cpus is not None and (resources.cpus or 0) > environment.max_cpus:
+    if environment.max_cpus is not None and (resources.cpus or 0) * nodes > environment.max_cpus:
         reasons.append(f"'{title}' allows at most {environment.max_cpus} CPUs.")
     if environment.max_memory and resources.memory:
-        if memory_mib(resources.memory) > memory_mib(environment.max_memory):
+        if memory_mib(resources.memory) * nodes > memory_mib(environment.max_memory):
             reasons.append(f"'{title}' allows at most {environment.max_memory} of memory.")
     if environment.max_time and resources.time:
         if time_seconds(resources.time) > time_seconds(environment.max_time):
             reasons.append(f"'{title}' allows at most {environment.max_time} of time.")
     return reasons
+
+
+def within(environment: Environment, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """``defaults`` that nobody asked for, cut down to what the environment allows; its largest
+    time and memory where there is no default, since Slurm's own may be larger."""
+    cut = dict(defaults)
+    largest = {"time": environment.max_time, "memory": environment.max_memory}
+    sizes = {"time": time_seconds, "memory": memory_mib}
+    for key, limit in largest.items():
+        if limit and (cut.get(key) is None or sizes[key](cut[key]) > sizes[key](limit)):
+            cut[key] = limit
+    for key, most in {"gpus": environment.max_gpus, "cpus": environment.max_cpus}.items():
+        if most is not None and (cut.get(key) or 0) > most:
+            cut[key] = most
+    return cut
 
 
 def accounting_limits(

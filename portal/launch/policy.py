@@ -15,7 +15,7 @@ from ..models.cluster import Association, ClusterSnapshot, Partition, Reservatio
 from ..models.environment import Environment
 from ..models.person import Person
 from ..models.resources import Resources
-from .limits import accounting_limits, environment_limits, gpu_nodes, partition_limits
+from .limits import accounting_limits, environment_limits, gpu_nodes, partition_limits, within
 from .qos import admits_qos, charged, effective_qos, limiting
 from .request import LaunchRequest, read_options
 
@@ -40,7 +40,7 @@ def decide(
     environment = _environment(name, environments)
     known = environment.default.model_dump(exclude_unset=True, exclude_none=True)
     site = defaults.model_dump(exclude_unset=True, exclude_none=True)
-    merged = {**site, **known, **asked}
+    merged = {**within(environment, {**site, **known}), **asked}
     if merged.get("gpus", 0) == 0:
         merged.pop("gpu_type", None)
     elif environment.gpu_types and not merged.get("gpu_type"):
