@@ -16,6 +16,7 @@ from jobs import living_jobs
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
+expect.set_options(timeout=60_000)  # the first Lab and the first kernel of a cold machine
 PICTURES = Path(__file__).parents[2] / "build" / "screenshots"
 
 
@@ -97,8 +98,12 @@ def test_launch_a_container_with_two_gpus(demo: Any, ada: Person, page: Any) -> 
     if dialog.count() and dialog.is_visible():
         dialog.get_by_role("button", name=re.compile("Stop")).click()
     wait_until("squeue has no job of ada's", lambda: living_jobs(demo, "ada") == [])
-    page.goto(f"{demo.url}/hub/home")
-    expect(page.locator("main, .portal-page").first).to_contain_text("stopped from the portal")
+
+    def said() -> bool:
+        page.goto(f"{demo.url}/hub/home")
+        return "stopped from the portal" in page.locator(".portal-page").first.inner_text()
+
+    wait_until("the home page says why it ended", said, timeout=30, every=1)
 
 
 def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, page: Any) -> None:
