@@ -4,9 +4,13 @@
     ├── InvalidRequest             400   what was asked for is not well formed
     ├── NotAllowed                 403   well formed, but not for this person, here or now
     ├── NotFound                   404   names a thing that does not exist (or is not theirs to see)
+    ├── Conflict                   409   the thing is not (or no longer) in the state for it
     ├── Unavailable                503   a part of the site does not answer
     │   ├── SlurmUnavailable       503   slurmctld (or its client command) does not answer
-    │   └── DirectoryUnavailable   503   no LDAP server answers
+    │   ├── DirectoryUnavailable   503   no LDAP server answers
+    │   ├── StoreUnavailable       503   the portal's database does not answer
+    │   └── HubUnavailable         503   the Hub does not answer the service
+    ├── TooManyRequests            429   more at once than one person may have
     ├── SlurmRefused               400   Slurm answered, and said no
     ├── StartFailed                502   the job was submitted, but its server never answered
     └── ConfigurationError         500   a setting or a file of this site is wrong
@@ -58,6 +62,20 @@ class NotFound(PortalError):
     status = 404
 
 
+class Conflict(PortalError):
+    """The thing is there, but not, or no longer, in the state that this needs."""
+
+    code = "conflict"
+    status = 409
+
+
+class TooManyRequests(PortalError):
+    """More at once than one person may have."""
+
+    code = "too_many_requests"
+    status = 429
+
+
 class Unavailable(PortalError):
     """A part of the site does not answer. Trying again later can help."""
 
@@ -75,6 +93,18 @@ class DirectoryUnavailable(Unavailable):
     """No LDAP server answers."""
 
     code = "directory_unavailable"
+
+
+class StoreUnavailable(Unavailable):
+    """The portal's database does not answer, or its schema is not this version's."""
+
+    code = "database_unavailable"
+
+
+class HubUnavailable(Unavailable):
+    """The Hub does not answer the service."""
+
+    code = "hub_unavailable"
 
 
 class SlurmRefused(PortalError):

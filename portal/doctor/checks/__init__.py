@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..finding import Check
-from . import access, apptainer, directory, environments, hub, proxy, slurm, storage, sudo
+from . import access, apptainer, database, directory, environments, hub, proxy, slurm, storage, sudo
 
 ALL: tuple[Check, ...] = (
     hub.configuration,
@@ -15,6 +15,7 @@ ALL: tuple[Check, ...] = (
     access.hub_address,
     access.secrets,
     proxy.proxy,
+    database.database,
     directory.servers,
     directory.refresh,
     slurm.answers,

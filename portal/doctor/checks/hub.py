@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -48,6 +49,15 @@ async def account(site: Site) -> Result:
 def _hub_owners(site: Site) -> set[int]:
     """Effective user ids of the running Hubs with this site's configuration file (proc(5))."""
     owners = set()
+    for process in running_hubs(site):
+        with contextlib.suppress(OSError):
+            status = (process / "status").read_text().splitlines()
+            owners |= {int(line.split()[2]) for line in status if line.startswith("Uid:")}
+    return owners
+
+
+def running_hubs(site: Site) -> Iterator[Path]:
+    """/proc/PID of each running Hub with this site's configuration file."""
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
@@ -57,9 +67,7 @@ def _hub_owners(site: Site) -> set[int]:
             if "jupyterhub" not in names or not names[0].startswith("python"):
                 continue
             if _config_of(words, process) == site.config_file:
-                status = (process / "status").read_text().splitlines()
-                owners |= {int(line.split()[2]) for line in status if line.startswith("Uid:")}
-    return owners
+                yield process
 
 
 def _config_of(words: list[str], process: Path) -> Path | None:
@@ -137,16 +145,15 @@ async def service(site: Site) -> Result:
             "Use c.JupyterHub.services.append(…) in your own file, not = […], and keep "
             "deploy/jupyterhub_config.d/20-service.py.",
         )
-    scopes = {
-        scope
-        for role in site.of_hub("load_roles")
-        if role.get("name") == "user"
-        for scope in role.get("scopes", ())
-    }
+    scopes = set(site.of_hub("extra_user_scopes"))
+    for role in site.of_hub("load_roles"):
+        if role.get("name") == "user" and "scopes" in role:
+            scopes = set(role["scopes"])  # JupyterHub passes over extra_user_scopes then
     if not scopes & {"access:services", "access:services!service=portal"}:
         return failure(
             "the role 'user' may not use the service",
-            "Add 'access:services!service=portal' to the role's scopes in c.JupyterHub.load_roles.",
+            "Use c.JupyterHub.extra_user_scopes.update(…) in your own file, not = {…}, and no role "
+            "'user' in c.JupyterHub.load_roles.",
         )
     address = urlsplit(services["portal"].get("url", ""))
     if not await asyncio.to_thread(_hub_owners, site) and address.port:

@@ -1,0 +1,84 @@
+"""The portal's database: does it answer, and are its tables this version's?"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import stat
+from pathlib import Path
+
+from portal.errors import StoreUnavailable
+from portal.store import HEAD, Store
+
+from ..finding import Result, check, failure, ok, warning, worst
+from ..site import Site
+from .hub import running_hubs
+from .storage import file_system
+
+_HELP = "docs/how-to/database.md"
+# Where SQLite's locks, or the memory that its write-ahead log shares, do not hold.
+_NETWORK = frozenset(
+    ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs", "9p", "fuse.sshfs")
+)
+
+
+@check("database", "The portal's database answers and has this version's tables")
+async def database(site: Site) -> Result:
+    store = Store(config=site.config, log=site.log)
+    if store.database.address.missing:
+        found = await asyncio.to_thread(_of_the_running_hub, site, store.url)
+        if found is None:
+            return warning(
+                f"there is no file {store.database.address.path} yet",
+                "The Hub makes it when it starts. A relative c.Store.url counts from the directory "
+                "that the Hub runs in: run this command there, or set an absolute path.",
+            )
+        store = Store(config=site.config, log=site.log, url=f"sqlite:///{found}")
+    try:
+        revision = await store.revision()
+    except StoreUnavailable as error:
+        said = f": {store.detail}" if store.detail else ""
+        return failure(
+            f"{store.place}: {error.message}{said}",
+            f"See that it is there and takes the Hub's account: {_HELP}.",
+        )
+    finally:
+        await store.close()
+    if revision != HEAD:
+        tables = f"tables of the version {revision}" if revision else "no tables yet"
+        schema = warning(
+            f"{store.place} has {tables}, this portal's are of {HEAD}",
+            "Restart the Hub, which upgrades it, or run `portal database upgrade` as its account.",
+        )
+    else:
+        schema = ok(f"{store.place}, version {revision}")
+    return worst([schema, *await asyncio.to_thread(_files, store)])
+
+
+def _files(store: Store) -> list[Result]:
+    """What is wrong with the files of the database and of its password."""
+    results = []
+    path, secret = store.database.address.path, store.database.address.password_file
+    if path is not None and file_system(path) in _NETWORK:
+        results.append(
+            failure(
+                f"{path} is on {file_system(path)}, where SQLite's locks do not hold",
+                f"Move it to a local disk, or use PostgreSQL: {_HELP}.",
+            )
+        )
+    for file in (path, secret):
+        if file is not None and (mode := stat.S_IMODE(file.stat().st_mode)) & 0o077:
+            results.append(
+                failure(f"{file} has mode {mode:04o}: others can read it", f"chmod 0600 {file}")
+            )
+    return results
+
+
+def _of_the_running_hub(site: Site, url: str) -> Path | None:
+    """The file that a relative URL means for the Hub that runs; None where there is none."""
+    for process in running_hubs(site):
+        with contextlib.suppress(OSError):
+            found = (process / "cwd").resolve() / url.partition(":///")[2]
+            if found.exists():
+                return found
+    return None

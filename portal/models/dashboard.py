@@ -1,0 +1,124 @@
+"""What the cluster page shows, item by item: nodes, GPUs, jobs, and what changed.
+
+The same models are the API's items and the event stream's content. Times are Unix seconds,
+memory MiB; None is unknown. ``user``, ``name``, ``account``, ``environment`` and ``session_id`` are
+None where they are not for this viewer; ``mine`` says that it is the viewer's own.
+"""
+
+from __future__ import annotations
+
+from . import Frozen
+from .gpu import GpuState
+
+
+class NodeItem(Frozen):
+    """One node. ``state`` is Slurm's word with flags, ``words`` the same for people."""
+
+    name: str
+    state: str
+    words: str
+    usable: bool
+    reason: str = ""
+    partitions: tuple[str, ...] = ()
+    cpus: int = 0
+    cpus_allocated: int = 0
+    memory: int = 0
+    memory_allocated: int = 0
+    gpus: int = 0
+    gpus_allocated: int = 0
+    gpu_types: tuple[str, ...] = ()
+
+
+class GpuItem(Frozen):
+    """One GPU; its key in mappings is "NODE/INDEX"."""
+
+    node: str
+    index: int
+    type: str
+    state: GpuState
+    job_id: str | None = None
+    user: str | None = None
+    environment: str | None = None
+    mine: bool = False
+    utilization: float | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
+    source: str | None = None  # of the reading: "dcgm", "session", "simulated"
+
+
+class JobItem(Frozen):
+    """One Slurm job, of a portal session (``portal``) or not."""
+
+    id: str
+    state: str
+    words: str  # the state, and for a pending job why it waits
+    portal: bool = False
+    mine: bool = False
+    user: str | None = None
+    name: str | None = None
+    account: str | None = None
+    environment: str | None = None
+    session_id: str | None = None
+    partition: str = ""
+    qos: str = ""
+    nodes: tuple[str, ...] = ()
+    gpus: int = 0
+    gpu_type: str = ""
+    gpu_indexes: dict[str, tuple[int, ...]] = {}
+    cpus: int = 0
+    memory: int | None = None
+    submit_time: float | None = None
+    start_time: float | None = None  # when it started; None while it waits
+    expected_start: float | None = None  # Slurm's guess for a job that waits
+    time_limit: int | None = None
+    end_time: float | None = None  # when its time is up
+    position: int | None = None  # place in its partition's queue, from 1
+    held: bool = False
+
+
+class ClusterSummary(Frozen):
+    """Counts of the whole cluster. ``gpus`` maps each GpuState to a number; ``gpus_by_type``
+    maps a type to the same."""
+
+    nodes: int = 0
+    nodes_usable: int = 0
+    gpus: dict[GpuState, int] = {}
+    gpus_by_type: dict[str, dict[GpuState, int]] = {}
+    jobs_running: int = 0
+    jobs_pending: int = 0
+    sessions_running: int = 0
+    sessions_pending: int = 0
+
+
+class Board(Frozen):
+    """Everything that the grid shows, at one version. ``stream`` names this run of the service;
+    ``{stream}-{version}`` is the id of the event that brought it."""
+
+    stream: str
+    version: int
+    taken_at: float
+    error: str = ""
+    simulated: bool = False
+    telemetry_error: str = ""
+    telemetry_at: float | None = None
+    summary: ClusterSummary
+    nodes: dict[str, NodeItem] = {}
+    gpus: dict[str, GpuItem] = {}
+
+
+class Changes(Frozen):
+    """What is new since the version before; items that are gone are named."""
+
+    stream: str
+    version: int
+    taken_at: float
+    error: str = ""
+    telemetry_error: str = ""
+    telemetry_at: float | None = None
+    summary: ClusterSummary
+    nodes: dict[str, NodeItem] = {}
+    gpus: dict[str, GpuItem] = {}
+    jobs: dict[str, JobItem] = {}
+    gone_nodes: tuple[str, ...] = ()
+    gone_gpus: tuple[str, ...] = ()
+    gone_jobs: tuple[str, ...] = ()

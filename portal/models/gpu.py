@@ -1,0 +1,37 @@
+"""One GPU as the cluster page shows it, and what telemetry says of one."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from . import Frozen
+
+
+class GpuState(StrEnum):
+    """What a GPU is doing, as far as Slurm and telemetry tell."""
+
+    FREE = "free"  # a job can have it
+    ALLOCATED = "allocated"  # a job holds it; whether it is used is not known
+    BUSY = "busy"  # a job holds it and uses it
+    IDLE = "idle"  # a job holds it and does not use it
+    DRAINED = "drained"  # free, but its node takes no jobs: drained, reserved for maintenance…
+    DOWN = "down"  # its node is down or does not answer
+    UNKNOWN = "unknown"  # Slurm does not say whether it is held
+
+
+class GpuReading(Frozen):
+    """What one GPU did at ``at`` (Unix seconds). None is "unknown", never 0.
+
+    ``index`` is Slurm's on that node; ``utilization`` in percent; memory in MiB. ``source`` is
+    "dcgm", "session" or "simulated". A GPU in MIG mode has no utilisation of its own.
+    """
+
+    node: str
+    index: int
+    at: float
+    source: str
+    uuid: str = ""
+    utilization: float | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
+    mig: bool = False

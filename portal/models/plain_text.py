@@ -1,0 +1,52 @@
+"""Text that people write for others to read: no control characters, no tricks with direction."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from pydantic import AfterValidator, Field
+
+# The categories of Unicode that are no text: control, format (bidirectional marks, zero-width),
+# surrogates, and the separators of lines and paragraphs.
+_NO_TEXT = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_FINE = "\n\t\u200c\u200d"  # the joiners belong to some scripts and emoji
+
+
+def plain_text(text: str) -> str:
+    """``text`` when it may be shown to others; newlines and tabs are fine. Raises ValueError."""
+    for letter in text:
+        if unicodedata.category(letter) in _NO_TEXT and letter not in _FINE:
+            raise ValueError(
+                f"it has the character U+{ord(letter):04X} in it, which is no text; leave it out"
+            )
+    return text
+
+
+def plain_line(text: str) -> str:
+    """``text`` when it is plain, on one line and without double quotes. Raises ValueError."""
+    if set(text) & {"\n", "\t", '"'}:
+        raise ValueError("it must be one line, without tabs and double quotes")
+    return plain_text(text)
+
+
+def escaped(text: str) -> str:
+    """``text`` on one line, for a log: what is no text is written as JSON escapes it."""
+    if text.isprintable():
+        return text
+    return "".join(
+        f"\\u{ord(letter):04x}" if unicodedata.category(letter) in _NO_TEXT else letter
+        for letter in text
+    )
+
+
+# To stand behind StringConstraints, which strip first. The patterns say in the API's document what
+# the functions check, as far as a pattern can.
+_CONTROL = r"\u0000-\u0008\u000b-\u001f\u007f-\u009f"
+PLAIN_TEXT = (
+    AfterValidator(plain_text),
+    Field(json_schema_extra={"pattern": rf"^[^{_CONTROL}]*$"}),
+)
+PLAIN_LINE = (
+    AfterValidator(plain_line),
+    Field(json_schema_extra={"pattern": rf'^[^{_CONTROL}\t\n"]*$'}),
+)

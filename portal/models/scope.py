@@ -1,0 +1,32 @@
+"""The custom scopes of the Hub's RBAC that the portal's service knows.
+
+A role grants them (deploy/jupyterhub_config.d/30-roles.py); the service reads them from the Hub's
+model of whoever asks. JupyterHub demands the prefix ``custom:``.
+"""
+
+from __future__ import annotations
+
+JOBS_READ = "custom:portal:jobs:read"
+JOBS_MANAGE = "custom:portal:jobs:manage"
+NODES_MANAGE = "custom:portal:nodes:manage"
+SESSIONS_READ = "custom:portal:sessions:read"
+SERVERS_OPEN = "custom:portal:servers:open"
+USAGE_READ = "custom:portal:usage:read"
+AUDIT_READ = "custom:portal:audit:read"
+ANNOUNCEMENTS_MANAGE = "custom:portal:announcements:manage"
+METRICS_READ = "custom:portal:metrics:read"
+TELEMETRY_REPORT = "custom:portal:telemetry:report"  # a session's own token, with !server=…
+
+# What each lets its holder do, in words for role pages and the reference.
+MEANINGS = {
+    JOBS_READ: "See whose jobs run on the cluster, with their names.",
+    JOBS_MANAGE: "Stop sessions; cancel, hold and release jobs of others.",
+    NODES_MANAGE: "Drain and resume nodes.",
+    SESSIONS_READ: "See other people's sessions, with the ends of their logs.",
+    SERVERS_OPEN: "Open other people's running sessions from the portal's pages.",
+    USAGE_READ: "See everyone's usage.",
+    AUDIT_READ: "Read the audit log.",
+    ANNOUNCEMENTS_MANAGE: "Write and withdraw announcements.",
+    METRICS_READ: "Read the service's metrics for Prometheus.",
+    TELEMETRY_REPORT: "Report what a session's own GPUs do.",
+}

@@ -1,0 +1,50 @@
+"""A session as it is remembered: who, in what, on what, when, and why it ended."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from . import Frozen
+
+
+class SessionState(StrEnum):
+    """Where a session is in its life."""
+
+    PENDING = "pending"  # its job waits
+    STARTING = "starting"  # its job runs, its server does not answer yet
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class SessionRecord(Frozen):
+    """One session. Times are Unix seconds, memory MiB; None is unknown or not yet.
+
+    ``id`` is opaque and made by the Hub. ``user`` is the Hub's name, ``account`` the one that the
+    job belongs to. ``options`` are the validated ``user_options`` of the launch. ``log_path`` is
+    the Hub's own file and never leaves the service.
+    """
+
+    id: str
+    user: str
+    server: str = ""
+    account: str = ""
+    groups: tuple[str, ...] = ()
+    environment: str = ""
+    environment_title: str = ""
+    options: dict[str, Any] = {}
+    course: str = ""
+    job_id: str = ""
+    state: SessionState = SessionState.PENDING
+    submitted_at: float
+    started_at: float | None = None
+    ready_at: float | None = None
+    ended_at: float | None = None
+    nodes: tuple[str, ...] = ()
+    ending_code: str = ""  # portal.sessions.ending
+    ending_message: str = ""
+    stopped_by: str = ""  # who asked for the stop: a user's name, or "" when nobody did
+    log: str = ""  # its end, as clean text, once the session is over
+    log_path: str = ""
+    peak_memory: int | None = None
+    exit_code: int | None = None

@@ -1,0 +1,33 @@
+"""What a session reports of itself: its GPUs through NVML, and its memory."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from . import Frozen
+
+_MIB = Annotated[int, Field(ge=0, le=64 * 1024 * 1024, strict=True)]
+_Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+
+
+class ReportedGpu(Frozen):
+    """One GPU that the session sees. None is "unknown" (MIG, or NVML does not say)."""
+
+    index: Annotated[int, Field(ge=0, le=255, strict=True)]  # NVML's, in this session
+    minor: Annotated[int, Field(ge=0, le=255, strict=True)] | None = None  # of /dev/nvidiaN
+    uuid: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9/_-]{0,96}$")] = ""
+    utilization: _Percent | None = None
+    memory_used: _MIB | None = None
+    memory_total: _MIB | None = None
+    mig: bool = False
+
+
+class TelemetryReport(Frozen):
+    """One report. ``job_id`` must be the session's own job; memory of the host in MiB."""
+
+    job_id: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,10}$")]
+    gpus: Annotated[tuple[ReportedGpu, ...], Field(max_length=64)] = ()
+    memory_used: _MIB | None = None
+    memory_limit: _MIB | None = None

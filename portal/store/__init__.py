@@ -1,0 +1,172 @@
+"""What the portal remembers: SQLAlchemy tables and the only queries, one noun a file."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from traitlets import Float, Integer, Unicode
+from traitlets.config import LoggingConfigurable
+
+from portal.errors import StoreUnavailable
+
+from .address import Address
+from .announcements import AnnouncementTable
+from .audit import AuditTable
+from .database import Database, ping
+from .history import HistoryTable
+from .reports import ReportTable
+from .sessions import SessionTable
+from .upgrade import HEAD
+from .usage import UsageTable
+
+__all__ = ["HEAD", "Store"]
+
+
+class Store(LoggingConfigurable):
+    """The portal's database: sessions, usage, history, announcements and the audit log.
+
+    The Hub and the service each have one, on the same database; the Hub writes sessions, the
+    service all else. Raises ConfigurationError when a setting is wrong; nothing is opened before
+    the first question.
+    """
+
+    url = Unicode(
+        "sqlite:///portal.sqlite",
+        help="""
+        Where the database is, as SQLAlchemy writes it: a file of SQLite, or PostgreSQL. A relative
+        file counts from the directory that the Hub runs in. Keep the password out of it: see
+        ``password_file``.
+
+        Example::
+
+            c.Store.url = "postgresql://portal@db.example.org/portal?sslmode=verify-full"
+        """,
+    ).tag(config=True)
+
+    password_file = Unicode(
+        "",
+        help="""
+        A file with PostgreSQL's password, mode 0600; it is read at each new connection. Empty: as
+        libpq finds one (``~/.pgpass``, a socket's peer login, a client certificate).
+
+        Example::
+
+            c.Store.password_file = "/etc/data-scientist-portal/database-password"
+        """,
+    ).tag(config=True)
+
+    timeout = Float(
+        10.0,
+        min=1,
+        help="""
+        Seconds that a question to the database may take, waiting included, before it is given up.
+
+        Example::
+
+            c.Store.timeout = 20
+        """,
+    ).tag(config=True)
+
+    threads = Integer(
+        4,
+        min=1,
+        max=64,
+        help="""
+        How many questions each process asks at the same time; PostgreSQL sees as many connections.
+
+        Example::
+
+            c.Store.threads = 8
+        """,
+    ).tag(config=True)
+
+    history_days = Integer(
+        400,
+        min=1,
+        help="""
+        Days that the cluster's history is kept.
+
+        Example::
+
+            c.Store.history_days = 100
+        """,
+    ).tag(config=True)
+
+    sessions_days = Integer(
+        0,
+        min=0,
+        help="""
+        Days that ended sessions are kept, with the ends of their logs; 0: for ever.
+
+        Example::
+
+            c.Store.sessions_days = 365
+        """,
+    ).tag(config=True)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.database = Database(
+            Address.read(self.url, self.password_file),
+            seconds=self.timeout,
+            threads=self.threads,
+            log=self.log,
+        )
+        self.sessions = SessionTable(self.database)
+        self.history = HistoryTable(self.database)
+        self.usage = UsageTable(self.database)
+        self.reports = ReportTable(self.database)
+        self.audit = AuditTable(self.database)
+        self.announcements = AnnouncementTable(self.database)
+
+    @property
+    def place(self) -> str:
+        """Where the database is, in words for logs and admins; without a password."""
+        return self.database.address.place
+
+    @property
+    def error(self) -> str:
+        """The sentence why the database does not answer; empty while it does."""
+        return self.database.error
+
+    @property
+    def error_since(self) -> float | None:
+        """Unix seconds since when it does not; None while it does."""
+        return self.database.error_since
+
+    @property
+    def detail(self) -> str:
+        """What the driver said to ``error``, for admins; without a password."""
+        return self.database.detail
+
+    async def revision(self) -> str | None:
+        """The version of the schema (``HEAD`` is this portal's); None where there is none yet.
+
+        Changes nothing. Raises StoreUnavailable.
+        """
+        return await self.database.revision()
+
+    async def upgrade(self) -> None:
+        """Bring the schema to this version; safe when several processes do it at once.
+
+        Where the database is away, the first question that reaches it does this. Raises
+        StoreUnavailable, also for a schema that is newer than this version's.
+        """
+        await self.database.upgrade()
+
+    async def copy_from(self, source: Address) -> int:
+        """Copy everything from another database into this one, which must be empty; how many rows.
+
+        Raises StoreUnavailable.
+        """
+        return await self.database.copy_from(source)
+
+    async def check(self) -> None:
+        """Ask a question that costs nothing; ``error`` tells the answer. Raises nothing."""
+        with contextlib.suppress(StoreUnavailable):
+            await self.database.run(ping)
+
+    async def close(self) -> None:
+        """Let connections and threads go."""
+        await self.database.close()

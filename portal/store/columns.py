@@ -1,0 +1,84 @@
+"""The column types that every table uses; they hold the same on SQLite and on PostgreSQL.
+
+What comes from outside may hold anything that a Python string can: PostgreSQL refuses NUL, and
+neither database takes lone surrogates. Both become U+FFFD on the way in, in conditions too.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, Dialect, Double, Integer, MetaData, Text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import TypeDecorator
+
+metadata = MetaData(
+    # Constraints with names can be changed by later migrations.
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def storable(text: str) -> str:
+    """``text`` with U+FFFD in the place of what a database does not take."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+class Words(TypeDecorator[str]):
+    """Text, cut to ``limit`` characters (0: not cut).
+
+    What has an index is cut: PostgreSQL refuses index entries beyond 2,704 bytes.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, limit: int = 0) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        if value is None:
+            return None
+        text = storable(str(value))
+        return text[: self.limit] if self.limit else text
+
+
+class Json(TypeDecorator[Any]):
+    """Lists and objects as JSON."""
+
+    impl = JSON
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> Any:
+        return dialect.type_descriptor(JSONB() if dialect.name == "postgresql" else JSON())
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(str(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # not in JSON; PostgreSQL refuses it
+    return value
+
+
+NAME = Words(300)  # of a person, an environment, a job…
+TEXT = Words()
+TIME: Double[float] = Double()  # Unix seconds
+COUNT = BigInteger()
+ROW = BigInteger().with_variant(Integer(), "sqlite")  # SQLite numbers only INTEGER by itself

@@ -1,0 +1,190 @@
+"""``portal database``: what an admin asks or does about the database by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+from traitlets import Unicode
+from traitlets.config import Application, catch_config_error
+
+from portal import __version__
+from portal.errors import ConfigurationError, PortalError, StoreUnavailable
+
+from . import HEAD, Store
+from .address import Address
+
+_SITE_FILE = Path("/etc/data-scientist-portal/jupyterhub_config.py")
+
+
+class DatabaseCommand(Application):
+    """Base of the subcommands: reads the Hub's configuration file, ends with a sentence."""
+
+    version = __version__
+    classes = [Store]
+    aliases = {
+        "f": "DatabaseCommand.config_file",
+        "config": "DatabaseCommand.config_file",
+        "url": "Store.url",
+    }
+    raise_config_file_errors = True
+
+    config_file = Unicode(
+        "",
+        help="""
+        The Hub's configuration file. Empty: the site's in /etc/data-scientist-portal, if there
+        is one.
+
+        Example::
+
+            portal database status --config=/etc/data-scientist-portal/jupyterhub_config.py
+        """,
+    ).tag(config=True)
+
+    @catch_config_error
+    def initialize(self, argv: list[str] | None = None) -> None:
+        """Read the command line and the configuration file."""
+        super().initialize(argv)
+        try:
+            self._read_config()
+        except PortalError as error:
+            self._end(error)
+
+    def start(self) -> None:
+        """Do it; exit status 1 when the database is not as it should be."""
+        try:
+            good = asyncio.run(self._with_store())
+        except PortalError as error:
+            self._end(error)
+        self.exit(0 if good else 1)
+
+    async def act(self, store: Store) -> bool:
+        """What the subcommand does; whether all is well."""
+        raise NotImplementedError
+
+    async def _with_store(self) -> bool:
+        store = Store(parent=self)
+        store.log.setLevel("CRITICAL")  # what it would write there is printed here
+        try:
+            return await self.act(store)
+        except StoreUnavailable as error:
+            said = f"\n{store.detail}" if store.detail else ""
+            raise StoreUnavailable(error.message + said) from None
+        finally:
+            await store.close()
+
+    def _read_config(self) -> None:
+        path = Path(self.config_file) if self.config_file else _SITE_FILE
+        if not path.is_file():
+            if self.config_file:
+                raise ConfigurationError(f"{path} does not exist.")
+            return
+        try:
+            self.load_config_file(str(path))
+        except Exception as error:  # the file is the site's own Python: anything can come out
+            raise ConfigurationError(f"{path}: {type(error).__name__}: {error}") from None
+        self.update_config(self.cli_config)  # the command line wins
+
+    def _end(self, error: PortalError) -> None:
+        print(error.message, file=sys.stderr)
+        self.exit(1)
+
+
+class StatusCommand(DatabaseCommand):
+    """Where the database is, and whether its schema is this version's. Changes nothing."""
+
+    name = "portal-database-status"
+    description = "Say where the database is and of which version its schema is; changes nothing."
+
+    async def act(self, store: Store) -> bool:
+        print(store.place)
+        _demand_file(store)
+        revision = await store.revision()
+        if revision == HEAD:
+            print(f"Its schema is this version's ({HEAD}).")
+        elif revision is None:
+            print("It has no tables yet: the Hub makes them, or `portal database upgrade`.")
+        else:
+            print(f"Its schema is {revision}, this version's is {HEAD}: `portal database upgrade`.")
+        return revision == HEAD
+
+
+class UpgradeCommand(DatabaseCommand):
+    """Brings the schema to this version, as the Hub does at its start."""
+
+    name = "portal-database-upgrade"
+    description = "Bring the database's schema to this version, as the Hub does when it starts."
+
+    async def act(self, store: Store) -> bool:
+        print(store.place)
+        path = store.database.address.path
+        if path is not None and not Path(store.url.partition(":///")[2]).is_absolute():
+            _demand_file(store)  # in a wrong folder, a new one would be made and never used
+        await store.upgrade()
+        print(f"Its schema is this version's ({HEAD}).")
+        return True
+
+
+class CopyCommand(DatabaseCommand):
+    """Copies everything from another database into the one of the configuration."""
+
+    name = "portal-database-copy"
+    description = (
+        "Copy everything from another database into the configured one, which must be empty. Stop "
+        "the Hub before."
+    )
+    examples = "portal database copy --source=sqlite:////var/lib/portal/portal.sqlite"
+    aliases = {**DatabaseCommand.aliases, "source": "CopyCommand.source"}
+
+    source = Unicode(
+        "",
+        help="""
+        Where to copy from, written as ``c.Store.url`` is.
+
+        Example::
+
+            portal database copy --source=sqlite:////var/lib/data-scientist-portal/portal.sqlite
+        """,
+    ).tag(config=True)
+
+    async def act(self, store: Store) -> bool:
+        if not self.source:
+            raise ConfigurationError("Say where to copy from: --source=sqlite:////…/portal.sqlite")
+        source = Address.read(self.source)
+        if source.missing:
+            raise StoreUnavailable(f"There is no file {source.path}.")
+        print(f"{source.place} → {store.place}")
+        rows = await store.copy_from(source)
+        print(f"Copied {rows} rows.")
+        return True
+
+
+class DatabaseApp(Application):
+    """``portal database SUBCOMMAND``."""
+
+    name = "portal-database"
+    version = __version__
+    description = "The portal's database."
+    subcommands: dict[str, Any] = {
+        "status": (StatusCommand, StatusCommand.description),
+        "copy": (CopyCommand, CopyCommand.description),
+        "upgrade": (UpgradeCommand, UpgradeCommand.description),
+    }
+
+    def start(self) -> None:
+        """Run the subcommand, or print the help where none is named."""
+        if self.subapp is None:
+            self.print_help()
+            self.exit(0 if not self.extra_args else 2)
+        super().start()
+
+
+def _demand_file(store: Store) -> None:
+    address = store.database.address
+    if address.missing:
+        raise StoreUnavailable(
+            f"There is no file {address.path} yet: the Hub makes it when it starts. A relative "
+            "c.Store.url counts from the directory that the Hub runs in; run this command there."
+        )

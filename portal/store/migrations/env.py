@@ -1,0 +1,19 @@
+"""Alembic's way in. ``portal.store.upgrade`` gives the connection, in a transaction of its own.
+
+A new step: ``alembic revision -m "what it does"`` in the checkout (``[tool.alembic]`` in
+pyproject.toml), then write upgrade() by hand; tests/test_store_schema.py compares what comes out
+with the tables in the code. There is no way back but the copy from before the upgrade.
+"""
+
+from alembic import context
+
+from portal.store.columns import metadata
+from portal.store.upgrade import VERSION_TABLE
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    version_table=VERSION_TABLE,
+    render_as_batch=True,
+)
+context.run_migrations()

@@ -1,0 +1,71 @@
+"""Sums of what sessions say about themselves. They are shown to their owner and never feed usage.
+Written by the service only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Column, Table, case, select
+
+from portal.models.usage import SessionReports
+
+from .columns import COUNT, NAME, TIME, metadata
+from .database import Database
+from .listing import instant
+
+reports = Table(
+    "session_reports",
+    metadata,
+    Column("session_id", NAME, primary_key=True),
+    Column("reports", COUNT, nullable=False),
+    Column("gpu_seconds", TIME, nullable=False),
+    Column("busy_seconds", TIME, nullable=False),
+    Column("peak_memory", COUNT),
+    Column("peak_gpu_memory", COUNT),
+    Column("last_at", TIME, nullable=False),
+)
+
+
+class ReportTable:
+    """The table of reports. Every method raises StoreUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(
+        self,
+        session_id: str,
+        *,
+        at: float,
+        gpu_seconds: float,
+        busy_seconds: float,
+        memory_used: int | None,
+        gpu_memory_used: int | None,
+    ) -> None:
+        """Add one report. Memory in MiB; None: the session does not know it."""
+        values = {
+            "session_id": session_id,
+            "reports": 1,
+            "gpu_seconds": gpu_seconds,
+            "busy_seconds": busy_seconds,
+            "peak_memory": memory_used,
+            "peak_gpu_memory": gpu_memory_used,
+            "last_at": instant(at, "at"),
+        }
+        insert = self._database.insert(reports).values(values)
+        changed: dict[str, Any] = {
+            name: reports.c[name] + insert.excluded[name]
+            for name in ("reports", "gpu_seconds", "busy_seconds")
+        }
+        for name in ("peak_memory", "peak_gpu_memory", "last_at"):
+            old, new = reports.c[name], insert.excluded[name]
+            changed[name] = case(((old.is_(None)) | (new > old), new), else_=old)
+        statement = insert.on_conflict_do_update(index_elements=["session_id"], set_=changed)
+        await self._database.run(lambda to: to.execute(statement), write=True)
+
+    async def of_sessions(self, ids: Collection[str]) -> dict[str, SessionReports]:
+        """What is known, by session id; sessions that never reported are left out."""
+        query = select(reports).where(reports.c.session_id.in_(list(ids)))
+        rows = await self._database.run(lambda at: list(at.execute(query))) if ids else []
+        return {row.session_id: SessionReports.model_validate(row._asdict()) for row in rows}

@@ -1,0 +1,145 @@
+"""Sessions as they are remembered. Written by the Hub's process only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Column, Connection, Index, Row, Table, delete, select
+
+from portal.models.session import SessionRecord, SessionState
+
+from .columns import COUNT, NAME, TEXT, TIME, Json, metadata
+from .database import Database
+from .listing import containing, folded, moment, one_page, order_by
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", NAME, primary_key=True),
+    Column("user", NAME, nullable=False),
+    Column("server", NAME, nullable=False),
+    Column("account", NAME, nullable=False),
+    Column("groups", Json, nullable=False),
+    Column("environment", NAME, nullable=False),
+    Column("environment_title", NAME, nullable=False),
+    Column("options", Json, nullable=False),
+    Column("course", NAME, nullable=False),
+    Column("job_id", NAME, nullable=False),
+    Column("state", NAME, nullable=False),
+    Column("submitted_at", TIME, nullable=False),
+    Column("started_at", TIME),
+    Column("ready_at", TIME),
+    Column("ended_at", TIME),
+    Column("nodes", Json, nullable=False),
+    Column("ending_code", NAME, nullable=False),
+    Column("ending_message", TEXT, nullable=False),
+    Column("stopped_by", NAME, nullable=False),
+    Column("peak_memory", COUNT),
+    Column("exit_code", COUNT),
+    Column("search", TEXT, nullable=False),
+    # The long ones last: SQLite reads a row from its beginning to the last column asked for.
+    Column("log_path", TEXT, nullable=False),
+    Column("log", TEXT, nullable=False),
+    Index(None, "user", "submitted_at"),
+    Index(None, "submitted_at"),
+    Index(None, "state", "submitted_at"),
+    Index(None, "environment"),
+)
+
+_FIELDS = tuple(SessionRecord.model_fields)
+_LIVING = [state.value for state in SessionState if state is not SessionState.ENDED]
+_SORTS = {
+    name: sessions.c[name]
+    for name in (
+        "submitted_at",
+        "started_at",
+        "ended_at",
+        "user",
+        "environment",
+        "state",
+        "job_id",
+    )
+}
+
+
+class SessionTable:
+    """The table of sessions. Every method raises StoreUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def save(self, record: SessionRecord) -> None:
+        """Insert, or replace what is there under the same id."""
+        values = record.model_dump()
+        values["search"] = folded(
+            record.user, record.environment, record.environment_title, record.job_id, record.server
+        )
+        insert = self._database.insert(sessions).values(values)
+        changed = {name: insert.excluded[name] for name in values if name != "id"}
+        statement = insert.on_conflict_do_update(index_elements=["id"], set_=changed)
+        await self._database.run(lambda to: to.execute(statement), write=True)
+
+    async def get(self, id: str) -> SessionRecord | None:
+        query = _records().where(sessions.c.id == id)
+
+        def ask(at: Connection) -> SessionRecord | None:
+            row = at.execute(query).first()
+            return None if row is None else _record(row)
+
+        return await self._database.run(ask)
+
+    async def find(
+        self,
+        *,
+        user: str | None = None,
+        state: SessionState | None = None,
+        ended: bool | None = None,
+        environment: str | None = None,
+        text: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        sort: str = "-submitted_at",
+        offset: int = 0,
+        limit: int = 50,
+    ) -> tuple[list[SessionRecord], int]:
+        """One page, and how many there are in all. ``text`` is looked for in user, environment,
+        job id and server; ``since`` <= submitted < ``until``. Raises InvalidRequest too."""
+        query = _records()
+        if user is not None:
+            query = query.where(sessions.c.user == user)
+        if state is not None:
+            query = query.where(sessions.c.state == state.value)
+        if ended is not None:
+            states = [SessionState.ENDED.value] if ended else _LIVING
+            query = query.where(sessions.c.state.in_(states))
+        if environment is not None:
+            query = query.where(sessions.c.environment == environment)
+        if text:
+            query = query.where(containing(sessions.c.search, text))
+        if since is not None:
+            query = query.where(sessions.c.submitted_at >= moment(since, "since"))
+        if until is not None:
+            query = query.where(sessions.c.submitted_at < moment(until, "until"))
+        order = order_by(sessions, sort, _SORTS)
+        return await self._database.run(
+            lambda at: one_page(at, query, order, offset, limit, _record)
+        )
+
+    async def living(self) -> list[SessionRecord]:
+        """All that have not ended, the oldest first."""
+        query = _records().where(sessions.c.state.in_(_LIVING)).order_by(sessions.c.submitted_at)
+        return await self._database.run(lambda at: [_record(row) for row in at.execute(query)])
+
+    async def prune(self, before: float) -> int:
+        """Forget those that ended before; how many."""
+        old = sessions.c.ended_at < moment(before, "before")
+        statement = delete(sessions).where(sessions.c.state == SessionState.ENDED.value, old)
+        return await self._database.run(lambda to: to.execute(statement).rowcount, write=True)
+
+
+def _records() -> Any:
+    return select(*(sessions.c[name] for name in _FIELDS))
+
+
+def _record(row: Row[Any]) -> SessionRecord:
+    return SessionRecord.model_validate(row._asdict())

@@ -1,0 +1,133 @@
+"""Brings the schema to this version, by Alembic's migrations in ``migrations/versions``.
+
+The Hub and its service may both do it at the same moment: whoever comes second waits for a lock,
+and finds nothing left to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+
+from portal.errors import StoreUnavailable
+
+from .address import NO_TRANSACTION, WRITE, Address
+
+VERSION_TABLE = "portal_version"  # JupyterHub's is alembic_version: both may share a database
+_LOCK_SECONDS = 120  # to wait for another process that upgrades
+_LOCK_NUMBER = 7_075_674_107  # any number, the same in every process (pg_advisory_xact_lock)
+
+_HERE = str(Path(__file__).with_name("migrations"))
+_scripts = ScriptDirectory(_HERE)
+HEAD = str(_scripts.get_current_head())
+
+
+def revision_of(connection: Connection) -> str | None:
+    """Which version the schema is of; None where there is none. Raises StoreUnavailable when it
+    is not one that this version of the portal knows."""
+    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+    revision = context.get_current_revision()
+    if revision is not None and revision not in {one.revision for one in _scripts.walk_revisions()}:
+        raise StoreUnavailable(
+            f"The portal's database is of a newer version ({revision}) than this portal "
+            f"({HEAD}). Nothing was changed. Install the newer portal again, or put back the copy "
+            "of the database from before its upgrade."
+        )
+    return revision
+
+
+def upgrade(address: Address) -> None:
+    """Upgrade to this version in one transaction, so it is done wholly or not at all. Makes
+    SQLite's file where there is none. Raises StoreUnavailable and SQLAlchemy's errors.
+    """
+    with _file_lock(address.path) if address.path else contextlib.nullcontext():
+        if address.path is not None:
+            _make_file(address.path)
+        engine = address.engine(0, 1)
+        try:
+            if address.path is not None:
+                with engine.connect().execution_options(**NO_TRANSACTION) as connection:
+                    # Readers and one writer at the same time; kept in the file
+                    # (sqlite.org/wal.html).
+                    connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+            with engine.connect().execution_options(**WRITE) as connection, connection.begin():
+                if address.path is None:
+                    _lock_postgresql(connection)
+                if revision_of(connection) != HEAD:
+                    _migrate(connection)
+        finally:
+            engine.dispose()
+
+
+def _migrate(connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", _HERE.replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, HEAD)
+
+
+def _lock_postgresql(connection: Connection) -> None:
+    encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+    if encoding != "UTF8":
+        raise StoreUnavailable(
+            f"The portal's database has the encoding {encoding}; it must be UTF8. Make a new one: "
+            "createdb --encoding=UTF8 --template=template0."
+        )
+    connection.execute(text(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))
+    connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK_NUMBER})
+
+
+@contextlib.contextmanager
+def _file_lock(path: Path) -> Iterator[None]:
+    """One process at a time for the database at ``path``."""
+    lock = path.with_name(path.name + ".lock")
+    descriptor = _opened(lock, os.O_RDWR | os.O_CREAT)
+    try:
+        end = time.monotonic() + _LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise StoreUnavailable(
+                        "The portal's database is being upgraded by another process for "
+                        f"{_LOCK_SECONDS} s now. See what holds the lock: `fuser {lock.name}`."
+                    ) from None
+            time.sleep(0.05)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _make_file(path: Path) -> None:
+    """An empty file that only this account reads. An existing one is never opened here: closing
+    it would drop SQLite's own locks (sqlite.org/howtocorrupt.html, 2.2)."""
+    if not path.exists():
+        os.close(_opened(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+
+
+def _opened(path: Path, flags: int) -> int:
+    """A descriptor; a file that is made gets mode 0600, and made by root its folder's owner."""
+    try:
+        new = not path.exists()
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        if new and os.geteuid() == 0:
+            folder = path.parent.stat()
+            os.fchown(descriptor, folder.st_uid, folder.st_gid)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"The portal's database cannot be made or upgraded: {path.name}: {error.strerror}. "
+            "The Hub's account needs to write to its folder (c.Store.url)."
+        ) from None
+    return descriptor

@@ -1,0 +1,138 @@
+"""GPU time of jobs: what they held, day by day. Written by the service only."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Select, func, select
+
+from portal.errors import InvalidRequest
+from portal.models.usage import JobUsage, UsageRow
+
+from .database import Database
+from .listing import instant
+from .usage_tables import JobKey, days, groups, jobs, write
+
+By = Literal["user", "group", "environment", "course", "account"]
+Period = Literal["week", "month"]
+
+_SUMS = tuple(func.sum(days.c[name]).label(name) for name in ("held", "used", "measured"))
+
+
+class UsageTable:
+    """The tables of GPU time. Every method raises StoreUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(
+        self,
+        rows: Sequence[JobUsage],
+        *,
+        until: Mapping[JobKey, float] | None = None,
+        closed: Collection[JobKey] = (),
+    ) -> None:
+        """Add GPU-seconds to what is there for each job and day. With ``until`` and ``closed`` as
+        of ``mark`` it is one transaction: nothing is counted twice or lost between the two."""
+
+        if rows or until or closed:
+            await self._database.run(
+                lambda to: write(self._database, to, rows, until or {}, closed), write=True
+            )
+
+    async def accounted_until(self) -> dict[JobKey, float]:
+        """For each job that is not closed: until when (Unix seconds) its held time was added."""
+        query = select(jobs.c.job_id, jobs.c.submitted_at, jobs.c.accounted_until).where(
+            jobs.c.closed == 0, jobs.c.accounted_until.is_not(None)
+        )
+        return await self._database.run(
+            lambda at: {(row[0], row[1]): row[2] for row in at.execute(query)}
+        )
+
+    async def mark(self, until: Mapping[JobKey, float], closed: Collection[JobKey] = ()) -> None:
+        """Note until when jobs are accounted, and which are ``closed``: nothing follows."""
+        await self.add((), until=until, closed=closed)
+
+    async def totals(self, *, by: By, period: Period, start: float, end: float) -> list[UsageRow]:
+        """GPU-hours of each ``by`` and ``period``, for the UTC days from that of ``start`` to that
+        of ``end``. A job counts for each of its groups; jobs without one are under ""."""
+        key = groups.c.name if by == "group" else jobs.c[_one_of(by, _BY)]
+        query = self._by_period(func.coalesce(key, ""), period, start, end)
+        if by == "group":
+            query = query.outerjoin(groups, groups.c.job == jobs.c.id)
+        return await self._rows(query)
+
+    async def mine(self, user: str, period: Period, start: float, end: float) -> list[UsageRow]:
+        """The same of one person, by environment."""
+        query = self._by_period(jobs.c.environment, period, start, end)
+        return await self._rows(query.where(jobs.c.user == user))
+
+    async def of_sessions(self, ids: Collection[str]) -> dict[str, JobUsage]:
+        """The sums of all days (``day`` is "") by session id. Where a session had several jobs,
+        they are one here, under the id of the newest."""
+        query = (
+            select(jobs, *_SUMS)
+            .outerjoin(days, days.c.job == jobs.c.id)
+            .where(jobs.c.session_id.in_([one for one in ids if one]))
+            .group_by(jobs.c.id)
+            .order_by(jobs.c.submitted_at, jobs.c.id)
+        )
+        rows = await self._database.run(lambda at: list(at.execute(query))) if ids else []
+        found: dict[str, JobUsage] = {}
+        for row in rows:
+            before = found.get(row.session_id)
+            values = {name: getattr(row, name) for name in JobUsage.model_fields if name != "day"}
+            for name in ("held", "used", "measured"):
+                values[name] = (values[name] or 0) + (getattr(before, name) if before else 0)
+            found[row.session_id] = JobUsage.model_validate(values | {"day": ""})
+        return found
+
+    def _by_period(
+        self, key: ColumnElement[str], period: Period, start: float, end: float
+    ) -> Select[Any]:
+        words = days.c.week if _one_of(period, ("week", "month")) == "week" else _MONTH
+        return (
+            select(
+                key.label("key"),
+                words.label("period"),
+                func.count(days.c.job.distinct()).label("jobs"),
+                *_SUMS,
+            )
+            .select_from(days)
+            .join(jobs, jobs.c.id == days.c.job)
+            .where(days.c.day >= _day(start, "start"), days.c.day <= _day(end, "end"))
+            .group_by("key", "period")
+            .order_by("period", "key")
+        )
+
+    async def _rows(self, query: Select[Any]) -> list[UsageRow]:
+        return await self._database.run(lambda at: [_row(row) for row in at.execute(query)])
+
+
+_BY = ("user", "environment", "course", "account")
+_MONTH = func.substr(days.c.day, 1, 7)
+
+
+def _row(row: Any) -> UsageRow:
+    known = row.measured > 0
+    return UsageRow(
+        key=row.key,
+        period=row.period,
+        jobs=row.jobs,
+        held_hours=row.held / 3600,
+        used_hours=row.used / 3600 if known else None,
+        idle_hours=max(row.measured - row.used, 0) / 3600 if known else None,
+        measured_share=min(row.measured / row.held, 1) if row.held > 0 else 0,
+    )
+
+
+def _one_of(word: str, words: Iterable[str]) -> str:
+    if word not in words:
+        raise InvalidRequest(f"Usage is not kept by '{word[:50]}'.")
+    return word
+
+
+def _day(at: float, name: str) -> str:
+    return datetime.datetime.fromtimestamp(instant(at, name), datetime.UTC).date().isoformat()
