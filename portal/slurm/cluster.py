@@ -16,12 +16,13 @@ from typing import Any
 from traitlets import Float, Instance, Integer
 from traitlets.config import LoggingConfigurable
 
-from ..errors import PortalError, SlurmUnavailable
-from ..models.cluster import Association, ClusterSnapshot, Job
+from ..errors import SlurmUnavailable
+from ..models.cluster import Association, ClusterSnapshot, Job, Node
 from . import parse, queries
 from .accounts import Accounts
 from .budget import QueryBudget
 from .end import JobEnds
+from .gpu_holders import GpuHolders
 from .job_id import check_job_id
 from .queue import positions
 from .run import SlurmRunner
@@ -81,8 +82,9 @@ class Cluster(LoggingConfigurable):
         self._budget = QueryBudget(self.rpcs_per_second, self.burst, self.urgent_interval)
         self._separator = parse.new_separator()
         self._records: dict[str, Job] = {}
+        self._node_records: dict[str, Node] = {}
         self._jobs: Watched[dict[str, Job]] = self._watch("jobs", self._ask_jobs)
-        self._nodes = self._watch("nodes", self._ask(queries.NODES, parse.nodes, 2))
+        self._nodes = self._watch("nodes", self._ask(queries.NODES, self._read_nodes, 2))
         self._partitions = self._watch(
             "partitions", self._ask(queries.PARTITIONS, parse.partitions, 1)
         )
@@ -97,6 +99,8 @@ class Cluster(LoggingConfigurable):
             self.runner, self._separator, self.log, lambda id_: (self._jobs.value or {}).get(id_)
         )
         self._accounts = Accounts(self.runner, lambda: self.associations_ttl)
+        self._holders = GpuHolders(self.runner, self._budget, self.log)
+        self._jobs_known_at = 0.0
         self._made: tuple[tuple[Any, ...], ClusterSnapshot] | None = None
         self._ranks: OrderedDict[int, tuple[Mapping[str, Job], dict[str, int]]] = OrderedDict()
 
@@ -117,7 +121,8 @@ class Cluster(LoggingConfigurable):
         ``newer_than`` (Unix seconds): the jobs are asked for at that moment or later; all callers
         that wait share one query. ``jobs_only`` (default: whether ``newer_than`` is given) leaves
         nodes, partitions and reservations as they were last known. ``urgent`` does not wait for
-        rpcs_per_second. ``gpu_indexes`` also fills Job.gpu_indexes (one more request). ``qos``
+        rpcs_per_second. ``gpu_indexes`` also fills Job.gpu_indexes, as far as they are known, and
+        asks for the nodes after the jobs (portal/slurm/gpu_holders.py). ``qos``
         also fills ClusterSnapshot.qos, as far as accounting answers.
         Jobs that ended within Slurm's MinJobAge are there with their end state.
 
@@ -131,25 +136,31 @@ class Cluster(LoggingConfigurable):
         # as rpcs_per_second allows.
         jobs_ttl = max(self.jobs_ttl, 2.4 / self.rpcs_per_second)
         rest = [
-            (self._nodes, self.nodes_ttl),
+            *([] if gpu_indexes else [(self._nodes, self.nodes_ttl)]),
             (self._partitions, self.partitions_ttl),
             (self._reservations, self.partitions_ttl),
         ]
         await asyncio.gather(
             self._jobs.newer_than(newer_than or now - jobs_ttl, urgent),
             *(
-                noun.newer_than(now - ttl)
+                # A question that failed says nothing for so long: asked again, it may be answered.
+                noun.newer_than(now - (min(ttl, self.nodes_ttl) if noun.error else ttl))
                 for noun, ttl in rest
                 if not (jobs_only and noun.value is not None and not noun.error)
             ),
             *([self._qos.newer_than(now - self.associations_ttl)] if qos else []),
         )
-        if self._strangers():
+        if gpu_indexes:
+            await self._nodes.newer_than(self._jobs_known_at)
+        elif self._strangers():
             await self._nodes.newer_than(now - self.nodes_ttl)
         made = self._snapshot()
         if qos and self._qos.value:
             made = made.model_copy(update={"qos": self._qos.value})
-        return await self._with_indexes(made) if gpu_indexes else made
+        if gpu_indexes:
+            in_order = self._nodes.taken_at >= self._jobs_known_at
+            made = await self._holders.fill(made, in_order)
+        return made
 
     @property
     def last(self) -> ClusterSnapshot | None:
@@ -167,6 +178,14 @@ class Cluster(LoggingConfigurable):
         Raises SlurmUnavailable when slurmctld does not answer, InvalidRequest for a bad id.
         """
         return await self._ends.of(check_job_id(job_id))
+
+    async def ended_since(self, seconds: float) -> list[Job] | None:
+        """Everyone's jobs that ended in the last ``seconds``, as accounting tells them; None where
+        the site has no accounting. A requeued job is there once for each run that is over.
+
+        Raises SlurmUnavailable when accounting does not answer, SlurmRefused when it says no.
+        """
+        return await self._ends.since(seconds)
 
     async def associations(self, user: str) -> tuple[Association, ...] | None:
         """What this person may charge; () for nothing, None where the site has no accounting.
@@ -266,11 +285,17 @@ class Cluster(LoggingConfigurable):
         await self._budget.take(2, wait=True, urgent=urgent)
         started()
         output = await self.runner.run(queries.JOBS, env=queries.jobs_environment(self._separator))
-        return await asyncio.to_thread(self._read_jobs, output.stdout)
+        jobs = await asyncio.to_thread(self._read_jobs, output.stdout)
+        self._jobs_known_at = time.time()
+        return jobs
 
     def _read_jobs(self, text: str) -> dict[str, Job]:
         self._records = parse.jobs_by_record(text, self._separator, self._records)
         return {job.id: job for job in self._records.values()}
+
+    def _read_nodes(self, text: str) -> dict[str, Node]:
+        self._node_records = parse.nodes_by_record(text, self._node_records)
+        return {node.name: node for node in self._node_records.values()}
 
     def _watch(self, name: str, ask: Callable[..., Any]) -> Watched[dict[str, Any]]:
         return Watched(name, ask, lambda: self.patience)
@@ -286,18 +311,3 @@ class Cluster(LoggingConfigurable):
             return await asyncio.to_thread(read, output.stdout)
 
         return ask
-
-    async def _with_indexes(self, made: ClusterSnapshot) -> ClusterSnapshot:
-        if not any(job.gpus and job.state.running for job in made.jobs.values()):
-            return made
-        await self._budget.take(1, wait=False)
-        try:
-            output = await self.runner.run(queries.GPU_INDEXES)
-        except PortalError as error:
-            self.log.warning("The GPU indexes of jobs are not known: %s", error)
-            return made
-        indexes = await asyncio.to_thread(parse.gpu_indexes, output.stdout, made.jobs)
-        jobs = dict(made.jobs)
-        for job_id, held in indexes.items():
-            jobs[job_id] = jobs[job_id].model_copy(update={"gpu_indexes": held})
-        return made.model_copy(update={"jobs": jobs})

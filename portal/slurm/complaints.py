@@ -25,7 +25,9 @@ _UNAVAILABLE = re.compile(
     | persistent\sconnection | no\sroute\sto\shost | network\sis\sunreachable
     | name\sor\sservice\snot\sknown | temporary\sfailure\sin\sname
     | resource\stemporarily\sunavailable | temporarily\sunable\sto\saccept
-    | plugin\sinitialization\sfailed | host\sis\sdown""",
+    | plugin\sinitialization\sfailed | host\sis\sdown
+    # What scontrol hold and release say when slurmctld is away (22.05).
+    | unexpected\smessage\sreceived""",
     re.IGNORECASE | re.VERBOSE,
 )
 _SUDO = re.compile(r"^sudo: (?!unable to resolve host)(.*)$|^Sorry, user .*", re.MULTILINE)
@@ -35,7 +37,7 @@ _PREFIX = re.compile(
 _NOISE = re.compile(r"^sudo: unable to resolve host")
 _FAILED = re.compile(
     r"^(?:Batch job submission failed|Kill job error on job id \S+"
-    r"|slurm_load_\w+ error|Unable to [^:]* job\S*):\s*"
+    r"|slurm_\w+ error|Unable to [^:]* job\S*):\s*"
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 # The dry error alone does not tell a person what to change.
@@ -59,7 +61,7 @@ def words_of(stderr: str) -> str:
             continue
         text = _PREFIX.sub("", line.strip())
         text = _CONTROL.sub(" ", _FAILED.sub("", text)).strip().rstrip(".")
-        if text and text not in found:
+        if text and not any(one.startswith(text) for one in found):
             found.append(text)
     return "; ".join(found)[:_LONGEST]
 

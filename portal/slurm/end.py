@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import pwd
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +17,8 @@ from . import parse, queries
 from .run import SlurmRunner
 
 _REMEMBERED = 256
+_ACCOUNTING_LAG = 60.0  # seconds
+_NO_ACCOUNTING = "accounting storage is disabled"  # sacct's words where there is no slurmdbd
 _UNKNOWN_JOB = ("invalid job id", "job/step already completing or completed", "not found")
 
 
@@ -44,6 +48,14 @@ def _over_memory(job: Job) -> Job:
     return job
 
 
+def _settled(job: Job) -> bool:
+    """Whether nothing new will be heard of it: accounting tells the peak memory a moment later."""
+    if job.state is JobState.UNKNOWN:
+        return False
+    late = job.nodes and job.peak_memory is None
+    return not late or time.time() - (job.end_time or 0) > _ACCOUNTING_LAG
+
+
 class JobEnds:
     """Answers for single jobs; the last 256 ends are remembered, since an end does not change."""
 
@@ -71,11 +83,30 @@ class JobEnds:
             task = self._asked[job_id] = asyncio.ensure_future(self._ask(job_id))
             task.add_done_callback(lambda _: self._asked.pop(job_id, None))
         job = await asyncio.shield(task)
-        if job is not None and job.state is not JobState.UNKNOWN:
+        if job is not None and _settled(job):
             self._known[job_id] = job
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return job
+
+    async def since(self, seconds: float) -> list[Job] | None:
+        """See Cluster.ended_since."""
+        separator = parse.new_separator()
+        try:
+            output = await self._runner.run(
+                queries.ended_since(math.ceil(seconds), separator), timeout=4 * self._runner.timeout
+            )
+        except SlurmRefused as error:
+            if _NO_ACCOUNTING in error.message.lower():
+                return None
+            raise
+        jobs = await asyncio.to_thread(parse.sacct_jobs, output.stdout, separator)
+        # A run that was requeued is over too: the next one has a submit time of its own.
+        return [
+            job
+            for job in jobs
+            if job.state.ended or (job.state is JobState.REQUEUED and job.end_time is not None)
+        ]
 
     async def _ask(self, job_id: str) -> Job | None:
         live = self._seen(job_id)

@@ -91,6 +91,30 @@ _STATES = {
     JobState.UNKNOWN: "Slurm no longer knows it",
 }
 
+# The first that fits says most. Words of a node's state, sinfo(1) "NODE STATE CODES".
+_NODE = (
+    ({"NOT_RESPONDING"}, "does not answer"),
+    ({"POWERING_UP"}, "is being switched on"),
+    ({"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN"}, "switched off to save power"),
+    ({"REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED"}, "is being rebooted"),
+    ({"FUTURE"}, "not there yet"),
+    ({"DOWN", "ERROR"}, "down"),
+    ({"INVAL", "INVALID_REG"}, "has less than Slurm's configuration says, and takes no jobs"),
+    ({"FAIL", "FAILING"}, "may fail soon, and takes no jobs"),
+    ({"MAINT"}, "in maintenance"),
+    ({"BLOCKED"}, "kept free for a job that needs it alone"),
+    ({"UNKNOWN"}, "Slurm has not heard from it yet"),
+)
+_NODE_IN_USE = {"ALLOCATED", "MIXED", "COMPLETING"}
+_NODE_FREE = (
+    ({"RESERVED"}, "reserved"),
+    ({"COMPLETING"}, "its jobs are ending"),
+    ({"PLANNED"}, "kept for a job that starts soon"),
+    ({"ALLOCATED"}, "in use"),
+    ({"MIXED"}, "partly in use"),
+    ({"IDLE"}, "free"),
+)
+
 # Limits are named by who sets them, whose they are, and what they limit: QOSMaxGRESPerUser,
 # AssocGrpCpuLimit, MaxGRESPerAccount … (squeue(1) names about a hundred of them).
 _LIMIT = re.compile(
@@ -141,6 +165,20 @@ def pending_words(reason: str) -> str:
 def state_words(state: JobState) -> str:
     """A job state in words: "it reached its time limit" of TIMEOUT."""
     return _STATES.get(state, str(state))
+
+
+def node_words(state: str) -> str:
+    """A node's state in words: "drained: takes no jobs" of "IDLE+DRAIN"."""
+    words = set(state.replace("*", "+NOT_RESPONDING").split("+"))
+    for some, said in _NODE:
+        if words & some:
+            return said
+    if words & {"DRAIN", "DRAINED", "DRAINING"}:
+        busy = words & _NODE_IN_USE or "DRAINING" in words
+        return (
+            "draining: its jobs go on, it takes no new ones" if busy else "drained: takes no jobs"
+        )
+    return next((said for some, said in _NODE_FREE if words & some), state)
 
 
 def end_words(job: Job) -> str:

@@ -94,14 +94,19 @@ class SlurmRunner(LoggingConfigurable):
         self._people = ThreadPoolExecutor(self.concurrency, thread_name_prefix="slurm-people")
         self._questions = ThreadPoolExecutor(4, thread_name_prefix="slurm-questions")
         self._own_name = _own_name()
+        self._asking: set[subprocess.Popen[bytes]] = set()  # questions that run
 
     def _slurm_conf_default(self) -> str:
         return os.environ.get("SLURM_CONF", "")
 
     def close(self) -> None:
-        """Let the threads go; a command that runs is not waited for."""
+        """Let the threads go. Questions that run are ended: Python waits at its end for every
+        thread, and Slurm's commands try for ten seconds and more when slurmctld is away."""
         for pool in (self._people, self._questions):
             pool.shutdown(wait=False, cancel_futures=True)
+        for process in tuple(self._asking):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
     def path(self, command: str) -> str:
         """The absolute path of a command. Raises SlurmUnavailable where it is not installed."""
@@ -175,6 +180,7 @@ class SlurmRunner(LoggingConfigurable):
                 merged,
                 input,
                 limit,
+                self._asking if user is None else None,
             )
         except subprocess.TimeoutExpired:
             self.failures[command] += 1
@@ -200,8 +206,15 @@ class SlurmRunner(LoggingConfigurable):
         return output
 
 
-def _run(words: list[str], env: dict[str, str], text: str | None, limit: float) -> Output:
-    """Blocking; in a session of its own, so that Ctrl-C on the Hub does not end a submission."""
+def _run(
+    words: list[str],
+    env: dict[str, str],
+    text: str | None,
+    limit: float,
+    running: set[subprocess.Popen[bytes]] | None,
+) -> Output:
+    """Blocking; in a session of its own, so that Ctrl-C on the Hub does not end a submission.
+    While the command runs, it is in ``running``."""
     with contextlib.ExitStack() as stack:
         process = subprocess.Popen(
             words,
@@ -212,6 +225,9 @@ def _run(words: list[str], env: dict[str, str], text: str | None, limit: float) 
             cwd="/",
             start_new_session=True,
         )
+        if running is not None:
+            running.add(process)
+            stack.callback(running.discard, process)
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 stack.callback(_close, pipe)

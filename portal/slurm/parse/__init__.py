@@ -1,10 +1,10 @@
 """The only reader of Slurm's output, by noun. Tested on recordings of each Slurm version."""
 
-from .accounting import ASSOCIATION_FIELDS, SACCT_FIELDS, associations, sacct_job
+from .accounting import ASSOCIATION_FIELDS, SACCT_FIELDS, associations, sacct_job, sacct_jobs
 from .gres import gpus, pools, tres, tres_gpus
 from .jobs import gpu_indexes, job_format, jobs, jobs_by_record, new_separator
 from .qos import QOS_FIELDS, qos
-from .scontrol import nodes, partitions, reservations
+from .scontrol import nodes, nodes_by_record, partitions, reservations
 from .values import hosts, job_state, mebibytes, node_state, seconds, timestamp
 
 __all__ = [
@@ -23,11 +23,13 @@ __all__ = [
     "new_separator",
     "node_state",
     "nodes",
+    "nodes_by_record",
     "partitions",
     "pools",
     "qos",
     "reservations",
     "sacct_job",
+    "sacct_jobs",
     "seconds",
     "timestamp",
     "tres",

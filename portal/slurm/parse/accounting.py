@@ -59,17 +59,9 @@ def sacct_job(text: str, separator: str, job_id: str) -> Job | None:
     step that ran out of memory makes a job that failed OUT_OF_MEMORY: with cgroups Slurm sometimes
     says so of the step only. Of a requeued job the last run counts. None where it is not there.
     """
-    parts = text.split(separator)
-    width = len(SACCT_FIELDS)
-    if (len(parts) - 1) % width:
-        raise ValueError("sacct did not print the fields that it was asked for")
-    rows = [
-        dict(zip(SACCT_FIELDS, parts[start : start + width], strict=True))
-        for start in range(0, len(parts) - 1, width)
-    ]
     job: Job | None = None
     peak: int | None = None
-    for row in rows:
+    for row in _rows(text, separator):
         id_, _, step = row["JobID"].strip().partition(".")
         if id_ != job_id and row["JobIDRaw"].strip().partition(".")[0] != job_id:
             continue
@@ -86,6 +78,23 @@ def sacct_job(text: str, separator: str, job_id: str) -> Job | None:
         ):
             job = job.model_copy(update={"state": JobState.OUT_OF_MEMORY})
     return None if job is None else job.model_copy(update={"peak_memory": peak})
+
+
+def sacct_jobs(text: str, separator: str) -> list[Job]:
+    """All jobs of ``sacct --parsable --delimiter=SEPARATOR``, one for each run; no steps."""
+    ids = ((row["JobID"].strip(), row) for row in _rows(text, separator))
+    return [_sacct_row(row, id_) for id_, row in ids if "." not in id_]
+
+
+def _rows(text: str, separator: str) -> list[dict[str, str]]:
+    parts = text.split(separator)
+    width = len(SACCT_FIELDS)
+    if (len(parts) - 1) % width:
+        raise ValueError("sacct did not print the fields that it was asked for")
+    return [
+        dict(zip(SACCT_FIELDS, parts[start : start + width], strict=True))
+        for start in range(0, len(parts) - 1, width)
+    ]
 
 
 def _sacct_row(row: dict[str, str], job_id: str) -> Job:

@@ -94,7 +94,7 @@ def pools(gres: str, used: str) -> tuple[GpuPool, ...]:
     for one in have:
         use = using.get(one.type)
         found.append(
-            GpuPool(
+            GpuPool.trusted(
                 type=one.type,
                 count=one.number,
                 used=min(use.number, one.number) if use else 0,

@@ -53,6 +53,9 @@ FIELDS = (
 )
 
 
+_NO_INDEXES: dict[str, tuple[int, ...]] = {}  # one for all jobs: nobody writes into a model
+
+
 def new_separator() -> str:
     """A separator that cannot be guessed: a control character and 72 random bits."""
     return "\x1f" + secrets.token_urlsafe(9)
@@ -108,7 +111,7 @@ def _job(fields: list[str]) -> Job:
     count, kind = tres_gpus(allocated)
     parsed = job_state(state)
     # Built without pydantic's checks: this is the hot path, and every value is made right here.
-    return Job.model_construct(
+    return Job.trusted(
         id=id_,
         name=text_of(name),
         user=user,
@@ -123,7 +126,7 @@ def _job(fields: list[str]) -> Job:
         memory=mebibytes(tres(allocated).get("mem", "")),
         gpus=count,
         gpu_type=kind,
-        gpu_indexes={},
+        gpu_indexes=_NO_INDEXES,
         priority=number(priority),
         submit_time=timestamp(submit),
         start_time=timestamp(start),
@@ -138,7 +141,10 @@ def _job(fields: list[str]) -> Job:
     )
 
 
-_RECORD = re.compile(r"^JobId=(\d+) (?:ArrayJobId=(\d+) ArrayTaskId=(\S+) )?", re.MULTILINE)
+_RECORD = re.compile(
+    r"^JobId=(\d+) (?:ArrayJobId=(\d+) ArrayTaskId=(\S+) |HetJobId=(\d+) HetJobOffset=(\d+) )?",
+    re.MULTILINE,
+)
 _HELD = re.compile(r"Nodes=(\S+) CPU_IDs=\S* Mem=\d+ GRES=(\S*)")
 
 
@@ -153,12 +159,16 @@ def gpu_indexes(text: str, jobs: Mapping[str, Job]) -> dict[str, dict[str, tuple
     doubtful: set[str] = set()
     starts = list(_RECORD.finditer(text))
     for place, start in enumerate(starts):
-        id_ = f"{start[2]}_{start[3]}" if start[2] and start[3].isdigit() else start[1]
+        id_ = start[1]
+        if start[2] and start[3].isdigit():
+            id_ = f"{start[2]}_{start[3]}"
+        elif start[4]:
+            id_ = f"{start[4]}+{start[5]}"
         if id_ in found or id_ in doubtful:
             doubtful.add(id_)
             continue
         job = jobs.get(id_)
-        if job is None or not job.gpus or not job.state.running:
+        if job is None or not job.gpus or not job.nodes or job.state.ended:
             continue
         end = starts[place + 1].start() if place + 1 < len(starts) else len(text)
         held: dict[str, tuple[int, ...]] = {}

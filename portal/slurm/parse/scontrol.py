@@ -7,6 +7,7 @@ value of a key wins, so that a reason cannot change a state that stands before i
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from ...models.cluster import Node, Partition, Reservation
 from .gres import pools, tres
@@ -23,30 +24,46 @@ from .values import (
 )
 
 _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z_:/]*)=")
+_RESTLESS = re.compile(r" (?:CPULoad|FreeMem|LastBusyTime|CurrentWatts|AveWatts|ExtSensors\w+)=\S*")
 _WRITTEN_BY = re.compile(r"\s*\[[^\[\]@]*@[^\[\]]*\]\s*$")
 
 
 def nodes(text: str) -> dict[str, Node]:
     """Nodes by name from ``scontrol show node -d -o``; () GPUs where a node has none."""
+    return {node.name: node for node in nodes_by_record(text).values()}
+
+
+def nodes_by_record(text: str, known: Mapping[str, Node] | None = None) -> dict[str, Node]:
+    """Like ``nodes``, but by what scontrol says of each node, without what never rests and the
+    portal does not read (its load, its free memory).
+
+    ``known`` is the last answer: a node of which it says the same is the same object again.
+    """
+    known = known or {}
     found = {}
     for line in _lines(text, "NodeName="):
-        field = _fields(line)
-        name = field["NodeName"]
-        found[name] = Node.model_construct(
-            name=name,
-            address=field.get("NodeAddr") or name,
-            state=node_state(field.get("State", "UNKNOWN")),
-            # CPUEfctv leaves out the CPUs that Slurm keeps for itself.
-            cpus=number(field.get("CPUEfctv") or field.get("CPUTot", "")) or 0,
-            cpus_allocated=number(field.get("CPUAlloc", "")) or 0,
-            memory=_node_memory(field),
-            memory_allocated=mebibytes(field.get("AllocMem", "")) or 0,
-            gpus=pools(field.get("Gres", ""), field.get("GresUsed", "")),
-            partitions=names(field.get("Partitions", "")),
-            features=names(field.get("ActiveFeatures") or field.get("AvailableFeatures", "")),
-            reason=text_of(_WRITTEN_BY.sub("", field.get("Reason", ""))),
-        )
+        head, reason, rest = line.partition(" Reason=")
+        record = _RESTLESS.sub("", head) + reason + rest
+        found[record] = known.get(record) or _node(_fields(line))
     return found
+
+
+def _node(field: dict[str, str]) -> Node:
+    name = field["NodeName"]
+    return Node.trusted(
+        name=name,
+        address=field.get("NodeAddr") or name,
+        state=node_state(field.get("State", "UNKNOWN")),
+        # CPUEfctv leaves out the CPUs that Slurm keeps for itself.
+        cpus=number(field.get("CPUEfctv") or field.get("CPUTot", "")) or 0,
+        cpus_allocated=number(field.get("CPUAlloc", "")) or 0,
+        memory=_node_memory(field),
+        memory_allocated=mebibytes(field.get("AllocMem", "")) or 0,
+        gpus=pools(field.get("Gres", ""), field.get("GresUsed", "")),
+        partitions=names(field.get("Partitions", "")),
+        features=names(field.get("ActiveFeatures") or field.get("AvailableFeatures", "")),
+        reason=text_of(_WRITTEN_BY.sub("", field.get("Reason", ""))),
+    )
 
 
 def partitions(text: str) -> dict[str, Partition]:

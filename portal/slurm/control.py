@@ -1,0 +1,235 @@
+"""What an admin does to the cluster: cancel, hold and release jobs, drain and resume nodes.
+
+Slurm has the last word. What the portal's own account may do is asked beforehand, so that a page
+shows no button that cannot work, and says instead which right is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import re
+import time
+from typing import Any, Literal
+
+from traitlets import Float, Instance
+from traitlets.config import LoggingConfigurable
+
+from ..errors import Conflict, InvalidRequest, NotAllowed, PortalError, SlurmRefused
+from ..models.plain_text import plain_line
+from ..models.rights import Rights
+from . import queries
+from .parse import rights as told
+from .run import SlurmRunner
+
+# squeue's ids: "12", "12_3" (a task of an array), "12_[4-9%2]" (its tasks that still wait),
+# "12+1" (a part of a heterogeneous job).
+JOB_ID = r"[0-9]{1,12}(?:_[0-9]{1,9}|_\[[0-9,%.:-]{1,400}\]|\+[0-9]{1,4})?"
+NODE_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+_JOB = re.compile(r"([0-9]+)(_[0-9]+\Z)?(_\[)?")
+
+# slurm_strerror (src/common/slurm_errno.c), as in complaints.py.
+_OVER = ("job has already finished", "invalid job id", "already completing or completed")
+_NO_RIGHT = ("invalid user id", "permission denied")
+_NODE_STATE = "invalid node state"
+
+# slurmctld's own rules (validate_operator for jobs, validate_super_user for nodes, in
+# src/slurmctld/proc_req.c and job_mgr.c): sacctmgr(1) names the levels.
+_ENOUGH = {"jobs": ("Operator", "Administrator"), "nodes": ("Administrator",)}
+_WHAT = {
+    "jobs": "Cancelling, holding and releasing other people's jobs needs",
+    "nodes": "Draining and resuming nodes needs",
+}
+_UNKNOWN_FOR = 5.0  # seconds until Slurm is asked again, after it did not answer
+
+
+class ClusterControl(LoggingConfigurable):
+    """Acts on jobs and nodes as the portal's own Slurm account; ``cancel`` also as a person."""
+
+    runner = Instance(SlurmRunner, help="What runs the commands.")
+
+    rights_ttl = Float(
+        60.0,
+        min=0,
+        help="Seconds for which it is believed what the portal's Slurm account may do. "
+        "Example: c.ClusterControl.rights_ttl = 600",
+    ).tag(config=True)
+
+    patience = Float(
+        3.0,
+        help="Seconds that a page waits for Slurm to say what the portal's account may do; after "
+        "that no buttons are shown. Example: c.ClusterControl.patience = 1",
+    ).tag(config=True)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._rights = Rights(known=False)
+        self._asked_at = float("-inf")
+        self._asking: asyncio.Task[None] | None = None
+
+    def _runner_default(self) -> SlurmRunner:
+        return SlurmRunner(parent=self)
+
+    # -- rights --------------------------------------------------------------------------------
+
+    async def rights(self, *, younger_than: float | None = None) -> Rights:
+        """What the portal's Slurm account may do; cached ``younger_than`` seconds (default: the
+        trait), asked once at a time. Never raises: where Slurm does not answer, nothing is known.
+        """
+        ttl = self.rights_ttl if younger_than is None else younger_than
+        if not self._rights.known:
+            ttl = min(ttl, _UNKNOWN_FOR)
+        if time.monotonic() - self._asked_at >= ttl or self._asking is not None:
+            if self._asking is None:
+                self._asking = asyncio.ensure_future(self._ask())
+            await asyncio.wait({self._asking}, timeout=self.patience)
+            if self._asking is not None:
+                return _unknown("Slurm has not answered yet.")
+        return self._rights
+
+    async def need(self, what: Literal["jobs", "nodes"]) -> None:
+        """Raises NotAllowed, naming the right that is missing, where Slurm is known to refuse.
+
+        A refusal is never an old one: the right may have been given a moment ago.
+        """
+        rights = await self.rights()
+        if rights.known and not getattr(rights, what):
+            rights = await self.rights(younger_than=1)
+        if rights.known and not getattr(rights, what):
+            raise NotAllowed(rights.missing[what])
+
+    async def _ask(self) -> None:
+        try:
+            self._rights = await self._found()
+        except (PortalError, ValueError) as error:
+            self.log.warning("What the portal's Slurm account may do is not known: %s", error)
+            self._rights = _unknown(str(error))
+        finally:
+            self._asked_at = time.monotonic()
+            self._asking = None
+
+    async def _found(self) -> Rights:
+        config = told.config((await self.runner.run(queries.CONFIG)).stdout)
+        uid, account = await asyncio.to_thread(_own_account)
+        if uid in (0, told.uid_of(config.get("SlurmUser", ""))):
+            return Rights(jobs=True, nodes=True)
+        accounting = config.get("AccountingStorageType", "").endswith("/slurmdbd")
+        level = ""
+        if accounting and account:
+            output = await self.runner.run(queries.admin_level(account))
+            level = told.admin_levels(output.stdout).get(account, "None")
+        missing = {
+            what: _missing(what, account, level)
+            for what, enough in _ENOUGH.items()
+            if level not in enough
+        }
+        return Rights(jobs="jobs" not in missing, nodes="nodes" not in missing, missing=missing)
+
+    # -- actions -------------------------------------------------------------------------------
+
+    async def cancel(self, job_id: str, user: str | None = None) -> None:
+        """Cancel a job as the portal's account, or as ``user`` through sudo.
+
+        Raises Conflict when it is over already, SlurmRefused, SlurmUnavailable.
+        """
+        id_, waiting_only = _job(job_id)
+        how = ["--state=PENDING"] if waiting_only else []
+        await self._tell(["scancel", *how, id_], "jobs", job_id, user)
+
+    async def hold(self, job_id: str) -> None:
+        """Keep a waiting job from starting. Raises as ``cancel`` does."""
+        await self._tell(["scontrol", "hold", _job(job_id)[0]], "jobs", job_id)
+
+    async def release(self, job_id: str) -> None:
+        """Let a held job start. Raises as ``cancel`` does."""
+        await self._tell(["scontrol", "release", _job(job_id)[0]], "jobs", job_id)
+
+    async def drain(self, node: str, reason: str) -> None:
+        """Let no new job start on a node. ``reason`` is one plain line; Slurm keeps it as it is.
+
+        Raises InvalidRequest for a reason that scontrol would misread, SlurmRefused,
+        SlurmUnavailable.
+        """
+        words = ["scontrol", "update", f"NodeName={_node(node)}", "State=DRAIN"]
+        await self._tell([*words, f"Reason={checked_reason(reason)}"], "nodes", node)
+
+    async def resume(self, node: str) -> None:
+        """Let jobs start on a node again. Raises Conflict where it is not drained or down."""
+        words = ["scontrol", "update", f"NodeName={_node(node)}", "State=RESUME"]
+        await self._tell(words, "nodes", node)
+
+    async def _tell(self, argv: list[str], what: str, target: str, user: str | None = None) -> None:
+        try:
+            await self.runner.run(argv, user=user)
+        except SlurmRefused as error:
+            said = error.message.lower()
+            if any(words in said for words in _OVER):
+                raise Conflict(f"Job {target} is over already.") from None
+            if _NODE_STATE in said:
+                raise Conflict(f"Node {target} is not drained or down: nothing to do.") from None
+            if user is None and any(words in said for words in _NO_RIGHT):
+                missing = (await self.rights(younger_than=0)).missing.get(what, "")
+                raise SlurmRefused(f"{error.message} {missing}".strip()) from None
+            raise
+
+
+def checked_reason(text: str) -> str:
+    """``text`` where it can stand behind ``Reason=``. Raises InvalidRequest.
+
+    scontrol takes a quote at either end for its own (scontrol_update_node in
+    src/scontrol/update_node.c), and a newline would break the record that everyone reads.
+    """
+    try:
+        return plain_line(text)
+    except ValueError as error:
+        raise InvalidRequest(f"The reason cannot be used: {error}.", field="reason") from None
+
+
+def _job(job_id: str) -> tuple[str, bool]:
+    """What scancel and scontrol are given for squeue's ``job_id``, and whether only the tasks
+    that wait are meant. squeue shortens their list, so the array itself is named; a heterogeneous
+    job is one to Slurm while it waits. Raises InvalidRequest for anything that is not an id."""
+    if not re.fullmatch(JOB_ID, job_id):
+        raise InvalidRequest(f"{job_id!r} is not a job id.", field="job_id")
+    found = _JOB.match(job_id)
+    assert found is not None  # JOB_ID matched
+    return found[1] + (found[2] or ""), bool(found[3])
+
+
+def _node(name: str) -> str:
+    # Slurm reads "ALL" as every node, and brackets and commas as several.
+    if not re.fullmatch(NODE_NAME, name) or name.upper() == "ALL":
+        raise InvalidRequest(f"{name!r} is not the name of one node.", field="name")
+    return name
+
+
+def _level(what: str) -> str:
+    return f"AdminLevel={_ENOUGH[what][0]}"
+
+
+def _missing(what: str, account: str, level: str) -> str:
+    if not level:
+        return (
+            f"{_WHAT[what]} the account of SlurmUser: this cluster has no accounting, which would "
+            f"give '{account}' a level of its own."
+        )
+    return (
+        f"{_WHAT[what]} {_level(what)} for the Slurm account '{account}', which has "
+        f"AdminLevel={level}: sacctmgr modify user {account} set "
+        f"adminlevel={_ENOUGH[what][0]}"
+    )
+
+
+def _unknown(why: str) -> Rights:
+    said = f"What the portal's Slurm account may do is not known now. {why}"
+    return Rights(known=False, missing=dict.fromkeys(_ENOUGH, said))
+
+
+def _own_account() -> tuple[int, str]:
+    """The uid and the name of this process's account. Blocking: the directory may be asked."""
+    uid = os.geteuid()
+    try:
+        return uid, pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return uid, ""
