@@ -1,0 +1,114 @@
+"""What NVML says of the GPUs that this job may use. A machine without GPUs has none to tell of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+MIB = 1024 * 1024
+MOST = 64  # GPUs in one report
+_UUID = re.compile(r"[A-Za-z0-9/_-]{0,96}")
+
+
+class Gpus:
+    """Reads through ``nvml`` (the module pynvml; imported at the first reading when None).
+
+    NVML stays initialised: on a node without nvidia-persistenced, every start of it wakes the
+    GPUs. Where it fails, it is started anew at the next reading.
+    """
+
+    def __init__(self, environ: Mapping[str, str], nvml: Any = None) -> None:
+        self._environ = environ
+        self._nvml = nvml
+        self._ready = False
+
+    def read(self) -> list[dict[str, Any]]:
+        """One dictionary per GPU, as the portal's ReportedGpu wants it; what NVML does not say is
+        None. Without a driver or a library: an empty list."""
+        try:
+            if self._nvml is None:
+                import pynvml
+
+                self._nvml = pynvml
+            if not self._ready:
+                self._nvml.nvmlInit()
+                self._ready = True
+            devices = visible(self._nvml, self._environ)
+        except Exception:  # no library, no driver, a driver that was exchanged: look again later
+            self.close()
+            return []
+        return [
+            reading(self._nvml, index, device, mig)
+            for index, (device, mig) in enumerate(devices[:MOST])
+        ]
+
+    def close(self) -> None:
+        if self._ready:
+            self._ready = False
+            _ask(self._nvml, "nvmlShutdown")
+
+
+def visible(nvml: Any, environ: Mapping[str, str]) -> list[tuple[Any, bool]]:
+    """NVML's devices that the job may use, in NVML's order, and whether each is a MIG instance.
+
+    Slurm says it in CUDA_VISIBLE_DEVICES (numbers or UUIDs; CUDA C++ Programming Guide,
+    "Environment Variables"). Where that is not set, all that NVML shows count if they are as many
+    as the job has here; on a node that does not confine its jobs, NVML shows everyone's.
+    """
+    whole = [nvml.nvmlDeviceGetHandleByIndex(n) for n in range(nvml.nvmlDeviceGetCount())]
+    named = environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        mine = environ.get("SLURM_GPUS_ON_NODE") == str(len(whole))
+        return [(device, False) for device in whole] if mine else []
+    chosen: dict[int, tuple[Any, bool]] = {}
+    for position, word in enumerate(word.strip() for word in named.split(",")):
+        if re.fullmatch("[0-9]{1,4}", word):
+            number = int(word)
+            if number < len(whole):
+                chosen[number] = (whole[number], False)
+        elif word.startswith("GPU-"):
+            for number, device in enumerate(whole):
+                if _text(_ask(nvml, "nvmlDeviceGetUUID", device)).startswith(word):
+                    chosen[number] = (device, False)
+        elif word.startswith("MIG-"):
+            device = _ask(nvml, "nvmlDeviceGetHandleByUUID", word)
+            if device is not None:
+                chosen[len(whole) + position] = (device, True)
+    return [chosen[number] for number in sorted(chosen)]
+
+
+def reading(nvml: Any, index: int, device: Any, mig: bool) -> dict[str, Any]:
+    """One GPU. A GPU in MIG mode has no utilisation; a number that cannot be is None."""
+    mode = _ask(nvml, "nvmlDeviceGetMigMode", device)
+    mig = mig or bool(mode and mode[0])
+    rates = None if mig else _ask(nvml, "nvmlDeviceGetUtilizationRates", device)
+    memory = _ask(nvml, "nvmlDeviceGetMemoryInfo", device)
+    uuid = _text(_ask(nvml, "nvmlDeviceGetUUID", device))
+    total = _whole(memory.total // MIB, 64 * MIB) if memory else None
+    return {
+        "index": index,
+        "minor": None if mig else _whole(_ask(nvml, "nvmlDeviceGetMinorNumber", device), 255),
+        "uuid": uuid if _UUID.fullmatch(uuid) else "",
+        "utilization": _whole(rates.gpu, 100) if rates else None,
+        "memory_used": _whole(memory.used // MIB, total or 64 * MIB) if memory else None,
+        "memory_total": total,
+        "mig": mig,
+    }
+
+
+def _ask(nvml: Any, name: str, *arguments: Any) -> Any:
+    """NVML's answer; None where it has none ("not supported", a GPU that is lost)."""
+    try:
+        return getattr(nvml, name)(*arguments)
+    except Exception:
+        return None
+
+
+def _text(value: Any) -> str:
+    """Older versions of pynvml answer with bytes."""
+    return value.decode("ascii", "replace") if isinstance(value, bytes) else str(value or "")
+
+
+def _whole(value: Any, most: int) -> int | None:
+    return value if isinstance(value, int) and 0 <= value <= most else None

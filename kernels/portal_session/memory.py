@@ -1,0 +1,97 @@
+"""How much of the node's memory this job uses, and how much it may: from its cgroup, else /proc."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+MIB = 1024 * 1024
+_NO_LIMIT = 1 << 60  # bytes: cgroup v1 writes a number near 2**63 for "none"
+
+
+def job_memory(job_id: str, root: Path = Path("/")) -> tuple[int | None, int | None]:
+    """(used, limit) in MiB of the job on this node; None for what cannot be known.
+
+    Slurm names a job's cgroup ``job_ID``; another cgroup is not the job's and says nothing of it.
+    """
+    for directory, files in _job_cgroups(job_id, root):
+        used = _number(directory / files["used"])
+        if used is None:
+            continue
+        # Pages of files that nobody reads any more are given back before a job runs out.
+        cached = _entry(directory / "memory.stat", files["cached"]) or 0
+        limit = _number(directory / files["limit"])
+        if limit is not None and limit >= _NO_LIMIT:
+            limit = None
+        return max(0, used - cached) // MIB, None if limit is None else limit // MIB
+    return _resident(job_id, root), None
+
+
+_V2 = {"used": "memory.current", "limit": "memory.max", "cached": "inactive_file"}
+_V1 = {
+    "used": "memory.usage_in_bytes",
+    "limit": "memory.limit_in_bytes",
+    "cached": "total_inactive_file",
+}
+
+
+def _job_cgroups(job_id: str, root: Path) -> list[tuple[Path, dict[str, str]]]:
+    """The job's directories, from /proc/self/cgroup (cgroups(7)): version 2, then version 1."""
+    found = []
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        parts = [part for part in path.split("/") if part]
+        if f"job_{job_id}" not in parts or ".." in parts:
+            continue
+        own = Path(*parts[: parts.index(f"job_{job_id}") + 1])
+        mounts = root / "sys/fs/cgroup"
+        if not controllers:
+            found += [(mounts / own, _V2), (mounts / "unified" / own, _V2)]
+        elif "memory" in controllers.split(","):
+            found.append((mounts / "memory" / own, _V1))
+    return found
+
+
+def _resident(job_id: str, root: Path) -> int | None:
+    """The sum of what this account's processes of the job hold in memory, as Slurm itself counts.
+
+    They are known by SLURM_JOB_ID in their environment. Memory that several of them share counts
+    for each.
+    """
+    mark = b"\0SLURM_JOB_ID=" + job_id.encode() + b"\0"
+    pages = 0
+    found = False
+    for process in (root / "proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            if process.stat().st_uid != os.getuid():
+                continue
+            if mark in b"\0" + (process / "environ").read_bytes():
+                pages += int((process / "statm").read_text().split()[1])
+                found = True
+        except (OSError, ValueError, IndexError):
+            continue  # it has ended meanwhile, or may not be looked at
+    return pages * os.sysconf("SC_PAGE_SIZE") // MIB if found else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, ValueError):
+        return ""
+
+
+def _number(path: Path) -> int | None:
+    """The number in a file; None for "max" and where there is none."""
+    text = _read(path).strip()
+    return int(text) if text.isdecimal() else None
+
+
+def _entry(path: Path, name: str) -> int | None:
+    for line in _read(path).splitlines():
+        key, _, value = line.partition(" ")
+        if key == name and value.isdecimal():
+            return int(value)
+    return None

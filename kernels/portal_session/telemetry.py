@@ -1,0 +1,180 @@
+"""Tells the portal's service, now and then, what this session's GPUs and memory do.
+
+It runs in a thread of its own that nothing waits for: a driver that hangs, a service that is away,
+never hold up the server or its end. What is reported is shown to the session's owner and on the
+cluster page; it is not what usage is counted from.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import random
+import re
+import ssl
+import threading
+from collections.abc import Mapping
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import (
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
+
+from .gpus import Gpus
+from .memory import job_memory
+from .port import client_tls
+
+SHORTEST = 2.0  # seconds between two reports; the service takes no more
+LONGEST_WAIT = 300.0  # when the service refuses, or does not answer
+TIMEOUT = 20.0  # seconds for one request
+
+
+def _load_jupyter_server_extension(app: Any) -> None:
+    """Called by jupyter_server. ``app`` is its ServerApp."""
+    reporter = make_reporter(os.environ, app.log)
+    if reporter is not None:
+        app.portal_reporter = reporter
+        atexit.register(reporter.stop)
+        reporter.start()
+
+
+def make_reporter(environ: Mapping[str, str], log: Any) -> Reporter | None:
+    """The reporter that the session's variables describe; None where it has nobody to report to.
+
+    PORTAL_SERVICE_URL: the service as nodes reach it. PORTAL_TELEMETRY_INTERVAL: seconds.
+    """
+    service = environ.get("PORTAL_SERVICE_URL", "")
+    token = environ.get("JUPYTERHUB_API_TOKEN", "")
+    job_id = environ.get("SLURM_JOB_ID", "")
+    try:
+        interval = float(environ.get("PORTAL_TELEMETRY_INTERVAL", ""))
+    except ValueError:
+        return None
+    named = urlsplit(service).scheme in ("http", "https") and re.fullmatch("[0-9]{1,10}", job_id)
+    if not (named and token and 0 < interval < float("inf")):
+        return None
+    url = service.rstrip("/") + "/api/v1/telemetry"
+    return Reporter(url, token, job_id, max(SHORTEST, interval), environ, log)
+
+
+class Reporter(threading.Thread):
+    """Reports every ``interval`` seconds until the process ends, or ``stop`` is called."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        job_id: str,
+        interval: float,
+        environ: Mapping[str, str],
+        log: Any,
+    ) -> None:
+        super().__init__(name="portal-telemetry", daemon=True)
+        self._url = url
+        self._token = token
+        self._job_id = job_id
+        self._interval = interval
+        self._environ = environ
+        self._log = log
+        self._gpus = Gpus(environ)
+        self._end = threading.Event()
+        self._opener: OpenerDirector | None = None
+        self._said: str | None = None  # the last outcome that stands in the log; "" is success
+
+    def stop(self) -> None:
+        self._end.set()
+
+    def run(self) -> None:
+        # A course starts all at once: not everyone in the same second.
+        wait = random.uniform(0, self._interval)  # noqa: S311 - not a secret
+        while not self._end.wait(wait):
+            try:
+                problem, asked = self._post(self.report())
+            except Exception as error:  # whatever it is, the session goes on
+                problem, asked = f"could not be made ({error!r})", 0.0
+            self._tell(problem)
+            if problem:
+                wait = max(min(max(self._interval, wait) * 2, LONGEST_WAIT), asked)
+            else:
+                wait = self._interval
+        self._gpus.close()
+
+    def report(self) -> dict[str, Any]:
+        """What the service's model TelemetryReport holds."""
+        used, limit = job_memory(self._job_id)
+        return {
+            "job_id": self._job_id,
+            "gpus": self._gpus.read(),
+            "memory_used": used,
+            "memory_limit": limit,
+        }
+
+    def _post(self, report: dict[str, Any]) -> tuple[str, float]:
+        """("", 0) or the problem in words, and for how many seconds the service wants peace."""
+        if self._opener is None:
+            self._opener = _opener(self._environ)
+        request = Request(  # noqa: S310 - make_reporter lets http and https through
+            self._url,
+            data=json.dumps(report, allow_nan=False).encode(),
+            headers={
+                "Authorization": f"token {self._token}",
+                "Content-Type": "application/json",
+                "User-Agent": "portal-session",
+            },
+            method="POST",
+        )
+        try:
+            with self._opener.open(request, timeout=TIMEOUT) as answer:
+                answer.read(1024)
+        except HTTPError as error:
+            with error:
+                return f"was answered with {error.code} ({error.reason})", _peace(error)
+        except URLError as error:
+            return f"could not be sent ({error.reason})", 0.0
+        return "", 0.0
+
+    def _tell(self, problem: str) -> None:
+        if problem == self._said:
+            return
+        if problem:
+            self._log.warning(
+                "The report of this session's GPUs and memory %s; it is tried again, "
+                "%.0f seconds apart at most. The session itself is not concerned.",
+                problem,
+                LONGEST_WAIT,
+            )
+        else:
+            self._log.info(
+                "What this session's GPUs and memory do is reported to the portal every "
+                "%.0f seconds.",
+                self._interval,
+            )
+        self._said = problem
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """The token goes to the service and nowhere else: a redirect is an error."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _opener(environ: Mapping[str, str]) -> OpenerDirector:
+    """Neither redirects nor the environment's proxies; certificates as for the Hub, and those of
+    the system, since the service is reached through the portal's public address too."""
+    context = client_tls(environ) or ssl.create_default_context()
+    context.load_default_certs()
+    return build_opener(ProxyHandler({}), _NoRedirect(), HTTPSHandler(context=context))
+
+
+def _peace(error: HTTPError) -> float:
+    """Retry-After in seconds, within reason."""
+    text = str(error.headers.get("Retry-After", ""))
+    return min(float(text), LONGEST_WAIT) if re.fullmatch("[0-9]{1,6}", text) else 0.0

@@ -1,0 +1,176 @@
+"""Asks Prometheus what the DCGM exporters said, without holding up the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import ssl
+import time
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+from tornado.httpclient import HTTPClientError, HTTPRequest
+from tornado.simple_httpclient import (
+    HTTPStreamClosedError,
+    HTTPTimeoutError,
+    SimpleAsyncHTTPClient,
+)
+
+from ..errors import ConfigurationError, Unavailable
+from ..models.cluster import ClusterSnapshot
+from ..models.gpu import GpuReading
+from . import dcgm
+from .held import Gpu
+
+_LARGEST = 64 * 1024 * 1024  # bytes of one answer; 8,000 GPUs are 2 MB
+
+
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+class Prometheus:
+    """One Prometheus at ``url``. ``token_file``, ``ca_file``: "" for none; read at each question,
+    since both are renewed while this runs. Raises ConfigurationError for a ``url`` that is none.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token_file: str,
+        ca_file: str,
+        node_label: str,
+        index_label: str,
+        timeout: float,
+        log: logging.Logger,
+    ) -> None:
+        if not _is_address(url):
+            raise ConfigurationError(
+                "c.Telemetry.prometheus_url must be the address of Prometheus, such as "
+                "'http://prometheus.example.org:9090'."
+            )
+        for label in (node_label, index_label):
+            if not _LABEL.fullmatch(label):
+                raise ConfigurationError(
+                    f"{label!r} in c.Telemetry.prometheus_node_label or prometheus_index_label is "
+                    "not the name of a label."
+                )
+        self._query = url.rstrip("/") + "/api/v1/query"
+        self._tls = url.startswith("https:")
+        self._token_file = token_file
+        self._ca_file = ca_file
+        self._node_label = node_label
+        self._index_label = index_label
+        self._timeout = timeout
+        self._log = log
+
+    async def readings(self, snapshot: ClusterSnapshot, max_age: int) -> dict[Gpu, GpuReading]:
+        """A reading per GPU of ``snapshot``; samples older than ``max_age`` seconds are left out.
+
+        Raises Unavailable with a sentence that names no address: everyone may see it.
+        """
+        questions = dcgm.queries((self._node_label, self._index_label))
+        client = SimpleAsyncHTTPClient(force_instance=True, max_body_size=_LARGEST)
+        try:
+            headers, tls = await asyncio.to_thread(self._secrets)
+            # One after the other, and in this order: a value is never older than its time says.
+            answers = {
+                name: await self._ask(client, query, headers, tls)
+                for name, query in questions.items()
+            }
+        finally:
+            client.close()
+        try:
+            found = await asyncio.to_thread(
+                dcgm.readings,
+                answers,
+                snapshot,
+                time.time(),
+                max_age,
+                node_label=self._node_label,
+                index_label=self._index_label,
+            )
+        except ValueError as error:
+            raise Unavailable(
+                f"Prometheus's answer is not understood: {str(error)[:200]}."
+            ) from None
+        if not found:
+            raise Unavailable(
+                "Prometheus knows no GPU of these nodes: it has no recent DCGM metrics, or "
+                "c.Telemetry.prometheus_node_label names another label."
+            )
+        return found
+
+    def _secrets(self) -> tuple[dict[str, str], ssl.SSLContext | None]:
+        """The request's headers, and how to check who answers."""
+        try:
+            headers = {}
+            if self._token_file:
+                token = Path(self._token_file).read_text().strip()
+                if not token or not token.isprintable() or not token.isascii():
+                    raise ValueError(f"{self._token_file} holds no token")
+                headers["Authorization"] = f"Bearer {token}"
+            tls = ssl.create_default_context(cafile=self._ca_file or None) if self._tls else None
+        except (OSError, ValueError) as error:
+            self._log.error("Telemetry's token or CA file cannot be read: %s", error)
+            raise Unavailable(
+                "Prometheus cannot be asked: the file with its token or authority cannot be read."
+            ) from None
+        return headers, tls
+
+    async def _ask(
+        self,
+        client: SimpleAsyncHTTPClient,
+        query: str,
+        headers: dict[str, str],
+        tls: ssl.SSLContext | None,
+    ) -> bytes:
+        request = HTTPRequest(
+            self._query,
+            method="POST",  # as Prometheus advises for long queries
+            headers={**headers, "Content-Type": "application/x-www-form-urlencoded"},
+            body=urlencode({"query": query, "timeout": f"{self._timeout:g}s"}),
+            connect_timeout=self._timeout,
+            request_timeout=self._timeout,
+            follow_redirects=False,  # the token goes nowhere else
+            decompress_response=False,  # it is near; unpacking would cost the event loop
+            ssl_options=tls,
+        )
+        try:
+            return (await client.fetch(request)).body
+        except HTTPTimeoutError:
+            raise Unavailable(
+                f"Prometheus has not answered within {self._timeout:g} seconds."
+            ) from None
+        except HTTPStreamClosedError:
+            raise Unavailable("Prometheus broke off its answer.") from None
+        except HTTPClientError as error:
+            raise Unavailable(_refusal(error.code)) from None
+        except ssl.SSLError as error:
+            raise Unavailable(
+                f"Prometheus's certificate is not accepted: {error.reason}."
+            ) from None
+        except OSError as error:
+            raise Unavailable(
+                f"Prometheus does not answer: {error.strerror or 'no connection'}."
+            ) from None
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # ValueError for a port that is none
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query
+
+
+def _refusal(status: int) -> str:
+    if status in (401, 403):
+        return (
+            f"Prometheus refuses the portal's question ({status}): its token is wrong or missing."
+        )
+    if 300 <= status < 400:
+        return f"Prometheus answers with a redirect ({status}), which is not followed."
+    return f"Prometheus answers with an error ({status})."

@@ -1,0 +1,69 @@
+"""Invented readings for a demo without GPUs: plausible, the same for the same moment.
+
+What is invented says so: each reading's source is "simulated", and pages show it.
+"""
+
+from __future__ import annotations
+
+import math
+from hashlib import blake2b
+
+from ..models.cluster import ClusterSnapshot, Job, Node
+from ..models.gpu import GpuReading
+from .held import Gpu, held
+
+SOURCE = "simulated"
+IDLE = 0.25  # the share of jobs that hold GPUs and do nothing with them
+BURSTS = 0.35  # the share that works now and then, as a person at a notebook does
+_STEP = 20  # seconds for which a GPU's figures stay; each GPU changes at a moment of its own
+_MEMORY = {"v100": 32768, "a100": 81920, "h100": 81559, "h200": 143771, "l40s": 46068}  # MiB
+_OTHER_MEMORY = 24576
+
+
+def simulated(snapshot: ClusterSnapshot, at: float) -> dict[Gpu, GpuReading]:
+    """A reading of every GPU that a job holds, at ``at`` (Unix seconds); of no other."""
+    types = {name: _types(node) for name, node in snapshot.nodes.items()}
+    return {
+        gpu: _reading(gpu, job, types.get(gpu[0], {}).get(gpu[1], ""), at)
+        for gpu, job in held(snapshot).items()
+    }
+
+
+def _types(node: Node) -> dict[int, str]:
+    """The type of each GPU index: Slurm counts the GPUs of a node pool by pool."""
+    kinds = [pool.type for pool in node.gpus for _ in range(pool.count)]
+    return dict(enumerate(kinds))
+
+
+def chance(*words: object) -> float:
+    """A number from 0 to 1 that is always the same for the same words."""
+    digest = blake2b(repr(words).encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big") / 2**32
+
+
+def _reading(gpu: Gpu, job: Job | None, kind: str, at: float) -> GpuReading:
+    node, index = gpu
+    name = f"{job.id}/{job.submit_time}" if job else f"{node}/{index}"
+    character, pace, phase, size = (
+        chance(word, name) for word in ("work", "pace", "phase", "size")
+    )
+    step = int(at / _STEP + chance("step", node, index))
+    period = 400 + 1100 * pace  # seconds
+    wave = math.sin(math.tau * (step * _STEP / period + phase))
+    noise = chance("noise", node, index, step)
+    if character < IDLE:
+        load, filled = 0.0, 0.02
+    elif character < IDLE + BURSTS:
+        load, filled = (45 + 35 * wave + 10 * noise if wave > 0 else 2 * noise), 0.35
+    else:
+        load, filled = 90 + 4 * wave + 5 * noise, 0.82
+    total = _MEMORY.get(kind.lower(), _OTHER_MEMORY)
+    return GpuReading(
+        node=node,
+        index=index,
+        at=at,
+        source=SOURCE,
+        utilization=float(round(min(100.0, max(0.0, load)))),
+        memory_used=int(total * (filled + 0.05 * size)),
+        memory_total=total,
+    )
