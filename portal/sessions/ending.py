@@ -12,7 +12,24 @@ import re
 from ..models import Frozen
 from ..models.cluster import Job, JobState
 from ..models.resources import time_text
+from ..models.session import SessionRecord
+from .cause import cause_of
 
+# Every code, and its title on pages.
+TITLES = {
+    "completed": "Shut down from inside",
+    "stopped": "Stopped",
+    "cancelled": "Cancelled in Slurm",
+    "walltime": "Time limit",
+    "out_of_memory": "Out of memory",
+    "node_failure": "Node failure",
+    "preempted": "Preempted",
+    "start_failed": "Could not start",
+    "failed": "Failed",
+    "unknown": "Unknown",
+}
+
+_WIDTH = 400
 _OUT_OF_MEMORY = re.compile(
     r"exceeded (job |step )?memory limit|memory limit .*being killed|oom[-_ ]kill|"
     r"some of the step tasks have been OOM Killed",
@@ -21,15 +38,80 @@ _OUT_OF_MEMORY = re.compile(
 
 
 class Ending(Frozen):
-    """Why a session is over. ``code`` is for programs, ``message`` one sentence or two for people.
+    """Why a session is over. ``code`` is for programs, ``message`` a sentence or two for its owner.
 
-    ``log`` is the end of the job's log (plain text, may be empty), ``job_id`` Slurm's.
+    ``log`` is the end of the job's log (plain text, may be empty), ``job_id`` Slurm's. ``by`` is
+    who stopped it in the portal or cancelled its job in Slurm, "" where nobody is known.
     """
 
     code: str
     message: str
     log: str = ""
     job_id: str = ""
+    by: str = ""
+
+
+def explain(
+    job: Job,
+    log: str,
+    *,
+    stopped: bool = False,
+    ready: bool = True,
+    stopped_by: str = "",
+    owner: str = "",
+) -> Ending:
+    """The ending of an ended ``job``.
+
+    ``log`` is the end of its log; ``stopped`` says that the portal itself ended it on request,
+    ``stopped_by`` on whose (a name of the Hub); ``ready`` that its server had answered, so that a
+    failure is not a failed start. ``owner`` is whose session it is, and who reads the message.
+    """
+    # Lines are cut: patterns on a long one, made for it, could hold up the Hub.
+    lines = "\n".join(line[:_WIDTH] for line in log.splitlines())
+    code, message = _reason(job, lines, stopped, ready)
+    by = ""
+    if code == "stopped":
+        by = stopped_by
+        message = stop_words(by, owner, owner)
+    elif code == "cancelled":
+        by = cancelled_by(job)
+        message = cancel_words(by, job.user, job.user if owner else "")
+    return Ending(code=code, message=message, log=log, job_id=job.id, by=by)
+
+
+def words_for(record: SessionRecord, viewer: str) -> str:
+    """Why this session ended, for the person called ``viewer``; "" while it lives."""
+    if record.ending_code == "stopped":
+        return stop_words(record.stopped_by, record.user, viewer)
+    if record.ending_code == "cancelled" and record.stopped_by:
+        owner = record.account or record.user
+        return cancel_words(record.stopped_by, owner, owner if viewer == record.user else viewer)
+    return record.ending_message
+
+
+def stop_words(by: str, owner: str, viewer: str) -> str:
+    """Who stopped a session from the portal, as ``viewer`` reads it."""
+    if not by:
+        return "The session was stopped from the portal."
+    if by == viewer:
+        return "You stopped it."
+    return f"{by} stopped it." if by == owner else f"An administrator ({by}) stopped it."
+
+
+def cancel_words(by: str, owner: str, viewer: str) -> str:
+    """Who cancelled a session's job; the names are accounts of the cluster."""
+    words = "The job was cancelled in Slurm (scancel)"
+    if not by:
+        return f"{words}."
+    if by == viewer:
+        return f"{words} by you."
+    return f"{words} by {by}." if by == owner else f"{words} by an administrator ({by})."
+
+
+def cancelled_by(job: Job) -> str:
+    """Whose scancel it was, as portal.slurm found out; "" where it did not."""
+    word, _, name = job.reason.partition(":")
+    return name if word == "CancelledBy" else ""
 
 
 def out_of_memory(job: Job, log: str) -> bool:
@@ -39,16 +121,6 @@ def out_of_memory(job: Job, log: str) -> bool:
         and bool(job.exit_code or job.exit_signal)
         and bool(_OUT_OF_MEMORY.search(log))
     )
-
-
-def explain(job: Job, log: str, *, stopped: bool = False, ready: bool = True) -> Ending:
-    """The ending of an ended ``job``.
-
-    ``log`` is the end of its log; ``stopped`` says that the portal itself ended it on request;
-    ``ready`` that its server had answered, so that a failure is not a failed start.
-    """
-    code, message = _reason(job, log, stopped, ready)
-    return Ending(code=code, message=message, log=log, job_id=job.id)
 
 
 def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
@@ -68,9 +140,9 @@ def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
     if state is JobState.UNKNOWN:
         return "unknown", "The job is gone: neither slurmctld nor Slurm's accounting knows it."
     if stopped:
-        return "stopped", "The session was stopped from the portal."
+        return "stopped", ""
     if state in (JobState.CANCELLED, JobState.REVOKED):
-        return "cancelled", f"The job was cancelled in Slurm (scancel){where}."
+        return "cancelled", ""
     code = "failed" if ready else "start_failed"
     what = "The session ended" if ready else "The session could not start"
     if state is JobState.COMPLETED:
@@ -79,14 +151,18 @@ def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
         return code, f"{what}: its server ended at once, without an error code{where}."
     if state in (JobState.LAUNCH_FAILED, JobState.RECONFIG_FAIL):
         return code, f"{what}: Slurm could not launch the job{where} ({state})."
+    cause = cause_of(log)
     if job.exit_signal:
-        return code, f"{what}: it was ended by signal {job.exit_signal}{where}."
-    return code, f"{what}: its server ended with code {job.exit_code}{where}."
+        return code, f"{what}: it was ended by signal {job.exit_signal}{where}.{cause}"
+    return code, f"{what}: its server ended with code {job.exit_code}{where}.{cause}"
 
 
 def _memory_sentence(job: Job) -> str:
     asked = f" It had asked for {_size(job.memory)}." if job.memory else ""
     peak = f" Its peak was {_size(job.peak_memory)}." if job.peak_memory else ""
+    if job.memory and job.peak_memory and job.peak_memory < job.memory:
+        # Slurm looks every few seconds, and a kill is quicker.
+        peak = f" The highest that Slurm saw was {_size(job.peak_memory)}."
     return f"The session used more memory than it had asked for, and was ended.{asked}{peak}"
 
 

@@ -1,0 +1,294 @@
+"""The loop that keeps the view fresh, and what handlers ask of it. One a process."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from traitlets import Float, Instance, Integer, default
+from traitlets.config import LoggingConfigurable
+
+from ..errors import PortalError, SlurmUnavailable
+from ..models import scope
+from ..models.cluster import ClusterSnapshot
+from ..models.dashboard import Changes, GpuItem, JobItem
+from ..models.person import Person
+from ..sessions.meter import UsageMeter
+from ..slurm import Cluster
+from ..store import Store
+from ..telemetry import Telemetry
+from .builder import Builder, Items
+from .changes import Ring, head, step
+from .history import History, sample
+from .pauses import Pauses
+from .sessions import LivingSessions
+from .streams import Broadcaster, EventStream
+from .view import ClusterView, Placed, mine
+
+_RING = 60  # steps that a viewer who comes back can catch up with: five minutes
+_LAST_WORDS = 5.0  # seconds that the end waits for the database
+
+
+class Dashboard(LoggingConfigurable):
+    """What everyone who looks at the cluster sees, asked of Slurm once for all of them."""
+
+    cluster = Instance(Cluster, help="The watcher.")
+    telemetry = Instance(Telemetry, help="What GPUs do.")
+    store = Instance(Store, allow_none=True, help="The database; None: nothing is remembered.")
+
+    refresh_interval = Float(
+        5.0,
+        min=1.0,
+        help="""
+        Seconds between two looks at the cluster. Each costs Slurm four requests, whoever watches;
+        Cluster.rpcs_per_second must allow them.
+
+        Example::
+
+            c.Dashboard.refresh_interval = 10
+        """,
+    ).tag(config=True)
+
+    max_streams = Integer(
+        1000,
+        help="""
+        Live pages (event streams) at the same time, of everyone together; further ones are asked
+        to load the page anew by themselves.
+
+        Example::
+
+            c.Dashboard.max_streams = 300
+        """,
+    ).tag(config=True)
+
+    max_streams_each = Integer(
+        8,
+        help="""
+        Live pages at the same time of one person.
+
+        Example::
+
+            c.Dashboard.max_streams_each = 4
+        """,
+    ).tag(config=True)
+
+    heartbeat = Float(
+        15.0,
+        help="""
+        Seconds without an event after which a comment keeps the connection alive.
+
+        Example::
+
+            c.Dashboard.heartbeat = 30
+        """,
+    ).tag(config=True)
+
+    view: ClusterView | None = None
+    error: str = ""  # why there is no view, or why it is old
+    refresh_seconds: float | None = None  # what the last refresh took
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stream = secrets.token_hex(6)
+        self._builder = Builder()
+        self._ring = Ring(_RING)
+        self._broadcaster = Broadcaster()
+        self._lock = asyncio.Lock()
+        self._began_at = 0.0
+        self._incomplete = False  # a step was lost: the next one cannot be told as one
+        self._sessions = LivingSessions(self.store, self.log)
+        self._history = self._meter = None
+        if self.store is not None:
+            self._history = History(self.store, self.log)
+            self._meter = UsageMeter(self.store, self.log, self.cluster.ended_since)
+
+    @default("telemetry")
+    def _default_telemetry(self) -> Telemetry:
+        return Telemetry(parent=self)
+
+    async def run(self) -> None:
+        """Refresh until cancelled. Nothing that a refresh meets ends the loop."""
+        pauses = Pauses()
+        try:
+            with pauses.kept_short():
+                while True:
+                    began = time.monotonic()
+                    try:
+                        await self._refreshed(time.time(), urgent=False)
+                    except Exception:
+                        self.log.exception("The dashboard could not be refreshed")
+                    pauses.tidy()
+                    pause = began + self.refresh_interval - time.monotonic()
+                    await asyncio.sleep(max(0.1, pause))
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        self._broadcaster.close()
+        if self._history is not None and self._meter is not None:
+            try:
+                async with asyncio.timeout(_LAST_WORDS):
+                    await self._meter.close(time.time())
+                    await self._history.settle()
+            except TimeoutError:
+                self.log.warning("The last usage is accounted at the next start.")
+
+    async def refreshed(self, newer: bool = True) -> None:
+        """Return when the view is as new as this call; with ``newer=False``, when there is one.
+
+        Callers at the same time share one refresh. Never raises for Slurm, the database or
+        telemetry: ``view.error`` says what is the matter.
+        """
+        if newer or self.view is None:
+            await self._refreshed(time.time(), urgent=True)
+
+    async def _refreshed(self, moment: float, urgent: bool) -> None:
+        # A caller that goes away does not stop the refresh in the middle.
+        await asyncio.shield(asyncio.create_task(self._refresh_once(moment, urgent)))
+
+    async def _refresh_once(self, moment: float, urgent: bool) -> None:
+        async with self._lock:
+            if self._began_at < moment:
+                self._began_at = time.time()
+                await self._refresh(urgent)
+                self.refresh_seconds = time.time() - self._began_at
+
+    async def _refresh(self, urgent: bool) -> None:
+        # Beside Slurm's answer; telemetry needs nodes and jobs, and those of a moment ago will do.
+        beside = [asyncio.create_task(self._sessions.refresh())]
+        if self.view is not None:
+            beside.append(asyncio.create_task(self.telemetry.refresh(self.view.snapshot)))
+        try:
+            snapshot = await self.cluster.snapshot(
+                self._began_at, jobs_only=False, gpu_indexes=True, urgent=urgent
+            )
+        except PortalError as error:
+            self.error = error.message
+            return
+        finally:
+            await asyncio.gather(*beside)
+        if self.view is None:
+            await self.telemetry.refresh(snapshot)
+        self.error = snapshot.error
+        whole, self._incomplete = self._incomplete, True
+        items = await asyncio.to_thread(self._build, snapshot)
+        view = self._view(snapshot, items)
+        one = await asyncio.to_thread(step, view, items, whole)
+        self.view = view
+        self._ring.add(one)
+        self._broadcaster.send(one, view, items)
+        self._incomplete = False
+        await self._remember(view)
+
+    def _build(self, snapshot: ClusterSnapshot) -> Items:
+        readings = self.telemetry.readings(snapshot)
+        return self._builder.build(snapshot, self._sessions.records, readings, self.telemetry.busy)
+
+    async def _remember(self, view: ClusterView) -> None:
+        if self._history is None or self._meter is None:
+            return
+        now, busy = time.time(), self.telemetry.busy
+        readings = await asyncio.to_thread(self.telemetry.accountable, view.snapshot)
+        if self._history.due(view, now):
+            self._history.add(sample(view, readings, busy, now))
+        await self._meter.see(view.snapshot, readings, busy, view.sessions, now)
+
+    def _view(self, snapshot: ClusterSnapshot, items: Items) -> ClusterView:
+        telemetry = self.telemetry
+        return ClusterView(
+            stream=self.stream,
+            version=self.view.version + 1 if self.view else 1,
+            taken_at=snapshot.taken_at,
+            error=snapshot.error,
+            summary=items.summary,
+            nodes=items.nodes,
+            gpus=items.gpus,
+            jobs=Placed(items.jobs, items.positions),
+            snapshot=snapshot,
+            sessions=items.sessions,
+            unnamed_gpus=items.unnamed_gpus,
+            unnamed_jobs=Placed(items.unnamed_jobs, items.positions),
+            owned=items.owned,
+            simulated=telemetry.simulated,
+            telemetry_error=telemetry.error,
+            telemetry_at=telemetry.taken_at,
+        )
+
+    async def board(self, person: Person, compressed: bool = False) -> bytes:
+        """JSON of the Board for this person, made in a thread when it is not there yet.
+
+        What is theirs is not marked in it: ``own`` says that. Raises Unavailable before the first
+        answer of Slurm.
+        """
+        view, named = self._seen(), person.may(scope.JOBS_READ)
+        make = view.board_gzip if compressed else view.board
+        if view.has_board(named, compressed):
+            return make(named)
+        return await asyncio.to_thread(make, named)
+
+    def _seen(self) -> ClusterView:
+        if self.view is None:
+            raise SlurmUnavailable(self.error or "Slurm has not answered yet.")
+        return self.view
+
+    def jobs_for(self, person: Person) -> Sequence[JobItem]:
+        """Every job that waits or runs, without names where they are not for this person."""
+        if self.view is None:
+            return ()
+        return self.view.jobs_of(person.name, person.may(scope.JOBS_READ))
+
+    def job_for(self, person: Person, job_id: str) -> JobItem | None:
+        """One job, as this person may see it; None where there is none that waits or runs."""
+        if self.view is None or job_id not in self.view.jobs:
+            return None
+        item = self.view.jobs[job_id]
+        if item.user == person.name:
+            return mine(item)
+        return item if person.may(scope.JOBS_READ) else self.view.unnamed_jobs[job_id]
+
+    def gpus_for(self, person: Person) -> Sequence[GpuItem]:
+        """Every GPU, without names where they are not for this person."""
+        if self.view is None:
+            return ()
+        return self.view.gpus_of(person.name, person.may(scope.JOBS_READ))
+
+    def own(self, person: Person) -> Changes | None:
+        """What belongs to this person, as changes that go over the board; None without a view."""
+        view = self.view
+        if view is None:
+            return None
+        gpus, jobs = view.own_gpus(person.name), view.own_jobs(person.name)
+        return head(view, gpus=gpus, jobs=jobs)
+
+    def events(self, person: Person, last_event_id: str | None) -> EventStream:
+        """This person's event stream: SSE frames, an AsyncIterator[bytes] with ``close()``.
+
+        ``last_event_id`` ("{stream}-{version}") is where the client stands: the steps since then
+        come first. Without one, or where they are not known any more, the first event is
+        ``reset``. Raises Unavailable or TooManyRequests when there are too many streams.
+        """
+        self._broadcaster.admit(person.name, self.max_streams, self.max_streams_each)
+        stream = EventStream(person.name, person.may(scope.JOBS_READ), self.heartbeat)
+        steps = None
+        if last_event_id and (found := re.fullmatch(r"([0-9a-f]+)-(\d{1,15})", last_event_id)):
+            steps = self._ring.since(found[1], int(found[2]))
+        stream.begin(self.view, steps)
+        self._broadcaster.add(stream)
+        return stream
+
+    def changes_since(self, person: Person, stream: str, version: int) -> list[Changes] | None:
+        """The steps after this version, for a client that polls; None: get the board anew.
+
+        What is theirs has no names in it, as on the board: ``own`` has them.
+        """
+        steps, named = self._ring.since(stream, version), person.may(scope.JOBS_READ)
+        return None if steps is None else [one.changes(named) for one in steps]
+
+    @property
+    def streams(self) -> int:
+        """How many event streams are open."""
+        return len(self._broadcaster)

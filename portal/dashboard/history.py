@@ -1,0 +1,83 @@
+"""One sample of the cluster a minute, for the history's plots."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..errors import PortalError
+from ..models.cluster import ClusterSnapshot
+from ..models.gpu import GpuReading, GpuState
+from ..models.history import ClusterSample
+from .builder import Readings
+from .view import ClusterView
+
+if TYPE_CHECKING:
+    from ..store import Store
+
+_MINUTE = 60
+_DAY = 86_400
+
+
+class History:
+    """Writes samples, and forgets old ones once a day. Nobody waits for the database."""
+
+    def __init__(self, store: Store, log: logging.Logger) -> None:
+        self._store, self._log = store, log
+        self._minute = -1
+        self._pruned_on = -1
+        self._writing: asyncio.Task[None] | None = None
+
+    def due(self, view: ClusterView, now: float) -> bool:
+        """Whether this view should become a sample: the first good one of each minute. A minute
+        in which Slurm did not answer has none."""
+        return not view.error and int(now // _MINUTE) != self._minute
+
+    def add(self, sample: ClusterSample) -> None:
+        """Write the sample in the background; it is lost where the database is away."""
+        self._minute = int(sample.at // _MINUTE)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write(sample))
+
+    async def settle(self) -> None:
+        """Wait for the writing."""
+        if self._writing is not None:
+            await self._writing
+
+    async def _write(self, sample: ClusterSample) -> None:
+        try:
+            await self._store.history.add(sample)
+            if self._pruned_on != (today := int(sample.at // _DAY)):
+                await self._store.history.prune(sample.at - self._store.history_days * _DAY)
+                self._pruned_on = today
+        except PortalError as error:
+            self._log.warning("A sample of the cluster's history is lost: %s", error)
+        except Exception:
+            self._log.exception("The history could not be written")
+
+
+def sample(
+    view: ClusterView, readings: Readings, busy: Callable[[GpuReading], bool | None], at: float
+) -> ClusterSample:
+    """The counts of a view. ``readings``: those that may be counted, not the sessions' own;
+    ``gpus_busy`` is None where there is none."""
+    snapshot = view.snapshot
+    counts = view.summary.gpus
+    return ClusterSample(
+        at=at,
+        gpus_total=sum(counts.values()),
+        gpus_unusable=counts.get(GpuState.DOWN, 0) + counts.get(GpuState.DRAINED, 0),
+        gpus_allocated=_allocated(snapshot),
+        gpus_busy=sum(busy(one) is True for one in readings.values()) if readings else None,
+        jobs_running=view.summary.jobs_running,
+        jobs_pending=view.summary.jobs_pending,
+        sessions_running=view.summary.sessions_running,
+        sessions_pending=view.summary.sessions_pending,
+    )
+
+
+def _allocated(snapshot: ClusterSnapshot) -> int:
+    """By the nodes' own counts, which are there where indexes are not."""
+    return sum(pool.used for node in snapshot.nodes.values() for pool in node.gpus)

@@ -1,0 +1,72 @@
+"""Jobs as the cluster page shows them, portal sessions and others alike."""
+
+from __future__ import annotations
+
+from ..models.cluster import Job, JobState
+from ..models.dashboard import JobItem
+from ..models.session import SessionRecord
+from ..slurm.reasons import pending_words, state_words
+
+_NAMES = ("user", "name", "account", "environment", "session_id")
+_HELD_STATES = (JobState.REQUEUE_HOLD, JobState.RESV_DEL_HOLD, JobState.SPECIAL_EXIT)
+
+
+def job_item(job: Job, session: SessionRecord | None, now: float) -> JobItem:
+    """The job for the page, with its names and without its position. ``session``: what the portal
+    knows of it, if it does.
+
+    ``now``: when Slurm said it (Unix seconds); a start that it guessed for before that is no guess.
+    """
+    waits, is_held = job.state.pending, held(job)
+    expected = job.start_time if waits and not is_held else None
+    if expected is not None and expected < now:
+        expected = None
+    return JobItem.trusted(
+        id=job.id,
+        state=str(job.state),
+        words=pending_words(job.reason) if _queued(job) else state_words(job.state),
+        portal=session is not None,
+        mine=False,
+        user=(session.user if session else job.user) or None,
+        name=job.name or None,
+        account=job.account or None,
+        environment=(session.environment or None) if session else None,
+        session_id=session.id if session else None,
+        partition=job.partition,
+        qos=job.qos,
+        nodes=job.nodes,
+        gpus=job.gpus,
+        gpu_type=job.gpu_type,
+        gpu_indexes=job.gpu_indexes,
+        cpus=job.cpus,
+        memory=job.memory,
+        submit_time=job.submit_time,
+        start_time=None if waits else job.start_time,
+        expected_start=expected,
+        time_limit=job.time_limit,
+        end_time=None if waits else job.end_time,
+        position=None,
+        held=is_held,
+    )
+
+
+def without_names(item: JobItem) -> JobItem:
+    """The job for someone who may not know whose it is."""
+    return item.altered(**dict.fromkeys(_NAMES))
+
+
+def held(job: Job) -> bool:
+    """Whether a waiting job is held: it does not start until someone releases it."""
+    if job.state in _HELD_STATES:
+        return True
+    # scontrol(1), hold: the priority becomes 0.
+    return job.state is JobState.PENDING and (
+        job.priority == 0
+        or job.reason.startswith("JobHeld")
+        or job.reason == "job requeued in held state"
+    )
+
+
+def _queued(job: Job) -> bool:
+    """Whether the reason says why it waits; of a job whose nodes boot, the state does."""
+    return job.state is JobState.PENDING

@@ -1,0 +1,82 @@
+"""Nodes as the cluster page shows them, and what their state means for their GPUs."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+from ..models.cluster import GpuPool, Node
+from ..models.dashboard import NodeItem
+from ..models.gpu import GpuState
+from ..slurm.reasons import node_words
+
+# Words of a node's state that say that it is not there; the other unusable ones keep jobs away.
+_AWAY = frozenset(
+    {
+        "DOWN",
+        "NOT_RESPONDING",
+        "ERROR",
+        "FUTURE",
+        "POWERED_DOWN",
+        "POWERING_DOWN",
+        "POWER_DOWN",
+        "REBOOT",
+    }
+)
+_MOST_POOLS = 5  # 120 orders to try; no node is known that has more types of GPUs
+
+
+def node_item(node: Node) -> NodeItem:
+    """The node for the page; nothing of it belongs to a person."""
+    return NodeItem.trusted(
+        name=node.name,
+        state=node.state,
+        words=node_words(node.state),
+        usable=node.usable,
+        reason=node.reason,
+        partitions=node.partitions,
+        cpus=node.cpus,
+        cpus_allocated=node.cpus_allocated,
+        memory=node.memory,
+        memory_allocated=node.memory_allocated,
+        gpus=sum(pool.count for pool in node.gpus),
+        gpus_allocated=sum(pool.used for pool in node.gpus),
+        gpu_types=tuple(pool.type for pool in node.gpus),
+    )
+
+
+def unheld(node: Node) -> GpuState:
+    """The state of a GPU of this node that no job holds."""
+    words = set(node.state.replace("*", "+NOT_RESPONDING").split("+"))
+    if words & _AWAY:
+        return GpuState.DOWN
+    if "UNKNOWN" in words:
+        return GpuState.UNKNOWN
+    return GpuState.FREE if node.usable else GpuState.DRAINED
+
+
+def pools_by_index(node: Node) -> tuple[GpuPool, ...]:
+    """The pool of each GPU of the node, by Slurm's index.
+
+    Slurm counts all GPUs of a node in one row, through all types (gres_node_state_t has one bit
+    map per GRES name, and IDX is printed from it), in the order of gres.conf. scontrol names the
+    types in the order of slurm.conf: where the indexes in use do not fit that order, another one
+    is right.
+    """
+    orders = [node.gpus]
+    if 1 < len(node.gpus) <= _MOST_POOLS:
+        orders += permutations(node.gpus)  # the first is tried twice, which does not matter
+    for order in orders:
+        if _fits(order):
+            break
+    else:
+        order = node.gpus
+    return tuple(pool for pool in order for _ in range(pool.count))
+
+
+def _fits(order: tuple[GpuPool, ...]) -> bool:
+    first = 0
+    for pool in order:
+        if not all(first <= index < first + pool.count for index in pool.used_indexes or ()):
+            return False
+        first += pool.count
+    return True

@@ -1,0 +1,154 @@
+"""The cluster as it is shown now: items with all names, the same without, and the board."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ..models.cluster import ClusterSnapshot
+from ..models.dashboard import Board, ClusterSummary, GpuItem, JobItem, NodeItem
+from ..models.session import SessionRecord
+
+Item = TypeVar("Item", JobItem, GpuItem)
+
+
+@dataclass(frozen=True)
+class Owned:
+    """What belongs to one person: ids of jobs, and keys of GPUs ("NODE/INDEX")."""
+
+    jobs: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+
+
+NOTHING = Owned()
+
+
+class Placed(Mapping[str, JobItem]):
+    """Jobs by id, each with its position, which is put in when it is looked at."""
+
+    def __init__(self, bare: Mapping[str, JobItem], positions: Mapping[str, int]) -> None:
+        self.bare, self._positions = bare, positions
+        self._all: list[JobItem] | None = None
+
+    def __getitem__(self, id_: str) -> JobItem:
+        item, position = self.bare[id_], self._positions.get(id_)
+        return item if position is None else item.altered(position=position)
+
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self.bare
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.bare)
+
+    def __len__(self) -> int:
+        return len(self.bare)
+
+    def all(self) -> list[JobItem]:
+        """All of them; made once, and not to be changed."""
+        if self._all is None:
+            self._all = [self[id_] for id_ in self.bare]
+        return self._all
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterView:
+    """One version. ``nodes``, ``gpus`` and ``jobs`` are by name, "NODE/INDEX" and id, and have all
+    names in them: whoever hands them out asks Dashboard.jobs_for and gpus_for.
+
+    ``taken_at``: when Slurm last answered (Unix seconds); ``error``: why it does not now.
+    ``sessions``: the living portal sessions by job id, as far as Slurm knows their jobs.
+    """
+
+    stream: str
+    version: int
+    taken_at: float
+    error: str
+    summary: ClusterSummary
+    nodes: Mapping[str, NodeItem]
+    gpus: Mapping[str, GpuItem]
+    jobs: Placed
+    snapshot: ClusterSnapshot
+    sessions: Mapping[str, SessionRecord]
+    unnamed_gpus: Mapping[str, GpuItem]
+    unnamed_jobs: Placed
+    owned: Mapping[str, Owned]
+    simulated: bool = False
+    telemetry_error: str = ""
+    telemetry_at: float | None = None
+    _boards: dict[tuple[bool, bool], bytes] = field(default_factory=dict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def id(self) -> str:
+        """What the event stream calls this version."""
+        return f"{self.stream}-{self.version}"
+
+    def board(self, named: bool) -> bytes:
+        """JSON of the Board, with or without names; made once. Takes tens of milliseconds for
+        thousands of GPUs: Dashboard.board does it in a thread."""
+        return self._board(named, False)
+
+    def board_gzip(self, named: bool) -> bytes:
+        """The same, compressed (RFC 1952)."""
+        return self._board(named, True)
+
+    def has_board(self, named: bool, compressed: bool) -> bool:
+        """Whether it was made already."""
+        return (named, compressed) in self._boards
+
+    def _board(self, named: bool, compressed: bool) -> bytes:
+        with self._lock:  # threads that want the same one share the work
+            if (named, compressed) not in self._boards:
+                if (named, False) not in self._boards:
+                    self._boards[named, False] = self._make(named)
+                if compressed:
+                    plain = self._boards[named, False]
+                    self._boards[named, True] = gzip.compress(plain, 5, mtime=0)
+            return self._boards[named, compressed]
+
+    def _make(self, named: bool) -> bytes:
+        board = Board.trusted(
+            stream=self.stream,
+            version=self.version,
+            taken_at=self.taken_at,
+            error=self.error,
+            simulated=self.simulated,
+            telemetry_error=self.telemetry_error,
+            telemetry_at=self.telemetry_at,
+            summary=self.summary,
+            nodes=dict(self.nodes),
+            gpus=dict(self.gpus if named else self.unnamed_gpus),
+        )
+        return board.model_dump_json().encode()
+
+    def owned_by(self, user: str) -> Owned:
+        """What belongs to this person."""
+        return self.owned.get(user, NOTHING)
+
+    def jobs_of(self, user: str, named: bool) -> Sequence[JobItem]:
+        """Every job, as this person may see it."""
+        shared = (self.jobs if named else self.unnamed_jobs).all()
+        own = self.own_jobs(user)
+        return [own.get(item.id, item) for item in shared] if own else shared
+
+    def gpus_of(self, user: str, named: bool) -> Sequence[GpuItem]:
+        """Every GPU, as this person may see it."""
+        shared = self.gpus if named else self.unnamed_gpus
+        own = self.own_gpus(user)
+        return list({**shared, **own}.values()) if own else list(shared.values())
+
+    def own_jobs(self, user: str) -> dict[str, JobItem]:
+        """This person's jobs, marked as theirs."""
+        return {id_: mine(self.jobs[id_]) for id_ in self.owned_by(user).jobs}
+
+    def own_gpus(self, user: str) -> dict[str, GpuItem]:
+        """The GPUs that this person's jobs hold, marked as theirs."""
+        return {key: mine(self.gpus[key]) for key in self.owned_by(user).gpus}
+
+
+def mine(item: Item) -> Item:
+    """The item, marked as the viewer's own."""
+    return item.altered(mine=True)

@@ -1,0 +1,134 @@
+"""Client of the Hub's REST API, for what the service asks of the Hub in its own name."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from jupyterhub.utils import make_ssl_context
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest, HTTPResponse
+from traitlets import Float, Unicode, default
+from traitlets.config import LoggingConfigurable
+
+from .errors import ConfigurationError, Conflict, HubUnavailable, NotFound, PortalError, Unavailable
+
+FOR_HEADER = "X-Portal-For"
+_NO_HEADERS: Mapping[str, str] = {}
+_AT_ONCE = 50  # requests; tornado's own number, 10, lets others wait behind slow stops
+
+
+class HubApi(LoggingConfigurable):
+    """Asks the Hub with the service's token (JUPYTERHUB_API_TOKEN), whose rights are those of the
+    role in deploy/jupyterhub_config.d/30-roles.py."""
+
+    api_url = Unicode(
+        help="Address of the Hub's API. The default is JUPYTERHUB_API_URL, which the Hub sets. "
+        'Example: c.HubApi.api_url = "http://127.0.0.1:8081/hub/api"'
+    ).tag(config=True)
+
+    api_token = Unicode(
+        help="The service's token. The default is JUPYTERHUB_API_TOKEN, which the Hub sets; "
+        'another one is for tests. Example: c.HubApi.api_token = os.environ["TOKEN"]'
+    ).tag(config=True)
+
+    timeout = Float(
+        30.0,
+        help="Seconds to wait for the Hub. It answers a stop after 10 s (slow_stop_timeout) even "
+        "if that goes on. Example: c.HubApi.timeout = 60",
+    ).tag(config=True)
+
+    @default("api_url")
+    def _default_api_url(self) -> str:
+        return os.environ.get("JUPYTERHUB_API_URL", "http://127.0.0.1:8081/hub/api")
+
+    @default("api_token")
+    def _default_api_token(self) -> str:
+        return os.environ.get("JUPYTERHUB_API_TOKEN", "")
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._client = AsyncHTTPClient(force_instance=True, max_clients=_AT_ONCE)
+        # With internal_ssl the Hub asks for a certificate of its own authority, as HubAuth sends.
+        key, certificate, authority = (
+            os.environ.get(f"JUPYTERHUB_SSL_{name}", "")
+            for name in ("KEYFILE", "CERTFILE", "CLIENT_CA")
+        )
+        self._ssl = (
+            make_ssl_context(key, certificate, cafile=authority) if key and certificate else None
+        )
+
+    async def stop_server(self, user: str, server: str, *, on_behalf_of: str) -> None:
+        """Ask the Hub to stop one server ("": the default one); it may still be stopping then.
+
+        The Hub keeps ``on_behalf_of`` as the one who stopped it.
+        Raises NotFound for a server that is not there or does not run, Conflict when the Hub
+        cannot do it now, HubUnavailable, ConfigurationError when the service's role lacks a scope.
+        """
+        path = f"users/{quote(user, safe='')}/"
+        path += f"servers/{quote(server, safe='')}" if server else "server"
+        # The Hub says yes to stopping a server that does not run, too.
+        server_model = _json(await self._ask("GET", path, "read:servers"))
+        if not (server_model.get("ready") or server_model.get("pending")):
+            raise NotFound("The Hub runs no such server.")
+        await self._ask("DELETE", path, "delete:servers", {FOR_HEADER: header_of(on_behalf_of)})
+
+    async def _ask(
+        self, method: str, path: str, scope: str, headers: Mapping[str, str] = _NO_HEADERS
+    ) -> HTTPResponse:
+        request = HTTPRequest(
+            f"{self.api_url.rstrip('/')}/{path}",
+            method=method,
+            headers={"Authorization": f"token {self.api_token}", **headers},
+            request_timeout=self.timeout,
+            connect_timeout=min(self.timeout, 10),
+            follow_redirects=False,
+            ssl_options=self._ssl,
+        )
+        try:
+            answer = await self._client.fetch(request, raise_error=False)
+        except (OSError, HTTPClientError) as error:  # nobody there, or not in time (599)
+            self.log.warning("The Hub did not answer %s %s: %s", method, path, error)
+            raise HubUnavailable("The Hub does not answer. Try again in a moment.") from None
+        if answer.code < 300:
+            return answer
+        said = _message(answer)
+        self.log.warning("The Hub answered %s %s with %d: %s", method, path, answer.code, said)
+        raise _error(answer.code, said, scope)
+
+
+def header_of(name: str) -> str:
+    """A login name as a header's value: ASCII without spaces or line ends, percent-encoded."""
+    return quote(name, safe="@+")
+
+
+def _error(status: int, said: str, scope: str) -> PortalError:
+    if status == 404:
+        return NotFound("The Hub knows no such server.")
+    if status in (401, 403):
+        return ConfigurationError(
+            f"The Hub does not let the portal's service do this: its role lacks the scope "
+            f"'{scope}'. An admin adds it in jupyterhub_config.d/30-roles.py."
+        )
+    if status < 500:
+        return Conflict(f"The Hub cannot do this now: {said}")
+    if status in (502, 504):
+        return HubUnavailable("The Hub does not answer. Try again in a moment.")
+    return Unavailable(f"The Hub could not do it: {said}")
+
+
+def _message(answer: HTTPResponse) -> str:
+    """The Hub's own words, from ``{"status": …, "message": …}``."""
+    said = _json(answer).get("message") or answer.reason
+    return " ".join(str(said).split())[:500]
+
+
+def _json(answer: HTTPResponse) -> dict[str, Any]:
+    """The JSON object of the answer; {} where it is none."""
+    try:
+        found = json.loads(answer.body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

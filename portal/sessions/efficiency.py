@@ -1,0 +1,108 @@
+"""What a session made of what it asked for. Pure; None is "not measured", never 0."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from portal.models import Frozen
+from portal.models.resources import memory_mib, time_seconds
+from portal.models.session import SessionRecord
+from portal.models.usage import JobUsage, SessionReports
+
+
+class Source(StrEnum):
+    """Who says so."""
+
+    TELEMETRY = "telemetry"  # the site's, which is what usage counts
+    SIMULATED = "simulated"  # the demo's, invented
+    SESSION = "session"  # the session itself: shown to its owner, counted nowhere
+    SLURM = "slurm"  # accounting
+
+
+class Efficiency(Frozen):
+    """GPU time in GPU-hours, memory in MiB per node, times in seconds, shares from 0 to 1.
+
+    ``gpu_hours_used`` and ``gpu_busy_share`` are of the measured part, whose share of what was held
+    is ``gpu_measured_share``. ``…_source`` says whose word it is; None where nobody measured.
+    """
+
+    gpus: int | None = None
+    gpu_hours_held: float | None = None
+    gpu_hours_used: float | None = None
+    gpu_busy_share: float | None = None
+    gpu_measured_share: float | None = None
+    gpu_source: Source | None = None
+    memory_peak: int | None = None
+    memory_asked: int | None = None
+    memory_source: Source | None = None
+    time_used: float | None = None
+    time_asked: int | None = None
+
+
+def efficiency_of(
+    record: SessionRecord,
+    usage: JobUsage | None,
+    reports: SessionReports | None,
+    *,
+    now: float,
+    simulated: bool = False,
+) -> Efficiency:
+    """From what accounting counted (``usage``) and what the session told (``reports``).
+
+    ``simulated``: the site's telemetry is. The session's own word stands only where there is no
+    better one.
+    """
+    ended = record.ended_at if record.ended_at is not None else now
+    time_used = None if record.started_at is None else max(0.0, ended - record.started_at)
+    gpus = _gpus(record.options)
+    held = usage.held if usage and usage.held else None
+    if held is None and gpus is not None and time_used is not None:
+        held = gpus * time_used  # the meter writes once a minute
+    found: dict[str, Any] = {}
+    if usage and usage.measured > 0:
+        found = _gpu(usage.used, usage.measured, held)
+        found["gpu_source"] = Source.SIMULATED if simulated else Source.TELEMETRY
+    elif reports and reports.gpu_seconds > 0:
+        found = _gpu(reports.busy_seconds, reports.gpu_seconds, held)
+        found["gpu_source"] = Source.SESSION
+    if record.peak_memory is not None:
+        found |= {"memory_peak": record.peak_memory, "memory_source": Source.SLURM}
+    elif reports and reports.peak_memory is not None:
+        found |= {"memory_peak": reports.peak_memory, "memory_source": Source.SESSION}
+    return Efficiency(
+        gpus=gpus,
+        gpu_hours_held=None if held is None else held / 3600,
+        memory_asked=_size(record.options.get("memory")),
+        time_used=time_used,
+        time_asked=_duration(record.options.get("time")),
+        **found,
+    )
+
+
+def _gpu(used: float, measured: float, held: float | None) -> dict[str, Any]:
+    return {
+        "gpu_hours_used": used / 3600,
+        "gpu_busy_share": min(1.0, used / measured),
+        "gpu_measured_share": min(1.0, measured / held) if held else None,
+    }
+
+
+def _gpus(options: dict[str, Any]) -> int | None:
+    """Over all nodes; None where the options do not say."""
+    gpus, nodes = options.get("gpus"), options.get("nodes", 1)
+    return gpus * nodes if isinstance(gpus, int) and isinstance(nodes, int) else None
+
+
+def _size(text: object) -> int | None:
+    try:
+        return memory_mib(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def _duration(text: object) -> int | None:
+    try:
+        return time_seconds(text) if isinstance(text, str) else None
+    except ValueError:
+        return None

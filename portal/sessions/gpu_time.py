@@ -1,0 +1,250 @@
+"""GPU time that jobs held and used, day by day: arithmetic alone, no clock and no I/O.
+
+A job holds its GPUs from its start to its end, whether anybody looks or not: what is held is
+counted from a *mark* (up to when it was counted before) or from the job's start. What is *used* is
+known only of the time since the last look, and only where a reading says so; the rest is not
+measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from portal.models.cluster import Job, JobState
+from portal.models.gpu import GpuReading
+from portal.models.session import SessionRecord
+from portal.models.usage import JobUsage
+
+Key = tuple[str, int]  # job id and submit time: Slurm may count ids anew
+Readings = Mapping[tuple[str, int], GpuReading]
+Busy = Callable[[GpuReading], bool | None]
+Sessions = Mapping[str, SessionRecord]  # by job id
+
+_DAY = 86_400
+
+
+def key_of(job: Job) -> Key:
+    """What names this job for good."""
+    return job.id, int(job.submit_time or 0)
+
+
+def by_day(start: float, end: float) -> Iterator[tuple[str, float]]:
+    """("2026-11-21", seconds) for each UTC day between two moments; nothing where end <= start."""
+    while start < end:
+        day = start // _DAY
+        midnight = (day + 1) * _DAY
+        yield _day_name(day), min(end, midnight) - start
+        start = midnight
+
+
+@lru_cache(maxsize=64)
+def _day_name(day: float) -> str:
+    return f"{datetime.fromtimestamp(day * _DAY, UTC):%Y-%m-%d}"
+
+
+@dataclass
+class _Row:
+    """One job's GPU-seconds on one day, and whose they are."""
+
+    job: Job
+    session: SessionRecord | None
+    held: float = 0.0
+    used: float = 0.0
+    measured: float = 0.0
+
+
+@dataclass
+class Batch:
+    """What is not in the store yet: rows to add, the new marks, and the jobs that are over."""
+
+    rows: list[JobUsage] = field(default_factory=list)
+    marks: dict[Key, float] = field(default_factory=dict)
+    closed: set[Key] = field(default_factory=set)
+
+    @property
+    def empty(self) -> bool:
+        return not (self.rows or self.marks or self.closed)
+
+
+class GpuTime:
+    """The open jobs' marks, and what was counted since ``take`` was called last.
+
+    ``marks``: up to when each open job is counted; ``looked_at``: the last look at Slurm, None
+    when there never was one. Times are Unix seconds. ``reach``: seconds for which one look or one
+    reading speaks; a longer gap is not measured.
+    """
+
+    def __init__(
+        self, marks: Mapping[Key, float], looked_at: float | None, reach: float = 120.0
+    ) -> None:
+        self.marks = dict(marks)
+        self.looked_at = looked_at
+        self.reach = reach
+        self.remember = False  # ends are remembered: accounting may name them again
+        self._last: float | None = None  # the last look of this process
+        self._sessions: dict[Key, SessionRecord] = {}  # of open jobs
+        self._rows: dict[tuple[str, int, str], _Row] = {}
+        self._moved: set[Key] = set()
+        self._closed: set[Key] = set()
+        self._ended: set[Key] = set()  # counted to their end, and perhaps shown again
+
+    def shift(self, seconds: float) -> None:
+        """The clock was set by so much: the marks go along, so that no time is counted for it."""
+        self.marks = {key: mark + seconds for key, mark in self.marks.items()}
+        self._moved |= set(self.marks)
+        if self.looked_at is not None:
+            self.looked_at += seconds
+        self._last = None
+
+    def look(
+        self, jobs: Mapping[str, Job], at: float, readings: Readings, busy: Busy, sessions: Sessions
+    ) -> set[Key]:
+        """Count up to ``at``, when Slurm was asked for ``jobs``.
+
+        Returns the open jobs that Slurm does not name any more: accounting may know how they ended
+        (``end``). A suspended job's time is not counted.
+        """
+        last = self._last
+        if last is not None and not 0 <= at - last <= self.reach:
+            last = None
+        living: set[Key] = set()
+        ended: set[Key] = set()
+        for job in jobs.values():
+            key = key_of(job)
+            if not job.gpus and key not in self.marks:
+                continue
+            state = job.state
+            if state is JobState.SUSPENDED:
+                living.add(key)
+                self._mark(key, at)
+            elif state.running:
+                living.add(key)
+                self._running(key, job, at, sessions.get(job.id), last, readings, busy)
+            elif state.ended:
+                ended.add(key)
+                self.end(job, sessions.get(job.id), self.looked_at)
+            elif state.pending:
+                self.close(key)  # it was requeued: its next run counts from its own start
+            else:
+                living.add(key)  # a state that is not known: counted once it is
+        self._ended = ended | self._ended if self.remember else ended
+        self.looked_at = self._last = at
+        return set(self.marks) - living
+
+    def end(self, job: Job, session: SessionRecord | None, since: float | None) -> None:
+        """Count an ended ``job`` up to its end, and close it.
+
+        A job that was not open is counted only where it ended after ``since`` (None: never), and
+        was not counted before.
+        """
+        key = key_of(job)
+        mark = self.marks.get(key)
+        start, end = job.start_time, job.end_time
+        ours = mark is not None or (since is not None and end is not None and end > since)
+        if ours and key not in self._ended and start is not None and end is not None:
+            for day, seconds in by_day(max(mark or 0.0, start), end):
+                self._row(key, job, day, session).held += job.gpus * seconds
+        self._ended.add(key)
+        self.close(key)
+
+    def close(self, key: Key) -> None:
+        """This job holds nothing any more; it stays as it was counted."""
+        self._sessions.pop(key, None)
+        if self.marks.pop(key, None) is not None:
+            self._closed.add(key)
+
+    def take(self) -> Batch:
+        """What came together since the last call."""
+        batch = Batch(
+            rows=[_usage(key, row) for key, row in self._rows.items()],
+            marks={key: self.marks[key] for key in self._moved if key in self.marks},
+            closed=self._closed - set(self.marks),
+        )
+        self._rows, self._moved, self._closed = {}, set(), set()
+        return batch
+
+    def _running(
+        self,
+        key: Key,
+        job: Job,
+        at: float,
+        session: SessionRecord | None,
+        last: float | None,
+        readings: Readings,
+        busy: Busy,
+    ) -> None:
+        if job.start_time is None:
+            return
+        # A running job's end is when its time is up: no clock can make it hold more than that.
+        end = at if job.end_time is None else min(at, job.end_time)
+        start = max(self.marks.get(key, 0.0), job.start_time)
+        if start >= end:
+            return
+        for day, seconds in by_day(start, end):
+            self._row(key, job, day, session).held += job.gpus * seconds
+        self._mark(key, end)
+        if last is None:
+            return
+        measured, used = self._busy(job, at, readings, busy)
+        if measured:
+            for day, seconds in by_day(max(start, last), end):
+                row = self._row(key, job, day, session)
+                row.measured += measured * seconds
+                row.used += used * seconds
+
+    def _busy(self, job: Job, at: float, readings: Readings, busy: Busy) -> tuple[int, int]:
+        """Of how many of the job's GPUs it is known what they do, and how many are busy."""
+        measured = used = 0
+        # A reading from before the job's start is about the job before it.
+        oldest = max(job.start_time or 0.0, at - self.reach)
+        for node, indexes in job.gpu_indexes.items():
+            for index in indexes:
+                reading = readings.get((node, index))
+                if reading is None or not oldest <= reading.at <= at + self.reach:
+                    continue
+                answer = busy(reading)
+                if answer is not None:
+                    measured += 1
+                    used += answer
+        return measured, used
+
+    def _row(self, key: Key, job: Job, day: str, session: SessionRecord | None) -> _Row:
+        if session is None:
+            session = self._sessions.get(key)
+        else:
+            self._sessions[key] = session
+        row = self._rows.get((*key, day))
+        if row is None:
+            row = self._rows[(*key, day)] = _Row(job, session)
+        elif row.session is None:
+            row.session = session
+        return row
+
+    def _mark(self, key: Key, until: float) -> None:
+        if until > self.marks.get(key, 0.0):
+            self.marks[key] = until
+            self._moved.add(key)
+
+
+def _usage(key: tuple[str, int, str], row: _Row) -> JobUsage:
+    job, session = row.job, row.session
+    job_id, submitted_at, day = key
+    # Without pydantic's checks: there may be thousands, and every value is made right here.
+    return JobUsage.model_construct(
+        job_id=job_id,
+        submitted_at=submitted_at,
+        day=day,
+        user=session.user if session else job.user,
+        account=job.account,
+        groups=session.groups if session else (),
+        environment=session.environment if session else "",
+        course=session.course if session else "",
+        session_id=session.id if session else "",
+        gpus=job.gpus,
+        held=row.held,
+        used=row.used,
+        measured=row.measured,
+    )

@@ -1,0 +1,177 @@
+"""A session as its owner, or who may see it, is shown it: the API's item, made of everything that
+is known of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from portal.models import Frozen
+from portal.models.cluster import ClusterSnapshot
+from portal.models.dashboard import JobItem
+from portal.models.environment import Environment
+from portal.models.session import SessionRecord, SessionState
+from portal.models.usage import JobUsage, SessionReports
+
+from .efficiency import Efficiency, efficiency_of
+from .ending import TITLES, words_for
+from .links import SessionLinks, links_of
+from .right_size import Suggestion, suggestion_for
+
+_WORDS = {
+    SessionState.PENDING: "its job waits",
+    SessionState.STARTING: "its server is starting",
+    SessionState.RUNNING: "running",
+    SessionState.ENDED: "ended",
+}
+
+
+class EndingItem(Frozen):
+    """Why it ended: ``code`` for programs, ``title`` in two words, ``words`` for who asks now."""
+
+    code: str
+    title: str
+    words: str
+    stopped_by: str = ""  # who stopped it or cancelled its job, where that is known
+
+
+class SessionItem(Frozen):
+    """One session. Times are Unix seconds, durations seconds, memory MiB; null is unknown.
+
+    ``words`` say how it is, for a waiting one why it waits. ``options`` are those of its launch.
+    ``position``, ``expected_start``, ``time_left`` and ``gpu_indexes`` are Slurm's at its last
+    answer, for a session that lives.
+    """
+
+    id: str
+    user: str
+    mine: bool
+    server: str
+    account: str
+    environment: str
+    environment_title: str
+    course: str
+    job_id: str
+    state: SessionState
+    words: str
+    options: dict[str, Any]
+    submitted_at: float
+    started_at: float | None
+    ready_at: float | None
+    ended_at: float | None
+    nodes: tuple[str, ...]
+    gpu_indexes: dict[str, tuple[int, ...]]
+    position: int | None
+    expected_start: float | None
+    time_left: float | None
+    ending: EndingItem | None
+    exit_code: int | None
+    efficiency: Efficiency
+    suggestion: Suggestion | None
+    links: SessionLinks
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is known beside the record itself."""
+
+    viewer: str
+    base: str  # the Hub's base URL
+    now: float
+    environment: Environment | None  # as it is offered to the session's owner now
+    usage: JobUsage | None = None
+    reports: SessionReports | None = None
+    simulated: bool = False  # the site's telemetry
+    job: JobItem | None = None  # as Slurm has it, with its names
+    snapshot: ClusterSnapshot | None = None
+    living: Sequence[SessionRecord] = field(default=())  # of the same owner
+
+
+def session_item(record: SessionRecord, around: Surroundings) -> SessionItem:
+    """The item for ``around.viewer``, who must be allowed to see it."""
+    efficiency = efficiency_of(
+        record, around.usage, around.reports, now=around.now, simulated=around.simulated
+    )
+    suggestion = suggestion_for(
+        record, efficiency, around.environment, _longest(record, around.snapshot)
+    )
+    mine = record.user == around.viewer
+    links = SessionLinks()
+    if mine:
+        links = links_of(
+            record,
+            around.base,
+            busy=record.state is not SessionState.ENDED
+            or any(one.server == record.server and one.id != record.id for one in around.living),
+            again={**record.options, "environment": record.environment}
+            if around.environment
+            else None,
+            suggested=suggestion.options if suggestion else None,
+        )
+    job = around.job if record.state is not SessionState.ENDED else None
+    return SessionItem(
+        id=record.id,
+        user=record.user,
+        mine=mine,
+        server=record.server,
+        account=record.account,
+        environment=record.environment,
+        environment_title=record.environment_title,
+        course=record.course,
+        job_id=record.job_id,
+        state=record.state,
+        words=_words(record, job),
+        options={key: value for key, value in record.options.items() if key != "environment"},
+        submitted_at=record.submitted_at,
+        started_at=record.started_at,
+        ready_at=record.ready_at,
+        ended_at=record.ended_at,
+        nodes=record.nodes or (job.nodes if job else ()),
+        gpu_indexes=job.gpu_indexes if job else {},
+        position=job.position if job else None,
+        expected_start=job.expected_start if job else None,
+        time_left=_time_left(record, job, efficiency, around.now),
+        ending=_ending(record, around.viewer),
+        exit_code=record.exit_code,
+        efficiency=efficiency,
+        suggestion=suggestion,
+        links=links,
+    )
+
+
+def _words(record: SessionRecord, job: JobItem | None) -> str:
+    if record.state is SessionState.PENDING and job is not None:
+        return job.words
+    return _WORDS[record.state]
+
+
+def _time_left(
+    record: SessionRecord, job: JobItem | None, efficiency: Efficiency, now: float
+) -> float | None:
+    if record.state is SessionState.ENDED or record.started_at is None:
+        return None
+    if job is not None and job.end_time is not None:
+        return max(0.0, job.end_time - now)
+    if efficiency.time_asked is None:
+        return None
+    return max(0.0, record.started_at + efficiency.time_asked - now)
+
+
+def _ending(record: SessionRecord, viewer: str) -> EndingItem | None:
+    if record.state is not SessionState.ENDED:
+        return None
+    code = record.ending_code or "unknown"
+    return EndingItem(
+        code=code,
+        title=TITLES.get(code, TITLES["unknown"]),
+        words=words_for(record, viewer) or "Nobody knows how it ended.",
+        stopped_by=record.stopped_by,
+    )
+
+
+def _longest(record: SessionRecord, snapshot: ClusterSnapshot | None) -> int | None:
+    """The most seconds that its partition allows."""
+    name = record.options.get("partition")
+    partition = snapshot.partitions.get(name) if snapshot and isinstance(name, str) else None
+    return partition.max_time if partition else None

@@ -1,0 +1,57 @@
+"""Where a session's page leads: to its server, and to the launch page, filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from portal.models import Frozen
+from portal.models.session import SessionRecord, SessionState
+
+
+class SessionLinks(Frozen):
+    """Addresses on this site, for the session's owner; null where there is nothing to go to.
+
+    ``launch_again`` and ``launch_suggested`` fill the launch page in and start nothing. They are
+    null while the server of that name lives, and where the environment is no longer offered.
+    """
+
+    open: str | None = None
+    launch_again: str | None = None
+    launch_suggested: str | None = None
+
+
+def links_of(
+    record: SessionRecord,
+    base: str,
+    *,
+    busy: bool,
+    again: Mapping[str, Any] | None,
+    suggested: Mapping[str, Any] | None,
+) -> SessionLinks:
+    """``base`` is the Hub's base URL with its slashes. ``busy``: a session of that server lives;
+    ``again`` and ``suggested`` are ``user_options``, None where they cannot be launched."""
+    return SessionLinks(
+        open=server_url(record, base) if record.state is SessionState.RUNNING else None,
+        launch_again=None if busy or again is None else spawn_url(record, base, again),
+        launch_suggested=None if busy or suggested is None else spawn_url(record, base, suggested),
+    )
+
+
+def server_url(record: SessionRecord, base: str) -> str:
+    """The session's server, behind the proxy."""
+    server = f"{quote(record.server, safe='')}/" if record.server else ""
+    return f"{base}user/{_name(record.user)}/{server}"
+
+
+def spawn_url(record: SessionRecord, base: str, options: Mapping[str, Any]) -> str:
+    """The launch page for the same server, with ``options`` chosen (jupyterhub's ``opt-…``)."""
+    server = f"/{_name(record.user)}/{quote(record.server, safe='')}" if record.server else ""
+    query = urlencode({f"opt-{key}": value for key, value in options.items() if value is not None})
+    return f"{base}hub/spawn{server}?{query}"
+
+
+def _name(user: str) -> str:
+    # As jupyterhub.user.User.escaped_name writes it.
+    return quote(user, safe="@~")

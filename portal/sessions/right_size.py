@@ -1,0 +1,191 @@
+"""What the next launch of the same could ask for: pure, and careful.
+
+Only what was measured long enough counts, and never less is suggested than the environment's own
+default. More is suggested only to a session that ended for want of it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from portal.errors import InvalidRequest
+from portal.launch.limits import environment_limits
+from portal.launch.request import read_options
+from portal.models import Frozen
+from portal.models.environment import Environment
+from portal.models.resources import Resources, memory_mib, time_seconds, time_text
+from portal.models.session import SessionRecord, SessionState
+
+from .efficiency import Efficiency, Source
+
+_LONG_ENOUGH = 600.0  # seconds of the session, from which on it says something
+_MEASURED = 0.5  # share of its GPU time
+_LITTLE = 0.5  # GPUs: at most this share of them busy on average
+_MARGIN = 1.5  # on top of a peak, and of a time
+_WORTH_IT = 0.75  # of what was asked: less is worth a suggestion
+_GIB_STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+_HOUR_STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48, 72, 96, 120, 168, 336, 720)
+
+
+class Suggestion(Frozen):
+    """``options`` are whole ``user_options`` for the next launch, ``changes`` those that differ
+    from the last one (None: left out), ``words`` a sentence for each."""
+
+    options: dict[str, Any]
+    changes: dict[str, Any]
+    words: tuple[str, ...]
+
+
+def suggestion_for(
+    record: SessionRecord,
+    efficiency: Efficiency,
+    environment: Environment | None,
+    longest: int | None = None,
+) -> Suggestion | None:
+    """What could fit better than what this ended session had; None where nothing is to be said.
+
+    ``environment`` is the catalog's for the session's owner now (None: no longer offered), and
+    ``longest`` the most seconds that the session's partition allows.
+    """
+    if environment is None or record.state is not SessionState.ENDED:
+        return None
+    changes: dict[str, Any] = {}
+    words: list[str] = []
+    for found in (
+        _gpus(record, efficiency, environment),
+        _memory(record, efficiency, environment),
+        _time(record, efficiency, environment, longest),
+    ):
+        if found is not None:
+            changes |= found[0]
+            words.append(found[1])
+    if not changes:
+        return None
+    options = {
+        key: value
+        for key, value in {**record.options, **changes}.items()
+        if value is not None and key != "environment"
+    }
+    try:
+        _, asked = read_options(options)
+    except InvalidRequest:
+        return None  # options of an older version
+    if environment_limits(Resources(**asked), environment):
+        return None
+    return Suggestion(
+        options={"environment": environment.name, **options}, changes=changes, words=tuple(words)
+    )
+
+
+_Change = tuple[dict[str, Any], str] | None
+
+
+def _gpus(record: SessionRecord, measured: Efficiency, environment: Environment) -> _Change:
+    had, share = record.options.get("gpus"), measured.gpu_busy_share
+    if not isinstance(had, int) or had < 1 or record.options.get("nodes", 1) != 1 or share is None:
+        return None
+    if (measured.time_used or 0) < _LONG_ENOUGH or (measured.gpu_measured_share or 0) < _MEASURED:
+        return None
+    if share > _LITTLE:
+        return None
+    # Sums know no bursts: four GPUs that were busy for a quarter of the time look like one. So
+    # the words say "on average", and the person decides.
+    in_use = share * had
+    enough = max(math.ceil(in_use - 0.05), environment.default.gpus)
+    if enough >= had:
+        return None
+    said = _said(measured.gpu_source)
+    kept = f"{enough} GPU{'' if enough == 1 else 's'} may be enough"
+    if enough == 0:
+        kept = "a session without GPUs may be enough"
+    sentence = f"On average {_number(in_use)} of {had} GPU{'' if had == 1 else 's'} "
+    sentence += f"{'were' if in_use != 1 else 'was'} busy{said}: {kept}."
+    return {"gpus": enough, **({} if enough else {"gpu_type": None})}, sentence
+
+
+def _memory(record: SessionRecord, measured: Efficiency, environment: Environment) -> _Change:
+    asked, peak = measured.memory_asked, measured.memory_peak
+    if asked is None:
+        return None
+    if record.ending_code == "out_of_memory":
+        more = _gib(max(peak or 0, asked) * _MARGIN)
+        if environment.max_memory and more is not None:
+            more = min(more, memory_mib(environment.max_memory))
+        if more is None or more <= asked:
+            return None
+        return {"memory": _text(more)}, (
+            f"It ran out of its {_words(asked)} of memory: ask for {_words(more)}."
+        )
+    if peak is None or (measured.time_used or 0) < _LONG_ENOUGH:
+        return None
+    less = _gib(peak * _MARGIN)
+    if less is not None and environment.default.memory:
+        less = max(less, memory_mib(environment.default.memory))
+    if less is None or less > asked * _WORTH_IT:
+        return None
+    said = _said(measured.memory_source)
+    return {"memory": _text(less)}, (
+        f"At most {_words(peak)} of its {_words(asked)} of memory were used{said}: "
+        f"{_words(less)} should be enough."
+    )
+
+
+def _time(
+    record: SessionRecord, measured: Efficiency, environment: Environment, longest: int | None
+) -> _Change:
+    asked, used = measured.time_asked, measured.time_used
+    if asked is None or used is None:
+        return None
+    if record.ending_code == "walltime":
+        limits = [longest] if longest is not None else []
+        if environment.max_time:
+            limits.append(time_seconds(environment.max_time))
+        more = min([_hours(asked * _MARGIN) or 0, *limits])
+        if more <= asked:
+            return None
+        return {"time": time_text(more)}, (
+            f"It reached its time limit of {time_text(asked)}: ask for {time_text(more)}."
+        )
+    if used < _LONG_ENOUGH or record.ending_code not in ("completed", "stopped"):
+        return None  # a node that failed says nothing of the time that was needed
+    less = _hours(used * _MARGIN)
+    if less is None or less > asked * _LITTLE:
+        return None
+    return {"time": time_text(less)}, (
+        f"It ran for {time_text(int(used))} of {time_text(asked)}: a session of {time_text(less)} "
+        "may start sooner."
+    )
+
+
+def _gib(mib: float) -> int | None:
+    """MiB, rounded up to a nice size; None above all of them."""
+    return next((step * 1024 for step in _GIB_STEPS if step * 1024 >= mib), None)
+
+
+def _hours(seconds: float) -> int | None:
+    return next((step * 3600 for step in _HOUR_STEPS if step * 3600 >= seconds), None)
+
+
+def _text(mib: int) -> str:
+    """As ``user_options`` have it."""
+    whole, rest = divmod(mib, 1024)
+    return f"{mib}M" if rest else f"{whole}G"
+
+
+def _words(mib: int) -> str:
+    if mib < 1024:
+        return f"{mib} MB"
+    return f"{mib // 1024} GB" if mib % 1024 == 0 else f"{mib / 1024:.1f} GB"
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _said(source: Source | None) -> str:
+    words = {
+        Source.SESSION: " (as reported by the session)",
+        Source.SIMULATED: " (simulated)",
+    }
+    return words.get(source, "") if source else ""
