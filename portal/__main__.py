@@ -16,6 +16,7 @@ class PortalCommand(Application):
     version = __version__
     description = "The Data Scientist Portal."
     subcommands = {
+        "database": ("portal.store.command.DatabaseApp", "Look at the database, or upgrade it."),
         "demo": ("portal.demo.app.DemoApp", "Start the whole portal on this machine."),
         "doctor": ("portal.doctor.app.DoctorApp", "Check a site and say how to mend it."),
         "service": ("portal.app.PortalService", "The web service that the Hub manages."),

@@ -7,6 +7,7 @@ import secrets
 import shutil
 import sys
 import urllib.request
+from http import HTTPStatus
 from pathlib import Path
 
 from ..errors import ConfigurationError
@@ -91,7 +92,11 @@ class DemoHub:
             log=home.log,
             env=env,
             account=account,
-            ready=lambda: _answers(f"{self.url}/hub/health"),
+            # The service asks for a login; while it is not there yet, the Hub says 404.
+            ready=lambda: (
+                _answers(f"{self.url}/hub/health")
+                and _says(f"{self.url}/services/portal/api/v1/cluster") == HTTPStatus.FORBIDDEN
+            ),
             patience=60,
             cwd=place,
         )
@@ -113,13 +118,18 @@ class DemoHub:
 
 def _answers(url: str) -> bool:
     """Whether an HTTP server answers at ``url``, whatever it says short of a server error."""
+    return 0 < _says(url) < HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _says(url: str) -> int:
+    """The status that ``url`` answers with; 0 for none."""
     try:
-        with urllib.request.urlopen(url, timeout=2):  # noqa: S310 - http, made here
-            return True
+        with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - http, made here
+            return int(answer.status)
     except urllib.error.HTTPError as error:
-        return error.code < 500
+        return error.code
     except OSError:
-        return False
+        return 0
 
 
 def _proxy_command(cache: Path) -> list[str]:

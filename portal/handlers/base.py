@@ -16,9 +16,10 @@ from typing import Any
 from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated, UserNotAllowed
 from tornado.web import HTTPError, RequestHandler
 
-from portal.catalog import EnvironmentCatalog
 from portal.errors import NotAllowed, NotFound, PortalError, Unavailable
 from portal.models.person import Person
+
+from .parts import Parts
 
 _SAFE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -95,8 +96,9 @@ class PortalHandler(HubOAuthenticated, SafeHandler):
     person: Person
 
     @property
-    def catalog(self) -> EnvironmentCatalog:
-        return self.settings["catalog"]
+    def parts(self) -> Parts:
+        """What the handlers work with."""
+        return self.settings["parts"]
 
     async def prepare(self) -> None:
         try:
@@ -121,6 +123,7 @@ class PortalHandler(HubOAuthenticated, SafeHandler):
             name=model["name"],
             admin=bool(model.get("admin", False)),
             groups=tuple(model.get("groups", ())),
+            scopes=frozenset(model.get("scopes", ())),
         )
 
     def refuse_stranger(self) -> None:
@@ -139,6 +142,10 @@ class APIHandler(PortalHandler):
         super().set_default_headers()
         self.set_header("Content-Security-Policy", API_POLICY)
         self.set_header("Content-Type", "application/json")
+
+    def compute_etag(self) -> str | None:
+        """None: what is asked for is new each time, and nothing keeps it (no-store)."""
+        return None
 
     def refuse_stranger(self) -> None:
         """403, as the Hub's own API answers; a person who opens the address in a browser is led
@@ -168,10 +175,6 @@ class NotFoundMixin:
         raise NotFound("There is nothing at this address.")
 
 
-class PageNotFoundHandler(NotFoundMixin, PageHandler):
-    """Every address that names no page."""
-
-
 class APINotFoundHandler(NotFoundMixin, APIHandler):
     """Every address under ``api/`` that names nothing."""
 
@@ -182,15 +185,6 @@ class CallbackHandler(HubOAuthCallbackHandler, SafeHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.finish("The login did not come to its end. Open the page again to repeat it.\n")
-
-
-class IndexHandler(PageHandler):
-    """The service's own address: it has no page of its own yet, so on to the Hub's."""
-
-    async def get(self) -> None:
-        self.redirect(self.hub_auth.hub_host + self.hub_auth.hub_prefix + "home")
-
-    head = get
 
 
 def explain(status_code: int, exc_info: Any) -> tuple[str, str]:

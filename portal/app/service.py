@@ -6,31 +6,33 @@ import asyncio
 import contextlib
 import ctypes
 import errno
-import hashlib
 import logging
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from jupyterhub.services.auth import HubOAuth
 from tornado.httpserver import HTTPServer
-from tornado.web import Application as WebApplication
 from traitlets import Float, Integer, Unicode, default
 from traitlets.config import Application, catch_config_error
 
-from . import __version__
-from .catalog import EnvironmentCatalog
-from .errors import ConfigurationError
-from .handlers.base import (
-    APINotFoundHandler,
-    CallbackHandler,
-    IndexHandler,
-    PageNotFoundHandler,
-)
-from .handlers.environments import EnvironmentsHandler
+from portal import __version__
+from portal.catalog import EnvironmentCatalog
+from portal.dashboard import Dashboard
+from portal.errors import ConfigurationError
+from portal.handlers.parts import Parts
+from portal.handlers.rendering import Pages, site_variables
+from portal.hubapi import HubApi
+from portal.slurm import Cluster, SlurmRunner
+from portal.slurm.control import ClusterControl
+from portal.store import Store
+from portal.telemetry import Telemetry
+
+from .life import Life
+from .log import OneLineFormatter
+from .web import web_application
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
@@ -41,13 +43,24 @@ class PortalService(Application):
     name = "portal-service"
     version = __version__
     description = "The web service that the Hub manages; `jupyterhub` starts it."
-    classes = [EnvironmentCatalog, HubOAuth]
+    classes = [
+        EnvironmentCatalog,
+        Cluster,
+        SlurmRunner,
+        ClusterControl,
+        Dashboard,
+        Telemetry,
+        Store,
+        HubApi,
+        HubOAuth,
+    ]
     aliases = {
         "f": "PortalService.config_file",
         "config": "PortalService.config_file",
         "log-level": "Application.log_level",
     }
     raise_config_file_errors = True
+    _log_formatter_cls = OneLineFormatter
 
     config_file = Unicode(
         "",
@@ -166,15 +179,19 @@ class PortalService(Application):
             loop.add_signal_handler(number, stop.set)
         HubOAuth.instance(parent=self, cache_max_age=self.token_age)
         address = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
+        parts = self.make_parts()
         server = HTTPServer(
-            self.web_application(),
+            web_application(parts, self.make_pages(), stop),
             xheaders=True,
             max_body_size=self.max_body,
         )
         await self._listen(server, address.port or 80, address.hostname or "127.0.0.1")
         self.log.info("Serving %s at %s", self.prefix, address.geturl())
+        life = Life(parts)
+        life.start()
         await stop.wait()
         server.stop()
+        await life.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(server.close_all_connections(), 2)
 
@@ -183,23 +200,31 @@ class PortalService(Application):
         """The path that the proxy sends here, with its slashes: ``/services/portal/``."""
         return os.environ.get("JUPYTERHUB_SERVICE_PREFIX") or "/services/portal/"
 
-    def web_application(self) -> WebApplication:
-        """The routes."""
-        at = self.prefix
-        token = os.environ["JUPYTERHUB_API_TOKEN"].encode()
-        return WebApplication(
-            [
-                (f"{at}oauth_callback", CallbackHandler),
-                (f"{at}api/v1/environments/?", EnvironmentsHandler),
-                (f"{at}api(?:/.*)?", APINotFoundHandler),
-                (at, IndexHandler),
-            ],
-            default_handler_class=PageNotFoundHandler,
-            # Signs this service's cookies; the same as long as the Hub gives the same token.
-            cookie_secret=hashlib.sha256(b"portal service cookies\0" + token).digest(),
-            catalog=EnvironmentCatalog(parent=self),
+    def make_parts(self) -> Parts:
+        """The rooms of the service, each with its settings."""
+        runner = SlurmRunner(parent=self)
+        cluster = Cluster(parent=self, runner=runner)
+        telemetry, store = Telemetry(parent=self), Store(parent=self)
+        return Parts(
+            prefix=self.prefix,
             log=self.log,
-            log_function=self._log_request,
+            catalog=EnvironmentCatalog(parent=self),
+            cluster=cluster,
+            control=ClusterControl(parent=self, runner=runner),
+            telemetry=telemetry,
+            dashboard=Dashboard(parent=self, cluster=cluster, telemetry=telemetry, store=store),
+            store=store,
+            hub=HubApi(parent=self),
+        )
+
+    def make_pages(self) -> Pages:
+        """The pages, in the Hub's look and with the site's own variables."""
+        hub = HubOAuth.instance()
+        return Pages(
+            prefix=self.prefix,
+            hub_prefix=hub.hub_prefix,
+            hub_host=hub.hub_host,
+            variables=site_variables(self.config.JupyterHub.template_vars),
         )
 
     async def _listen(self, server: HTTPServer, port: int, host: str) -> None:
@@ -218,22 +243,14 @@ class PortalService(Application):
                     ) from None
             await asyncio.sleep(0.2)
 
-    def _log_request(self, handler: Any) -> None:
-        """One line a request; no query, which may carry a code or a token."""
-        level = self.log.info if handler.get_status() < 500 else self.log.error
-        person = getattr(handler, "person", None)
-        level(
-            "%d %s %s (%s) %.1f ms",
-            handler.get_status(),
-            handler.request.method,
-            handler.request.path,
-            person.name if person else "-",
-            1000 * handler.request.request_time(),
-        )
-
 
 def die_with_parent() -> None:
     """Ask the kernel for SIGTERM when the Hub is gone, so that a Hub killed with -9 leaves no
-    service behind that holds the port. Linux only (prctl(2)); elsewhere nothing happens."""
+    service behind that holds the port. Linux only (prctl(2)); elsewhere nothing happens.
+
+    Raises ConfigurationError when the Hub (PORTAL_HUB_PID) went while this process began.
+    """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.environ.get("PORTAL_HUB_PID", str(os.getppid())) != str(os.getppid()):
+        raise ConfigurationError("The Hub that started this service is gone.")

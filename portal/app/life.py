@@ -1,0 +1,73 @@
+"""What lives beside the requests: the database's upgrade, and the loop that keeps the dashboard.
+
+Pages are up from the first second on; what is not there yet is said on them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from portal.errors import PortalError
+from portal.handlers.parts import Parts
+
+_RETRY = (1.0, 30.0)  # seconds to the second try, and the most that it grows to
+_CHECK = 15.0  # seconds between two questions to a database that nobody asks else
+
+
+class Life:
+    """Starts the service's parts, keeps them running, and closes them."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts, self.log = parts, parts.log
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._tasks = [
+            asyncio.create_task(self._keep_store()),
+            asyncio.create_task(self._kept("dashboard", self.parts.dashboard.run)),
+        ]
+
+    async def close(self) -> None:
+        """End the tasks, then let go of what the parts hold."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.parts.store.close()
+        self.parts.cluster.close()
+
+    async def _keep_store(self) -> None:
+        """Bring the database to this version's schema, then look now and then whether it is there:
+        pages say since when it is not."""
+        store, pause, said = self.parts.store, _RETRY[0], ""
+        while True:
+            try:
+                await store.upgrade()
+                break
+            except PortalError as error:
+                if str(error) != said:
+                    said = str(error)
+                    self.log.error("The database is not ready: %s", said)
+            except Exception:
+                self.log.exception("The database could not be upgraded")
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _RETRY[1])
+        if said:
+            self.log.warning("The database is there.")
+        await self._kept("database check", self._check_store)
+
+    async def _check_store(self) -> None:
+        while True:
+            await asyncio.sleep(_CHECK)
+            await self.parts.store.check()
+
+    async def _kept(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Run ``run`` for ever: it is started again when it ends or fails."""
+        while True:
+            try:
+                await run()
+                self.log.error("The %s ended by itself; it is started again.", name)
+            except Exception:
+                self.log.exception("The %s failed; it is started again", name)
+            await asyncio.sleep(_RETRY[0])

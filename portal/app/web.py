@@ -1,0 +1,56 @@
+"""The tornado application: routes, settings that handlers find, and a line for each request."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+from http import HTTPStatus
+from typing import Any
+
+from tornado.web import Application
+
+from portal.handlers.metrics import Metrics
+from portal.handlers.openapi import document_bytes
+from portal.handlers.pages import NoPage
+from portal.handlers.parts import Parts
+from portal.handlers.rendering import Pages
+from portal.handlers.routes import ENDPOINTS, routes
+
+
+def web_application(parts: Parts, pages: Pages, ending: asyncio.Event) -> Application:
+    """Everything that answers. ``ending`` is set when the service is about to end."""
+    token = os.environ["JUPYTERHUB_API_TOKEN"].encode()
+    return Application(
+        routes(parts.prefix),
+        default_handler_class=NoPage,
+        # Signs this service's cookies; the same as long as the Hub gives the same token.
+        cookie_secret=hashlib.sha256(b"portal service cookies\0" + token).digest(),
+        parts=parts,
+        pages=pages,
+        ending=ending,
+        openapi=document_bytes(ENDPOINTS, parts.prefix),
+        metrics=Metrics(parts),
+        log=parts.log,
+        log_function=answered,
+    )
+
+
+def answered(handler: Any) -> None:
+    """Count a request, and say so in one line; no query, which may carry a code or a token."""
+    handler.settings["metrics"].count(handler)
+    status = handler.get_status()
+    level = logging.INFO if status < 500 else logging.ERROR
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:  # something else is away, and says so itself
+        level = logging.WARNING
+    person = getattr(handler, "person", None)
+    handler.settings["log"].log(
+        level,
+        "%d %s %s (%s) %.1f ms",
+        status,
+        handler.request.method,
+        handler.request.path,
+        person.name if person else "-",
+        1000 * handler.request.request_time(),
+    )

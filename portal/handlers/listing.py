@@ -1,0 +1,65 @@
+"""Filters and orders of lists that are held in memory. They work on what the viewer may see, so
+that neither tells what the list itself does not."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field
+
+from .paging import Page, PageQuery, offset_of, page
+
+T = TypeVar("T")
+
+Words = Annotated[str | None, Field(max_length=1000, description="One, or several with commas.")]
+Text = Annotated[
+    str | None, Field(max_length=200, description="Stands somewhere in what is shown of it.")
+]
+
+_NUMBERS = re.compile(r"(\d+)")
+
+
+def among(words: str) -> frozenset[str]:
+    """The words of a filter, in small letters."""
+    return frozenset(word.strip().casefold() for word in words.split(","))
+
+
+@lru_cache(maxsize=1 << 16)  # job ids and names of nodes are the same at each refresh
+def natural(text: str) -> tuple[Any, ...]:
+    """A sort key in which gpu2 stands before gpu10."""
+    return tuple(
+        (1, int(part), "") if part.isdecimal() else (0, 0, part)
+        for part in _NUMBERS.split(text)
+        if part
+    )
+
+
+def found(text: str) -> Callable[..., bool]:
+    """Whether one of the given values has ``text`` in it, whatever the case."""
+    wanted = text.casefold()
+    return lambda *values: any(value and wanted in str(value).casefold() for value in values)
+
+
+def ordered(items: Iterable[T], sort: str) -> list[T]:
+    """``items`` by the field that ``sort`` names, downwards with a "-"; what is unknown or not for
+    this viewer stands at the end either way. Equal ones stay in their order."""
+    get = attrgetter(sort.removeprefix("-"))
+    items = list(items)
+    known = [item for item in items if get(item) is not None and get(item) != ()]
+    unknown = [item for item in items if get(item) is None or get(item) == ()]
+    text = bool(known) and isinstance(get(known[0]), str)
+    known.sort(key=(lambda item: natural(get(item))) if text else get, reverse=sort.startswith("-"))
+    return known + unknown
+
+
+async def paged(select: Callable[[], Sequence[T]], query: PageQuery) -> Page[T]:
+    """The page that ``query`` asks for of what ``select`` finds; it runs in a thread, since a list
+    may have thousands of items."""
+    offset = offset_of(query.after)
+    items = await asyncio.to_thread(select)
+    return page(items[offset : offset + query.limit], query, len(items))

@@ -1,0 +1,78 @@
+"""Lists, page by page: what a client asks for, and the envelope of every list."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Sequence
+from typing import Annotated, Generic, TypeVar
+
+from pydantic import Field
+
+from portal.errors import InvalidRequest
+from portal.models import Frozen
+
+from .endpoint import Query
+
+T = TypeVar("T")
+
+MOST = 500  # items of one page
+_CURSOR = re.compile(r"o([0-9]{1,9})")
+
+
+class PageQuery(Query):
+    """The part of a query string that every list takes."""
+
+    limit: Annotated[
+        int, Field(ge=1, le=MOST, description="How many items at most; 50 where not given.")
+    ] = 50
+    after: Annotated[
+        str | None,
+        Field(
+            max_length=100,
+            description="'next' of the page before. Opaque: it is only ever copied.",
+        ),
+    ] = None
+
+
+class Page(Frozen, Generic[T]):
+    """One page of a list. ``next`` asks for the page after it as ``after``; null at the end.
+
+    ``total`` counts the whole list, with the same filters.
+    """
+
+    items: tuple[T, ...]
+    next: str | None
+    total: int
+
+
+def offset_of(after: str | None) -> int:
+    """How many items lie before the page; 0 without a cursor.
+
+    Raises InvalidRequest for anything that was not a ``next`` of this service.
+    """
+    if after is None:
+        return 0
+    try:
+        text = base64.urlsafe_b64decode(after.encode("ascii") + b"=" * (-len(after) % 4))
+        found = _CURSOR.fullmatch(text.decode("ascii"))
+    except (binascii.Error, ValueError):  # UnicodeError is a ValueError
+        found = None
+    if not found or cursor(int(found[1])) != after:
+        raise InvalidRequest(
+            "'after' is not the 'next' of a page; leave it out to begin with the first.", "after"
+        )
+    return int(found[1])
+
+
+def cursor(offset: int) -> str:
+    """What ``offset_of`` reads."""
+    return base64.urlsafe_b64encode(f"o{offset}".encode()).decode().rstrip("=")
+
+
+def page(items: Sequence[T], query: PageQuery, total: int) -> Page[T]:
+    """The envelope of ``items``, which are the ones that ``query`` asks for out of ``total``."""
+    end = offset_of(query.after) + len(items)
+    more = bool(items) and end < total
+    return Page(items=tuple(items), next=cursor(end) if more else None, total=total)

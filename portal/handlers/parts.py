@@ -1,0 +1,88 @@
+"""What the handlers work with: one object, made once by the service (portal/app)."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from portal.errors import PortalError
+from portal.models.audit import AuditEntry, Outcome
+
+from .allowance import Allowance
+
+if TYPE_CHECKING:
+    from portal.catalog import EnvironmentCatalog
+    from portal.dashboard import Dashboard
+    from portal.hubapi import HubApi
+    from portal.slurm import Cluster
+    from portal.slurm.control import ClusterControl
+    from portal.store import Store
+    from portal.telemetry import Telemetry
+
+
+@dataclass
+class Parts:
+    """The service's parts. ``prefix`` is "/services/portal/" with both slashes."""
+
+    prefix: str
+    log: logging.Logger
+    catalog: EnvironmentCatalog
+    cluster: Cluster
+    control: ClusterControl
+    telemetry: Telemetry
+    dashboard: Dashboard
+    store: Store
+    hub: HubApi
+    allowance: Allowance = field(default_factory=Allowance)
+
+    async def audit(
+        self,
+        handler: Any,
+        action: str,
+        target: str,
+        *,
+        owner: str = "",
+        outcome: Outcome = Outcome.DONE,
+        detail: str = "",
+    ) -> None:
+        """Add a line to the audit log, for the person of ``handler``.
+
+        The same line goes to the service's log, so it is not lost while the database is away;
+        then this does not raise. What anybody can cause without end, that is, what is not done or
+        only done to oneself, is written so and so often (``Allowance``), and then its number.
+        """
+        actor = handler.person.name
+        if outcome is not Outcome.DONE or owner == actor:
+            missed = self.allowance.take(actor, time.monotonic())
+            if missed is None:
+                return
+            if missed:
+                detail = f"{missed} lines before this one were left out: too many. {detail}".strip()
+        entry = AuditEntry(
+            at=time.time(),
+            actor=actor,
+            action=action,
+            target=target[:300],
+            owner=owner,
+            outcome=outcome,
+            detail=detail[:1000],
+            address=origin(handler.request),
+        )
+        self.log.warning("audit: %s", entry.model_dump_json(exclude={"id"}))
+        try:
+            await self.store.audit.add(entry)
+        except PortalError as error:
+            self.log.error("The audit log could not be written: %s", error)
+
+
+def origin(request: Any) -> str:
+    """Where a request came from, by X-Forwarded-For: the last address is the one that the Hub's
+    proxy saw; those before it are what a proxy of the site, or the client itself, has said.
+
+    Not tornado's ``remote_ip``, which believes an X-Real-Ip that any client can send.
+    """
+    told = re.sub(r"[^0-9A-Fa-f:., ]", "?", request.headers.get("X-Forwarded-For", ""))
+    return told[-200:] or str(request.remote_ip or "")

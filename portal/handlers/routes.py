@@ -1,0 +1,54 @@
+"""Every address of the service, and who answers there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import (
+    actions,
+    announcements,
+    audit,
+    cluster,
+    environments,
+    gpus,
+    history,
+    jobs,
+    nodes,
+    openapi,
+    sessions,
+    stream,
+    telemetry,
+    usage,
+)
+from .base import APINotFoundHandler, CallbackHandler
+from .endpoint import Endpoint
+from .metrics import MetricsHandler
+from .pages import page_routes
+
+ENDPOINTS: tuple[type[Endpoint], ...] = (
+    *actions.ENDPOINTS,
+    *announcements.ENDPOINTS,
+    *audit.ENDPOINTS,
+    *cluster.ENDPOINTS,
+    *environments.ENDPOINTS,
+    *gpus.ENDPOINTS,
+    *history.ENDPOINTS,
+    *jobs.ENDPOINTS,
+    *nodes.ENDPOINTS,
+    *openapi.ENDPOINTS,
+    *sessions.ENDPOINTS,
+    *stream.ENDPOINTS,
+    *telemetry.ENDPOINTS,
+    *usage.ENDPOINTS,
+)
+
+
+def routes(prefix: str) -> list[Any]:
+    """The rows for tornado; ``prefix`` is the service's path with both slashes."""
+    return [
+        (f"{prefix}oauth_callback", CallbackHandler),
+        *(kind.route(prefix) for kind in ENDPOINTS),
+        (f"{prefix}api(?:/.*)?", APINotFoundHandler),
+        (f"{prefix}metrics/?", MetricsHandler),
+        *page_routes(prefix),
+    ]
