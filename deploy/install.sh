@@ -66,6 +66,8 @@ install_packages() {
   if ! dpkg-query -W slapd >/dev/null 2>&1 && command -v debconf-set-selections >/dev/null 2>&1; then
     echo 'slapd slapd/no_configuration boolean true' | debconf-set-selections
   fi
+  # PostgreSQL too would make one of its own.
+  case " $missing " in *' postgresql '*) forbid_cluster ;; esac
   status=0
   # shellcheck disable=SC2086
   apt_install $missing || status=$?
@@ -106,8 +108,19 @@ forbid_services() {
   chmod 755 "$policy"
 }
 restore_policy() {
+  if [ -e "$no_cluster" ]; then
+    rm -f "$no_cluster"
+    rmdir "$(dirname "$no_cluster")" 2>/dev/null || true
+  fi
   if [ -f "$policy" ] && grep -q 'Temporary, by the install.sh of the Data' "$policy"; then rm -f "$policy"; fi
   if [ -e "$policy.portal-saved" ] || [ -L "$policy.portal-saved" ]; then mv "$policy.portal-saved" "$policy"; fi
+}
+
+# pg_createcluster(8) reads this; no database of everyone's is made and none starts with the machine.
+no_cluster=/etc/postgresql-common/createcluster.d/portal-temporary.conf
+forbid_cluster() {
+  mkdir -p "$(dirname "$no_cluster")"
+  echo 'create_main_cluster = false' >"$no_cluster"
 }
 
 disable_services() { # names of packages that are new, on stdin
@@ -208,6 +221,33 @@ install_proxy() {
   say "proxy: installed after $(($(now) - started)) s"
 }
 
+# -- what the pages take from npm -----------------------------------------------------------------
+
+install_pages() { # before the portal itself, which takes static/vendor along
+  vendor=$source/static/vendor
+  place=$PORTAL_CACHE/pages
+  needs=$(hash_of package.json package-lock.json .npmrc)
+  [ "$(cat "$vendor/.from" 2>/dev/null || true)" = "$needs" ] && return 0
+  if [ "$(cat "$place/.from" 2>/dev/null || true)" != "$needs" ]; then
+    started=$(now)
+    say "pages: fetching what they take from npm"
+    mkdir -p "$place"
+    rm -f "$place/.from"
+    (cd "$source" && cp package.json package-lock.json .npmrc "$place")
+    if ! npm ci --prefix "$place" --ignore-scripts --no-audit --no-fund --omit=dev --loglevel=error \
+      --fetch-retries=1 --fetch-retry-mintimeout=1000 >"$PORTAL_HOME/npm.log" 2>&1; then
+      fail "npm could not fetch what the pages need: no network, or the package registry of this machine does not answer ($PORTAL_HOME/npm.log)"
+    fi
+    echo "$needs" >"$place/.from"
+    say "pages: fetched after $(($(now) - started)) s"
+  fi
+  mkdir -p "$vendor/uplot" 2>/dev/null || fail "cannot make $vendor: the portal's source must be writable."
+  for file in dist/uPlot.esm.js dist/uPlot.min.css LICENSE; do
+    cp "$place/node_modules/uplot/$file" "$vendor/uplot/"
+  done
+  echo "$needs" >"$vendor/.from"
+}
+
 # -- all of it ------------------------------------------------------------------------------------
 
 only=
@@ -240,5 +280,6 @@ flock -n 9 || {
   say "waiting for another installation in $PORTAL_HOME"
   flock 9
 }
+install_pages
 install_python "$what"
 install_proxy

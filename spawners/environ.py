@@ -15,6 +15,8 @@ from portal.launch.container import user_base
 from portal.launch.request import LaunchRequest
 from portal.models.environment import Kind
 
+from .reports import report_environment
+
 if TYPE_CHECKING:
     from .slurm import PortalSpawner
 
@@ -33,6 +35,7 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
     session |= environment.variables
     session["PYTHONUSERBASE"] = user_base(environment, home)
     session["PORTAL_ENVIRONMENT"] = environment.name
+    session |= report_environment(spawner)
     env = {f"APPTAINERENV_{key}": str(value) for key, value in session.items()}
     env["PORTAL_KIND"] = str(environment.kind)
     env["PORTAL_UMASK"] = spawner.session_umask

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from batchspawner import SlurmSpawner
-from traitlets import Any, Dict, Float, Integer, List, Unicode
+from jupyterhub.app import JupyterHub
+from traitlets import Any, Dict, Float, Integer, List, Unicode, default
+
+from .reports import service_address
 
 
 class SessionSettings(SlurmSpawner):
@@ -80,6 +83,18 @@ class SessionSettings(SlurmSpawner):
         help="""Resources of a session where neither the user nor the environment names them.
         Example: c.PortalSpawner.default_resources = {"cpus": 4, "memory": "16G"}""",
     ).tag(config=True)
+    service_url = Unicode(
+        help="""Address of the portal's service as the nodes reach it: there a session reports what
+        its own GPUs do. By default JupyterHub's `public_url`, else the proxy's address
+        (`bind_url`) where that is no loopback address. Empty: sessions do not report.
+        Example: c.PortalSpawner.service_url = "https://portal.example.org/services/portal/" """,
+    ).tag(config=True)
+    telemetry_interval = Float(
+        30.0,
+        min=0.0,
+        help="""Seconds between two reports of a session about its own GPUs and memory; 0: none.
+        Example: c.PortalSpawner.telemetry_interval = 60""",
+    ).tag(config=True)
     preparation_hook = Any(
         None,
         allow_none=True,
@@ -97,3 +112,7 @@ class SessionSettings(SlurmSpawner):
         async hook is cancelled; a plain function goes on, and whoever tries again waits for it.
         Example: c.PortalSpawner.preparation_timeout = 60""",
     ).tag(config=True)
+
+    @default("service_url")
+    def _service_url_default(self) -> str:
+        return service_address(JupyterHub.instance()) if JupyterHub.initialized() else ""

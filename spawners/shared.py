@@ -1,22 +1,31 @@
-"""What all spawners of one Hub process share: the cluster watcher and the catalog.
+"""What all spawners of one Hub process share: the cluster watcher, the catalog, the database.
 
 JupyterHub makes a spawner per server; one watcher per spawner would ask Slurm once for each.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from jupyterhub.app import JupyterHub
 from traitlets.config import Config
+from traitlets.log import get_logger
 
 from portal.catalog import EnvironmentCatalog
+from portal.models.announcement import Announcement
 from portal.slurm import Cluster
+from portal.store import Store
 
+from .announced import Announced
 from .blocking import Blocking
+from .closing import Closing
 from .commits import Commits
 from .form import LaunchForm
 from .preparation import Preparation
+from .record import Recorder
 from .storage import Storage
 from .turns import Turns
 
@@ -29,14 +38,20 @@ class Shared:
     catalog: EnvironmentCatalog
     form: LaunchForm
     storage: Storage
+    store: Store
     commits: Commits = field(default_factory=Commits)
     turns: Turns = field(default_factory=Turns)
     blocking: Blocking = field(default_factory=Blocking)
 
     preparation: Preparation = field(init=False)
+    recorder: Recorder = field(init=False)
+    announced: Announced = field(init=False)
 
     def __post_init__(self) -> None:
         self.preparation = Preparation(self.blocking)
+        log = get_logger()
+        self.recorder = Recorder(self.store, Closing(self.cluster, log), log)
+        self.announced = Announced(self.store)
 
     _only: ClassVar[Shared | None] = None
 
@@ -49,5 +64,15 @@ class Shared:
                 catalog=EnvironmentCatalog(config=config),
                 form=LaunchForm(config=config),
                 storage=Storage(config=config),
+                store=Store(config=config),
             )
+            with contextlib.suppress(RuntimeError):  # no event loop: not in a Hub that serves
+                asyncio.get_running_loop()
+                cls._only.recorder.start()
         return cls._only
+
+
+def announcements(user: Any = None) -> list[Announcement]:
+    """What all pages of the Hub show, the login page too: their variable ``portal_announcements``
+    (JupyterHub calls it with whoever is logged in)."""
+    return Shared.of(JupyterHub.instance().config).announced.now()

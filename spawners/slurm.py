@@ -29,12 +29,17 @@ from portal.models.environment import Bind
 from portal.models.person import Person
 from portal.sessions.ending import Ending, explain
 
-from . import port  # noqa: F401  registers the port route and removes the stock one
+from . import (
+    port,  # noqa: F401  registers the port route and removes the stock one
+    stops,  # registers the routes that note who asks for a stop
+)
 from .accounts import home_of
 from .door import LaunchDoor, refusal
 from .environ import job_environment
+from .history import SessionHistory
 from .joblog import log_tail, make_log
 from .progress import Progress
+from .reports import token_scopes
 from .shared import Shared
 from .watch import JobWatch
 
@@ -55,6 +60,8 @@ class PortalSpawner(LaunchDoor):
         self._ready = False
         self._port_posted = asyncio.Event()
         self.log_name = ""
+        self._came_back = False  # the Hub was restarted under this session
+        self.history = SessionHistory(self)
         self._watch: JobWatch | None = None
         self.progress_state = Progress()
         self._expect_launch()
@@ -115,7 +122,7 @@ class PortalSpawner(LaunchDoor):
 
     @default("server_token_scopes")
     def _server_token_scopes_default(self) -> Any:
-        return _take_turn
+        return _token_scopes
 
     # -- start ----------------------------------------------------------------------------
 
@@ -131,7 +138,7 @@ class PortalSpawner(LaunchDoor):
             )
         self.ip, self.port = self.listen_address, 0
         self.ending = None
-        self.posted_port, self._ready, self._stopping = 0, False, False
+        self.posted_port, self._ready, self._stopping, self._came_back = 0, False, False, False
         self._port_posted.clear()
         self.progress_state = Progress()
         token = orm.APIToken.find(self.user.db, self.api_token)
@@ -139,8 +146,14 @@ class PortalSpawner(LaunchDoor):
         try:
             self.log_name = await make_log(self.log_directory)
             self.job_id = await self._submit(request)
+        except PortalError as error:
+            self.history.refused(request, error.message)
+            raise refusal(error) from None
+        try:
+            self.history.submitted(request)
             # Before anything else: a Hub that dies now must find the job again.
             await self._store_state()
+            self.history.note()
             self.progress_state.submitted(self.job_id)
             return await self._wait_for_server()
         except PortalError as error:
@@ -201,6 +214,7 @@ class PortalSpawner(LaunchDoor):
                 raise StartFailed(self.ending.message if self.ending else "The job ended.")
             if job is not None and job.state.running:
                 running_since = running_since or time.monotonic()
+                self.history.running(job)
                 address = self.watch.address()
                 if self.posted_port and address:
                     return self._found(address)
@@ -220,6 +234,7 @@ class PortalSpawner(LaunchDoor):
         self._ready = True
         self.server_address = address
         self.ip, self.port = address, self.posted_port
+        self.history.ready(self.job)
         scheme = "https" if self.internal_ssl else "http"
         host = f"[{address}]" if ":" in address else address
         return f"{scheme}://{host}:{self.posted_port}"
@@ -231,6 +246,7 @@ class PortalSpawner(LaunchDoor):
             f"{self.server_timeout} seconds."
         )
         self.ending = Ending(code="start_failed", message=message, log=log, job_id=self.job_id)
+        self.history.stopping(self.ending)
         raise StartFailed(message)
 
     async def get_url(self) -> str:
@@ -267,11 +283,9 @@ class PortalSpawner(LaunchDoor):
             return
         self._stopping = True
         if self.ending is None:
-            self.ending = Ending(
-                code="stopped",
-                message="The session was stopped from the portal.",
-                job_id=self.job_id,
-            )
+            self.ending = self._why_stopped()
+            self.history.stopping(self.ending)
+            await self._store_state()
         try:
             cancel = self.shared.cluster.cancel
             if self._ready and not now:
@@ -284,10 +298,23 @@ class PortalSpawner(LaunchDoor):
         except PortalError as error:
             raise refusal(error) from None
 
+    def _why_stopped(self) -> Ending:
+        reason = stops.reason(
+            stops.asker(),
+            self.user.name,
+            ready=self._ready,
+            answers=not self._waiting_for_response,
+            came_back=self._came_back,
+            http_timeout=self.http_timeout,
+        )
+        return reason.model_copy(update={"job_id": self.job_id})
+
     async def _record_ending(self, job: Job) -> None:
         if self.ending is None or self.ending.job_id != job.id:
             log = await self._log_tail()
-            self.ending = explain(job, log, stopped=self._stopping, ready=self._ready)
+            owner = self.user.name
+            self.ending = explain(job, log, stopped=self._stopping, ready=self._ready, owner=owner)
+            self.history.ended(job, self.ending)
             await self._store_state()
 
     async def _log_tail(self) -> str:
@@ -310,6 +337,7 @@ class PortalSpawner(LaunchDoor):
             "server_address": self.server_address,
             "last_options": self.last_options,
             "ending": self.ending.model_dump() if self.ending else None,
+            "record": self.history.state(),
         }
         return {key: value for key, value in state.items() if value}
 
@@ -320,13 +348,15 @@ class PortalSpawner(LaunchDoor):
         self.posted_port = int(state.get("posted_port", 0))
         self.token_id = int(state.get("token_id", 0))
         self.server_address = str(state.get("server_address", ""))
-        self._ready = bool(self.server_address)
+        self._ready = self._came_back = bool(self.server_address)
         self.last_options = dict(state.get("last_options", {}))
         ending = state.get("ending")
         self.ending = Ending(**ending) if ending else None
+        self.history.load(state.get("record"))
 
     def clear_state(self) -> None:
         """Forget the job. The last choice and the reason of the ending stay."""
+        self.history.left()
         super().clear_state()
         self.log_name = self.server_address = ""
         self.posted_port = self.token_id = 0
@@ -339,10 +369,10 @@ class PortalSpawner(LaunchDoor):
         self.orm_spawner.user_options = dict(self.user_options)
 
 
-async def _take_turn(spawner: PortalSpawner) -> list[str]:
-    """JupyterHub's first question in a launch: no scopes beside its own, after a short wait."""
+async def _token_scopes(spawner: PortalSpawner) -> list[str]:
+    """JupyterHub's first question in a launch, answered after a short wait."""
     await spawner.shared.turns.take()
-    return []
+    return token_scopes(spawner)
 
 
 async def _node_names(spawner: PortalSpawner) -> list[str]:

@@ -63,9 +63,7 @@ class JobWatch:
 
     async def _found(self, snapshot: ClusterSnapshot) -> tuple[Job | None, bool]:
         job = snapshot.jobs.get(self.job_id)
-        if job is not None and job.user not in ("", self.owner) and not job.user.isdigit():
-            # Slurm has lost its state and counts anew: this is somebody else's job.
-            self.log.error("Job %s is %s's, not %s's", self.job_id, job.user, self.owner)
+        if job is not None and self._strange(job):
             return Job(id=self.job_id, state=JobState.UNKNOWN), True
         if snapshot.error or (job is not None and not job.state.ended):
             return job, False
@@ -74,7 +72,16 @@ class JobWatch:
         except PortalError as error:
             self.log.warning("Job %s: %s", self.job_id, error)
             return job, False
+        if ended is not None and self._strange(ended):
+            return Job(id=self.job_id, state=JobState.UNKNOWN), True
         return (ended, True) if ended is not None else (job, False)
+
+    def _strange(self, job: Job) -> bool:
+        """Whether this is somebody else's job: Slurm has lost its state and counts anew."""
+        strange = job.user not in ("", self.owner) and not job.user.isdigit()
+        if strange:
+            self.log.error("Job %s is %s's, not %s's", self.job_id, job.user, self.owner)
+        return strange
 
     async def is_over(self, pauses: Sequence[float]) -> bool:
         """Look at the job after each pause (seconds) until it is over or ending; else False."""

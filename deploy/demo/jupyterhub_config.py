@@ -50,6 +50,13 @@ c.Storage.areas = [
     {"title": "Data", "path": str(storage / "data")},
 ]
 c.LaunchForm.simulated_gpus = demo["simulated_gpus"]
+
+# The service: everything at a pace that one can watch. Its database is the Hub's neighbour.
+c.Store.url = f"sqlite:///{demo['hub_directory']}/portal.sqlite"
+c.Telemetry.source = "simulated" if demo["simulated_gpus"] else "none"
+c.Dashboard.refresh_interval = 2
+c.PortalSpawner.service_url = f"{demo['url']}/services/portal/"
+c.PortalSpawner.telemetry_interval = 10
 c.LaunchForm.gpu_types = {
     "v100": {"title": "V100", "memory": "32 GB", "interconnect": "NVLink"},
     "t4": {"title": "T4", "memory": "16 GB", "interconnect": "PCIe"},

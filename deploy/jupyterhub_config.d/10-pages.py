@@ -4,8 +4,9 @@ portal_title, portal_notice (the footer), portal_contact and portal_login_hint."
 
 from portal.where import data_path
 from spawners import words
+from spawners.shared import announcements
 
 c = get_config()  # noqa: F821  given by traitlets
 
-c.JupyterHub.template_vars.update({"words": words.FOR_PAGES})
+c.JupyterHub.template_vars.update({"words": words.FOR_PAGES, "portal_announcements": announcements})
 c.JupyterHub.logo_file = str(data_path("static") / "logo.svg")

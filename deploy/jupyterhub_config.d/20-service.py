@@ -7,6 +7,8 @@ from pathlib import Path
 from jupyterhub.app import JupyterHub
 from traitlets.config import Application
 
+from portal.models import scope
+
 c = get_config()  # noqa: F821
 
 # The service reads the same file as the Hub, so the catalog is configured in one place.
@@ -30,15 +32,32 @@ c.JupyterHub.services.append(
         "environment": {
             name: value
             for name, value in os.environ.items()
-            if name.startswith("PORTAL_") or name in ("SLURM_CONF", "CREDENTIALS_DIRECTORY")
-        },
+            if name.startswith("PORTAL_")
+            or name in ("SLURM_CONF", "CREDENTIALS_DIRECTORY", "PGPASSFILE")
+        }
+        | {"PORTAL_HUB_PID": str(os.getpid())},  # with which it ends
         "oauth_no_confirm": True,  # part of the portal: no question whether to trust it
-        "display": False,  # no page of its own yet
+        "display": True,
+        # A login at the service carries those of its scopes that the person holds, no others.
+        "oauth_client_allowed_scopes": sorted(set(scope.MEANINGS) - {scope.TELEMETRY_REPORT}),
     }
 )
 
-# Everyone who may log in may use the service. It asks with the person's own token, so the service
-# itself needs no rights on the Hub.
+# What the service knows beside JupyterHub's own scopes; who holds which: 30-roles.py.
+c.JupyterHub.custom_scopes.update(
+    {name: {"description": words} for name, words in scope.MEANINGS.items()}
+)
+# Everyone who may log in may use the service. (A role "user" of one's own in load_roles would
+# replace this: use extra_user_scopes there too.)
+c.JupyterHub.extra_user_scopes.update({"access:services!service=portal"})
+
+# The service asks with each person's own token. With its own it stops sessions, for people whom
+# it has checked, and says for whom (spawners/stops.py).
 c.JupyterHub.load_roles.append(
-    {"name": "user", "scopes": ["self", "access:services!service=portal"]}
+    {
+        "name": "portal-service",
+        "description": "The portal's web service: stops sessions for those who may",
+        "scopes": ["delete:servers", "read:servers"],
+        "services": ["portal"],
+    }
 )

@@ -1,0 +1,33 @@
+"""Who may do what in the portal: the role of its admins, and what every session may report.
+
+A role with fewer rights goes into a file of the site, e.g. for people who may see everything and
+change nothing::
+
+    c.JupyterHub.load_roles.append({
+        "name": "portal-viewer",
+        "scopes": ["custom:portal:jobs:read", "custom:portal:usage:read"],
+        "groups": ["helpdesk"],
+    })
+
+The scopes and their meanings stand in portal/models/scope.py.
+"""
+
+from portal.models import scope
+from spawners.roles import Members
+
+c = get_config()  # noqa: F821  given by traitlets
+
+# A session reports what its own GPUs do. Its token is narrowed to its own server
+# (spawners/slurm.py); JupyterHub gives a token nothing that its owner does not hold.
+c.JupyterHub.extra_user_scopes.update({f"{scope.TELEMETRY_REPORT}!user"})
+
+# The Hub's admins are the portal's admins, by group and by name; c.PortalAdmins adds others.
+c.JupyterHub.load_roles.append(
+    {
+        "name": "portal-admin",
+        "description": "Admins of the portal: see everything, act on jobs, nodes and sessions",
+        "scopes": [*sorted(set(scope.MEANINGS) - {scope.TELEMETRY_REPORT}), "access:servers"],
+        "groups": Members("groups"),
+        "users": Members("users"),
+    }
+)

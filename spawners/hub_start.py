@@ -1,0 +1,48 @@
+"""What begins with the Hub, before anybody has come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyterhub import orm
+from jupyterhub.app import JupyterHub
+from pydantic import ValidationError
+
+from portal.models.session import SessionRecord
+
+from .shared import Shared
+
+
+def watch(hub: JupyterHub) -> None:
+    """Begin once the Hub has its database and its settings. JupyterHub has no hook for that; its
+    ``tornado_settings`` are complete at that moment."""
+    hub.observe(_began, names="tornado_settings")
+
+
+def _began(change: Any) -> None:
+    hub = change.owner
+    if "hub" not in change.new:  # the site's own setting, while the configuration is read
+        return
+    shared = Shared.of(hub.config)
+    shared.announced.start()
+    shared.recorder.start(lambda: held(hub.db))
+    shared.recorder.take_over(left(hub.db))
+
+
+def held(db: Any) -> set[str]:
+    """The sessions that spawners look after, by the Hub's own database: the Hub has not made
+    these spawners yet when it starts."""
+    rows = db.query(orm.Spawner).filter(orm.Spawner.server_id.is_not(None))
+    return {record["id"] for row in rows if (record := (row.state or {}).get("record"))}
+
+
+def left(db: Any) -> list[SessionRecord]:
+    """Records of sessions that are over, which the portal's database did not take in time."""
+    found = []
+    for row in db.query(orm.Spawner).filter(orm.Spawner.server_id.is_(None)):
+        try:
+            if record := (row.state or {}).get("record"):
+                found.append(SessionRecord(**record))
+        except ValidationError:
+            continue
+    return found

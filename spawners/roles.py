@@ -1,0 +1,76 @@
+"""Who holds the role ``portal-admin``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from jupyterhub.app import JupyterHub
+from traitlets import Bool, Set, Unicode
+from traitlets.config import Configurable
+
+
+class PortalAdmins(Configurable):
+    """Who are the portal's admins: the Hub's own, and those that stand here."""
+
+    hub_admins = Bool(
+        True,
+        help="""
+        Whether the Hub's admins are the portal's admins too: the members of the authenticator's
+        `admin_groups`, and its `admin_users`. Whoever was made an admin on the Hub's admin page
+        is not: put the name into `users`.
+
+        Example::
+
+            c.PortalAdmins.hub_admins = False
+        """,
+    ).tag(config=True)
+
+    groups = Set(
+        Unicode(),
+        help="""
+        Groups whose members are admins of the portal, written as the Hub writes them.
+
+        Example::
+
+            c.PortalAdmins.groups = {"hpc-operators"}
+        """,
+    ).tag(config=True)
+
+    users = Set(
+        Unicode(),
+        help="""
+        People who are admins of the portal, by name.
+
+        Example::
+
+            c.PortalAdmins.users = {"grace"}
+        """,
+    ).tag(config=True)
+
+
+class Members:
+    """The groups or users of the role, as the Hub goes through them when it makes its roles.
+
+    A list would be made while the configuration is read, before the site's own files have named
+    the admins; this one looks when all of it is known.
+    """
+
+    def __init__(self, kind: Literal["groups", "users"]) -> None:
+        self.kind = kind
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def _names(self) -> list[str]:
+        hub = JupyterHub.instance()
+        if hub.authenticator.manage_roles:
+            return []  # the authenticator says who holds a role, and JupyterHub wants no other word
+        admins = PortalAdmins(config=hub.config)
+        names: set[str] = set(getattr(admins, self.kind))
+        if admins.hub_admins:
+            names |= set(getattr(hub.authenticator, f"admin_{self.kind}", ()))
+        return sorted(names)

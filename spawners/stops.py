@@ -1,0 +1,113 @@
+"""Who asked for a stop, and what it means that nobody did.
+
+``Spawner.stop()`` is not told. The Hub's routes that stop servers are replaced here, on import,
+by subclasses that leave the asker's name in a context variable; the Hub's tasks inherit it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any
+from urllib.parse import unquote
+
+from jupyterhub import apihandlers, handlers, orm
+from jupyterhub.apihandlers.users import UserAPIHandler, UserServerAPIHandler
+from jupyterhub.handlers.login import LogoutHandler
+
+from portal.sessions.ending import Ending, stop_words
+
+SERVICE = "portal"
+FOR_HEADER = "X-Portal-For"  # of portal.hubapi, which only the service uses
+
+_asker: ContextVar[str] = ContextVar("portal_asker", default="")
+
+
+def asker() -> str:
+    """The name of the person or service for whom this runs; "" where it is the Hub itself."""
+    return _asker.get()
+
+
+def asked_by(handler: Any) -> str:
+    """Who makes this request. The portal's service says for whom it does; from anybody else the
+    header means nothing."""
+    who = handler.current_user
+    if who is None:
+        return ""
+    if isinstance(who, orm.Service) and who.name == SERVICE:
+        person = unquote(handler.request.headers.get(FOR_HEADER, ""))
+        if person.isprintable() and orm.User.find(handler.db, person) is not None:
+            return person
+    return str(who.name)
+
+
+@contextlib.contextmanager
+def _on_behalf_of(handler: Any) -> Iterator[None]:
+    before = _asker.set(asked_by(handler))
+    try:
+        yield
+    finally:
+        _asker.reset(before)
+
+
+class StopServerHandler(UserServerAPIHandler):
+    """``DELETE users/NAME/server`` and ``…/servers/SERVER``; its other methods are as they were."""
+
+    async def delete(self, user_name: str, server_name: str = "") -> None:
+        with _on_behalf_of(self):
+            await super().delete(user_name, server_name)
+
+
+class DeleteUserHandler(UserAPIHandler):
+    """``DELETE users/NAME``, which stops that person's server first."""
+
+    async def delete(self, user_name: str) -> None:
+        with _on_behalf_of(self):
+            await super().delete(user_name)
+
+
+class StoppingLogoutHandler(LogoutHandler):
+    """The logout, which stops one's servers where a site has ``shutdown_on_logout``."""
+
+    async def default_handle_logout(self) -> None:
+        with _on_behalf_of(self):
+            await super().default_handle_logout()
+
+
+_INSTEAD = {
+    UserServerAPIHandler: StopServerHandler,
+    UserAPIHandler: DeleteUserHandler,
+    LogoutHandler: StoppingLogoutHandler,
+}
+
+
+def register(rows: list[Any]) -> None:
+    """Put our handlers in the place of JupyterHub's, in a list of its routes."""
+    rows[:] = [(row[0], _INSTEAD.get(row[1], row[1]), *row[2:]) for row in rows]
+
+
+def reason(
+    by: str, owner: str, *, ready: bool, answers: bool, came_back: bool, http_timeout: int
+) -> Ending:
+    """Why a session is being stopped. ``by``: who asked for it, "" being the Hub itself.
+
+    ``ready``: its server has said its port; ``answers`` is False while the Hub waits for that
+    server's first answer; ``came_back``: the Hub was restarted under the session.
+    """
+    if by:
+        return Ending(code="stopped", message=stop_words(by, owner, owner), by=by)
+    if not ready:
+        return Ending(code="start_failed", message="The session was not ready in time.")
+    if answers:
+        return Ending(code="stopped", message=stop_words("", owner, owner))
+    silence = f"did not answer the Hub within {http_timeout} seconds"
+    if came_back:
+        message = f"After a restart of the Hub the session's server {silence}, so it was stopped."
+        return Ending(code="failed", message=message)
+    message = f"The session's server said where it listens, but {silence}."
+    return Ending(code="start_failed", message=message)
+
+
+register(apihandlers.default_handlers)
+register(handlers.default_handlers)
