@@ -1,0 +1,114 @@
+// Writes announcements, lists all of them, withdraws.
+
+import { call, now } from "./api.js";
+import { ask, tell } from "./dialog.js";
+import { byId, el, setText } from "./dom.js";
+import { Pager } from "./pager.js";
+import { clock, count } from "./words.js";
+
+const LIMIT = 20;
+const form = byId("announce");
+const pager = new Pager(byId("list-pager"), LIMIT, load);
+
+// What a datetime-local field takes: local time without a zone.
+function local(date) {
+  const shifted = new Date(date.getTime() - date.getTimezoneOffset() * 60000);
+  return shifted.toISOString().slice(0, 16);
+}
+
+function clear() {
+  form.reset();
+  form.elements.start.value = local(new Date());
+  form.elements.end.value = local(new Date(Date.now() + 86400000));
+}
+
+async function load() {
+  try {
+    const page = await call("announcements", { query: { limit: LIMIT, after: pager.after } });
+    if (!page.items.length && pager.back()) return load();
+    pager.show(page);
+    setText(byId("list-count"), page.total ? count(page.total, "announcement") : "");
+    byId("list").replaceChildren(
+      page.items.length
+        ? el("ul.entries", {}, page.items.map(entry))
+        : el("p.portal-quiet.empty", {}, "Nothing was announced yet."),
+    );
+  } catch (error) {
+    setText(byId("list-count"), error.message);
+  }
+}
+
+function entry(item) {
+  const at = now() + 2; // one that was withdrawn just now is over
+  const state = at < item.starts_at ? "planned" : at < item.ends_at ? "shown" : "over";
+  const words = { planned: "Planned", shown: "Shown now", over: "Over" };
+  return el(
+    `li.entry.entry-${state}`,
+    {},
+    el(
+      "div",
+      {},
+      el("p.entry-text", {}, item.text),
+      el(
+        "p.portal-facts",
+        {},
+        el(`span.state.state-${{ planned: "waits", shown: "runs", over: "other" }[state]}`, {}, words[state]),
+        el("span", {}, item.level === "warning" ? "Warning" : "Information"),
+        el("span", {}, `${clock(item.starts_at)} to ${clock(item.ends_at)}`),
+        el("span", {}, `by ${item.author}`),
+      ),
+    ),
+    state === "over"
+      ? null
+      : el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => withdraw(item) }, "Withdraw"),
+  );
+}
+
+async function withdraw(item) {
+  const sure = await ask({
+    title: "Withdraw this announcement?",
+    text: item.text.length > 200 ? `${item.text.slice(0, 200)}…` : item.text,
+    action: "Withdraw",
+    danger: true,
+    keep: "Keep it",
+  });
+  if (sure === null) return;
+  await tell(async () => {
+    await call(`announcements/${item.id}`, { method: "DELETE" });
+    return "The announcement is withdrawn.";
+  });
+  await load();
+}
+
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const { text, level, start, end } = form.elements;
+  const starts = new Date(start.value).getTime() / 1000;
+  const ends = new Date(end.value).getTime() / 1000;
+  const problem = byId("announce-problem");
+  problem.textContent = "";
+  if (ends <= starts) {
+    problem.textContent = "It must end after it starts.";
+    end.focus();
+    return;
+  }
+  const button = form.querySelector("button");
+  button.disabled = true;
+  try {
+    await call("announcements", {
+      method: "POST",
+      body: { text: text.value, level: level.value, starts_at: starts, ends_at: ends },
+    });
+    clear();
+    pager.first();
+    await tell(() => "It is announced.");
+    await load();
+  } catch (error) {
+    problem.textContent = error.message;
+  } finally {
+    button.disabled = false;
+  }
+});
+
+clear();
+load();

@@ -1,0 +1,58 @@
+// The audit log, page by page.
+
+import { apiUrl, call } from "./api.js";
+import { byId, el, setText } from "./dom.js";
+import { followForm, keepInAddress } from "./filters.js";
+import { Pager } from "./pager.js";
+import { Table } from "./table.js";
+import { count, exactly } from "./words.js";
+
+const LIMIT = 50;
+const STATES = { done: "runs", refused: "held", failed: "bad" };
+const pager = new Pager(byId("list-pager"), LIMIT, load);
+const table = new Table(byId("list"), {
+  label: "list-title",
+  sort: new URLSearchParams(window.location.search).get("sort") || "-at",
+  onSort: (sort) => {
+    keepInAddress({ sort: sort === "-at" ? "" : sort });
+    load(true);
+  },
+  columns: [
+    { head: "When", sort: "at", cell: (line) => el("span.nowrap", {}, exactly(line.at)) },
+    { head: "Who", sort: "actor", cell: (line) => line.actor },
+    { head: "Action", sort: "action", cell: (line) => line.action },
+    { head: "To what", sort: "target", cell: (line) => line.target },
+    { head: "Whose", sort: "owner", cell: (line) => line.owner || "–" },
+    { head: "Outcome", sort: "outcome", cell: (line) => el(`span.state.state-${STATES[line.outcome]}`, {}, line.outcome) },
+    { head: "Detail", wide: true, cell: (line) => line.detail || "–" },
+    { head: "From address", cell: (line) => line.address || "–" },
+  ],
+});
+let values = followForm(byId("filters"), (fresh) => {
+  values = fresh;
+  load(true);
+});
+
+// A day of the person's own calendar in Unix seconds; `days` later.
+function day(text, days = 0) {
+  if (!text) return "";
+  const [year, month, date] = text.split("-").map(Number);
+  return new Date(year, month - 1, date + days).getTime() / 1000;
+}
+
+async function load(first = false) {
+  if (first) pager.first();
+  const { from, to, ...words } = values;
+  const query = { ...words, since: day(from), until: day(to, 1), sort: table.sort };
+  byId("list-csv").href = apiUrl("audit.csv", query);
+  try {
+    const page = await call("audit", { query: { ...query, limit: LIMIT, after: pager.after } });
+    pager.show(page);
+    setText(byId("list-count"), count(page.total, "line"));
+    table.show(page.items, "No line fits these filters.");
+  } catch (error) {
+    setText(byId("list-count"), error.message);
+  }
+}
+
+load();

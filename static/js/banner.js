@@ -1,0 +1,34 @@
+// Announcements that are to be read now, at the top of the page.
+
+import { call } from "./api.js";
+import { byId, el, icon } from "./dom.js";
+import { clock } from "./words.js";
+
+const EVERY = 120000;
+
+async function show() {
+  const place = byId("announcements");
+  try {
+    const { items } = await call("announcements", { query: { active: "true", limit: 20 } });
+    const shown = items.map((item) => item.id).join();
+    if (place.dataset.shown !== shown) {
+      place.dataset.shown = shown;
+      place.replaceChildren(...items.map(banner));
+    }
+  } catch {
+    // What cannot be asked is not shown; the page itself says what does not answer.
+  }
+  setTimeout(show, EVERY);
+}
+
+function banner(item) {
+  const warns = item.level === "warning";
+  return el(
+    `div.alert.banner.${warns ? "alert-warning" : "alert-info"}`,
+    {},
+    icon(warns ? "triangle-exclamation" : "circle-info"),
+    el("p", {}, el("strong", {}, warns ? "Warning:" : "Notice:"), ` ${item.text}`, el("span.banner-until", {}, ` Until ${clock(item.ends_at)}.`)),
+  );
+}
+
+show();

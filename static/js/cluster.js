@@ -1,0 +1,159 @@
+// The cluster page: summary, grid, jobs and history, kept up live.
+
+import { call, now } from "./api.js";
+import { byId, el, setText } from "./dom.js";
+import { Filters } from "./filters.js";
+import { Grid } from "./grid.js";
+import { History } from "./history.js";
+import { Jobs } from "./jobs.js";
+import { Live } from "./live.js";
+import { Model, fetchBoard } from "./model.js";
+import { Panel } from "./panel.js";
+import { drawSummary } from "./summary.js";
+import { clock, count, duration } from "./words.js";
+
+const page = JSON.parse(byId("cluster-facts").textContent);
+const model = new Model();
+const panel = new Panel(byId("panel"), model, {
+  onClose: (key) => {
+    grid.mark(null);
+    grid.focus(key);
+  },
+});
+const grid = new Grid(byId("grid"), model, {
+  onPoint: (key) => panel.point(key),
+  onChoose: (key) => {
+    grid.mark(key);
+    panel.pin(key);
+  },
+});
+const filters = new Filters(() => {
+  filter();
+  jobs.load(true);
+});
+const jobs = new Jobs(byId("jobs"), model, filters);
+
+let connection = "starting";
+let store = null; // what is wrong with the database, if anything
+
+function filter() {
+  grid.filter(filters.match);
+  counts();
+}
+
+function counts() {
+  const { shown } = grid;
+  const all = model.nodes.size;
+  setText(byId("nodes-count"), shown === all ? count(all, "node") : `${shown.toLocaleString("en")} of ${count(all, "node")}`);
+  const empty = byId("grid-empty");
+  empty.hidden = shown > 0 || connection === "starting";
+  setText(empty, all ? "No node fits these filters." : "Slurm names no node.");
+  summary();
+}
+
+function summary() {
+  if (model.summary) drawSummary(model.summary, filters.values.state, (state) => filters.set({ state }));
+}
+
+// How old this is, and what is the matter.
+function age() {
+  const late = model.takenAt === null ? null : Math.max(0, now() - model.takenAt);
+  const old = late !== null && late > 3 * page.interval + 5;
+  const stale = Boolean(model.error) || old;
+  const as = late === null ? "" : `as of ${late < 90 ? `${Math.floor(late)} s ago` : clock(model.takenAt)}`;
+  const words = { live: "Live", polling: "Asking every few seconds", lost: "Connecting again…", starting: "Asking…" };
+  const kind = connection === "live" && stale ? "stale" : connection;
+  byId("fresh").className = `fresh fresh-${kind}`;
+  setText(byId("fresh-text"), [kind === "stale" ? "Not up to date" : words[connection], as].filter(Boolean).join(" · "));
+  const troubles = [];
+  if (stale && late !== null) {
+    const since = `What you see is from ${clock(model.takenAt)}, ${duration(late)} ago.`;
+    troubles.push(["stale", [model.error || "There is no news of the cluster.", since].join(" ")]);
+  }
+  if (model.telemetryError) {
+    const since = model.telemetryAt ? ` The GPUs' use was last known at ${clock(model.telemetryAt)}.` : "";
+    troubles.push(["telemetry", model.telemetryError + since]);
+  }
+  if (store?.error) troubles.push(["store", `${store.error}${store.error_since ? ` (since ${clock(store.error_since)})` : ""} History, sessions and usage have to wait.`]);
+  if (connection === "polling") {
+    troubles.push(["polling", "The live connection does not get through, so this page asks every few seconds instead."]);
+  }
+  if (connection === "lost") troubles.push(["lost", "The connection to the portal is lost. It is tried again."]);
+  showTroubles(troubles);
+}
+
+function showTroubles(troubles) {
+  const place = byId("troubles");
+  const there = new Map([...place.children].map((child) => [child.dataset.about, child]));
+  for (const [about, text] of troubles) {
+    const note = there.get(about) ?? el("div.alert.alert-warning.trouble", { dataset: { about } });
+    setText(note, text);
+    if (!there.delete(about)) place.append(note);
+  }
+  for (const gone of there.values()) gone.remove();
+}
+
+async function reset() {
+  const board = await fetchBoard();
+  performance.mark("portal-board");
+  model.fill(board);
+  connection = "live";
+  grid.build().then(() => requestAnimationFrame(() => performance.mark("portal-grid")));
+  filters.offer(model.choices());
+  panel.draw();
+  byId("simulated").hidden = !model.simulated;
+  filter();
+  // Whose things are whose comes apart from the board, which is the same for all.
+  const { own } = await call("changes", { query: { stream: board.stream, version: board.version } });
+  if (own) changed(own, true);
+  jobs.load();
+  return board;
+}
+
+function changed(changes, own = false) {
+  if (!own && changes.stream === model.stream && changes.version <= model.version) return;
+  const touched = model.apply(changes, own);
+  if (touched.whole) {
+    grid.build();
+  } else {
+    grid.update(touched);
+  }
+  if (touched.whole || touched.gpus.size) filters.offer(model.choices());
+  panel.update(touched);
+  jobs.update(changes);
+  counts();
+  age();
+}
+
+async function rights() {
+  try {
+    const answer = await call("cluster");
+    store = answer.store;
+    panel.control = answer.control;
+    panel.draw();
+    jobs.allow(answer.control);
+  } catch {
+    // The live connection says what is the matter.
+  }
+  setTimeout(rights, 60000);
+}
+
+if (page.view) {
+  model.summary = page.view.summary;
+  model.takenAt = page.view.taken_at;
+  model.error = page.view.error;
+  summary();
+}
+age();
+setInterval(age, 1000);
+new Live({
+  interval: page.interval,
+  onReset: reset,
+  onChanges: changed,
+  onState: (state) => {
+    connection = state;
+    age();
+  },
+}).start();
+rights();
+new History();

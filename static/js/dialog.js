@@ -1,0 +1,80 @@
+// A question before something is done, in the page's <dialog>: what is going to happen, perhaps a
+// text to enter, and the result in words. Focus goes into it and comes back.
+
+import { announce, byId, el } from "./dom.js";
+
+// ask({title, text, action, danger, field: {label, required, maxlength}}) resolves to null when the
+// person thinks better of it, else to the field's text (or "").
+export function ask({ title, text, action, danger = false, field = null, keep = "Back" }) {
+  return new Promise((resolve) => {
+    const input = field
+      ? el("input.form-control", {
+          id: "dialog-field",
+          required: field.required,
+          maxlength: field.maxlength ?? 200,
+          autocomplete: "off",
+        })
+      : null;
+    const dialog = el(
+      "dialog.ask",
+      { "aria-labelledby": "dialog-title", "aria-describedby": text ? "dialog-text" : null },
+      el(
+        "form",
+        { method: "dialog" },
+        el("h2", { id: "dialog-title" }, title),
+        text ? el("p", { id: "dialog-text" }, text) : null,
+        field ? el("label.form-label", { for: "dialog-field" }, field.label) : null,
+        input,
+        el(
+          "div.ask-buttons",
+          {},
+          el("button.btn.btn-outline-contrast", { type: "button", onclick: () => dialog.close() }, keep),
+          el(`button.btn.${danger ? "btn-danger" : "btn-jupyter"}`, { value: "yes" }, action),
+        ),
+      ),
+    );
+    const back = document.activeElement;
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      if (back?.isConnected) back.focus();
+      resolve(dialog.returnValue === "yes" ? (input?.value.trim() ?? "") : null);
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+    (input ?? dialog.querySelector("button")).focus();
+  });
+}
+
+// Runs `act` and says what came of it, in the page (role=status) for eyes and ears.
+export async function tell(act) {
+  try {
+    const message = await act();
+    if (message) toast(message);
+    return true;
+  } catch (error) {
+    toast(error.message, true);
+    return false;
+  }
+}
+
+// A message that stays for a while, and longer while it is pointed at.
+export function toast(text, bad = false) {
+  let place = byId("board-toasts");
+  if (!place) {
+    place = el("div.toasts", { id: "board-toasts" });
+    byId("board").append(place);
+  }
+  const note = el(
+    `div.note${bad ? ".note-bad" : ""}`,
+    {},
+    el("span", {}, text),
+    el("button.btn-close", { type: "button", "aria-label": "Close", onclick: () => note.remove() }),
+  );
+  place.append(note);
+  announce(text);
+  const leave = () => {
+    if (note.matches(":hover, :focus-within")) setTimeout(leave, 3000);
+    else note.remove();
+  };
+  setTimeout(leave, bad ? 15000 : 8000);
+}

@@ -1,0 +1,57 @@
+// Elements from plain values. Text is only ever set as text, so nothing that a person typed, a job's
+// name or a line of a log, can become markup.
+
+// el("a.btn", {href, onclick, dataset: {…}}, child, …): children are elements, texts or nothing.
+export function el(what, props = {}, ...children) {
+  const [tag, ...classes] = what.split(".");
+  const made = document.createElement(tag || "div");
+  if (classes.length) made.className = classes.join(" ");
+  for (const [name, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "dataset") Object.assign(made.dataset, value);
+    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...shown(children));
+  return made;
+}
+
+const shown = (children) =>
+  children.flat().filter((child) => child !== null && child !== undefined && child !== false && child !== "");
+
+// Puts these children in place of those that are there.
+export function fill(place, ...children) {
+  place.replaceChildren(...shown(children));
+}
+
+// An icon beside a text that says the same.
+export const icon = (name) => el(`i.fa.fa-${name}`, { "aria-hidden": "true" });
+
+// A text for screen readers only.
+export const hidden = (text) => el("span.visually-hidden", {}, text);
+
+export const byId = (id) => document.getElementById(id);
+
+// Sets the text where it differs: what has not changed is not announced and not painted again.
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+// Says something in the page's live region.
+export function announce(text) {
+  const place = byId("board-status");
+  place.textContent = "";
+  // Set a moment later, or the same sentence twice would be heard once.
+  setTimeout(() => {
+    place.textContent = text;
+  }, 50);
+}
+
+// A function that runs once, some time after its last call.
+export function later(run, delay) {
+  let timer = 0;
+  return (...values) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => run(...values), typeof delay === "function" ? delay() : delay);
+  };
+}

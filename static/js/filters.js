@@ -1,0 +1,157 @@
+// The filters of nodes, GPUs and jobs. They live in the page's address, so that a view can be kept
+// and sent to someone.
+
+import { facts, may } from "./api.js";
+import { byId, el, later } from "./dom.js";
+
+const NAMES = ["text", "partition", "type", "user", "state"];
+
+export class Filters {
+  constructor(onChange) {
+    this.form = byId("filters");
+    this.named = may("jobs:read");
+    this.user = byId(this.named ? "filter-user" : "filter-mine");
+    this.user.hidden = false;
+    this.form.querySelector("label[for=filter-user]").htmlFor = this.user.id;
+    const query = new URLSearchParams(window.location.search);
+    this.values = Object.fromEntries(NAMES.map((name) => [name, query.get(name) ?? ""]));
+    if (!this.named && this.values.user !== facts.user) this.values.user = "";
+    this.onChange = onChange;
+    this.#show();
+    const soon = later(() => this.#take(), 200);
+    this.form.addEventListener("input", soon);
+    this.form.addEventListener("change", () => this.#take());
+    this.form.addEventListener("submit", (event) => event.preventDefault());
+    this.form.addEventListener("reset", (event) => {
+      event.preventDefault();
+      this.set(Object.fromEntries(NAMES.map((name) => [name, ""])));
+      byId("filter-text").focus();
+    });
+  }
+
+  // Offers what there is to choose from; what is chosen stays, even where it has gone.
+  offer({ partitions, types, users }) {
+    fill(byId("filter-partition"), partitions, this.values.partition);
+    fill(byId("filter-type"), types, this.values.type);
+    if (this.named) {
+      const list = byId("filter-users");
+      const there = [...list.options].map((option) => option.value).join("\n");
+      if (there !== users.join("\n")) {
+        list.replaceChildren(...users.map((user) => el("option", { value: user })));
+      }
+    }
+  }
+
+  set(values) {
+    Object.assign(this.values, values);
+    this.#show();
+    this.#changed();
+  }
+
+  // What the API's lists take of it.
+  get query() {
+    const { text, partition, type, user } = this.values;
+    const found = { text, partition, type };
+    if (this.named) return { ...found, user };
+    return { ...found, mine: user ? "true" : "" };
+  }
+
+  get any() {
+    return NAMES.some((name) => this.values[name]);
+  }
+
+  // A function (node, gpu or null) => boolean, or null where everything is shown.
+  get match() {
+    if (!this.any) return null;
+    const { partition, type, state } = this.values;
+    const text = this.values.text.trim().toLowerCase();
+    const user = this.values.user.trim().toLowerCase();
+    const has = (value) => Boolean(value) && value.toLowerCase().includes(text);
+    return (node, gpu) => {
+      if (partition && !node.partitions.includes(partition)) return false;
+      if (text && has(node.name)) return this.#gpu(gpu, type, user, state);
+      if (text && !(has(node.words) && !node.usable) && !has(node.reason)) {
+        if (!gpu || ![gpu.job_id, gpu.user, gpu.environment, gpu.type].some(has)) return false;
+      }
+      return this.#gpu(gpu, type, user, state);
+    };
+  }
+
+  #gpu(gpu, type, user, state) {
+    if (!gpu) return !type && !user && !state;
+    if (type && gpu.type !== type) return false;
+    if (state && gpu.state !== state) return false;
+    if (user && !(this.named ? gpu.user?.toLowerCase() === user : gpu.mine)) return false;
+    return true;
+  }
+
+  #take() {
+    const fresh = {
+      text: byId("filter-text").value.trim(),
+      partition: byId("filter-partition").value,
+      type: byId("filter-type").value,
+      user: this.user.value.trim(),
+    };
+    if (Object.entries(fresh).every(([name, value]) => this.values[name] === value)) return;
+    Object.assign(this.values, fresh);
+    this.#changed();
+  }
+
+  #show() {
+    byId("filter-text").value = this.values.text;
+    fill(byId("filter-partition"), null, this.values.partition);
+    fill(byId("filter-type"), null, this.values.type);
+    this.user.value = this.values.user;
+    byId("filter-clear").hidden = !this.any;
+  }
+
+  #changed() {
+    byId("filter-clear").hidden = !this.any;
+    keepInAddress(this.values);
+    this.onChange();
+  }
+}
+
+// Ties the named fields of a form to the page's address: fills them from it, and calls
+// `onChange(values)` after each change. Returns the values.
+export function followForm(form, onChange) {
+  const query = new URLSearchParams(window.location.search);
+  const fields = [...form.elements].filter((field) => field.name);
+  for (const field of fields) if (query.has(field.name)) field.value = query.get(field.name);
+  const values = () => Object.fromEntries(fields.map((field) => [field.name, field.value.trim()]));
+  let last = JSON.stringify(values());
+  const take = () => {
+    const fresh = values();
+    if (JSON.stringify(fresh) === last) return;
+    last = JSON.stringify(fresh);
+    keepInAddress(fresh);
+    onChange(fresh);
+  };
+  form.addEventListener("input", later(take, 250));
+  form.addEventListener("change", take);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    take();
+  });
+  return values();
+}
+
+// Puts the values that are not empty into the page's address.
+export function keepInAddress(values) {
+  const url = new URL(window.location.href);
+  for (const [name, value] of Object.entries(values)) {
+    if (value) url.searchParams.set(name, value);
+    else url.searchParams.delete(name);
+  }
+  window.history.replaceState(null, "", url);
+}
+
+function fill(select, values, chosen) {
+  const there = [...select.options].slice(1).map((option) => option.value);
+  const wanted = [...(values ?? there)];
+  if (chosen && !wanted.includes(chosen)) wanted.push(chosen);
+  if (wanted.join("\n") !== there.join("\n")) {
+    select.replaceChildren(select.options[0], ...wanted.map((value) => el("option", { value }, value)));
+  }
+  select.value = chosen;
+}

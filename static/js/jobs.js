@@ -1,0 +1,358 @@
+// The table of jobs. Filter, order and pages are the server's; rows that are shown follow what
+// changes, and the page is asked for again when jobs come or go.
+
+import { apiUrl, call, facts, may, now } from "./api.js";
+import { ask, tell } from "./dialog.js";
+import { announce, byId, el, hidden, setText } from "./dom.js";
+import { keepInAddress } from "./filters.js";
+import { newerJob } from "./model.js";
+import { Pager } from "./pager.js";
+import { capital, clock, count, duration, exactly, memory, ranges } from "./words.js";
+
+const LIMIT = 50;
+// Slurm's states that mean it holds its nodes, and that it waits (portal.models.cluster).
+const STATES = {
+  running: "running,completing,resizing,signaling,stage_out,stopped,suspended,update_db",
+  pending:
+    "pending,configuring,power_up_node,requeued,requeue_fed,requeue_hold,resv_del_hold,special_exit,expediting",
+};
+const isPending = (job) => STATES.pending.split(",").includes(job.state.toLowerCase());
+
+// Columns: what the API sorts by, the head, and what stands in a cell.
+const COLUMNS = [
+  { name: "state", sort: "state", head: "State", paint: paintState },
+  { name: "id", sort: "id", head: "Job", paint: paintJob },
+  { name: "user", sort: "user", head: "User", paint: paintUser },
+  { name: "environment", sort: "environment", head: "Environment", paint: paintEnvironment },
+  { name: "where", sort: "nodes", head: "Node and GPUs", paint: paintWhere },
+  { name: "gpus", sort: "gpus", head: "GPUs", number: true, paint: paintGpus },
+  { name: "cpus", sort: "cpus", head: "CPUs", number: true, paint: (cell, job) => lines(cell, String(job.cpus)) },
+  { name: "memory", sort: "memory", head: "Memory", number: true, paint: (cell, job) => lines(cell, memory(job.memory)) },
+  { name: "used", sort: "start_time", head: "Used", number: true, paint: paintUsed },
+  { name: "left", sort: "end_time", head: "Left", number: true, paint: paintLeft },
+  { name: "actions", head: "", paint: paintActions },
+];
+
+export class Jobs {
+  constructor(place, model, filters) {
+    this.place = place;
+    this.model = model;
+    this.filters = filters;
+    this.rows = new Map();
+    this.items = new Map();
+    this.control = null;
+    const query = new URLSearchParams(window.location.search);
+    const sort = query.get("sort") ?? "";
+    this.sort = COLUMNS.some((column) => column.sort === sort.replace(/^-/, "")) ? sort : "-id";
+    this.which = query.get("jobs") in STATES ? query.get("jobs") : "";
+    this.#table();
+    this.#choices();
+    this.pager = new Pager(byId("jobs-pager"), LIMIT, () =>
+      this.load().then(() => byId("jobs-title").scrollIntoView({ block: "nearest" })),
+    );
+    setInterval(() => this.tick(), 1000);
+  }
+
+  get query() {
+    return { ...this.filters.query, state: STATES[this.which] ?? "", sort: this.sort };
+  }
+
+  // Asks for the page again; with `first`, for the first one.
+  async load(first = false) {
+    if (first) this.pager.first();
+    clearTimeout(this.again);
+    this.again = null;
+    this.asking?.abort();
+    const asking = new AbortController();
+    this.asking = asking;
+    this.loadedAt = Date.now();
+    byId("jobs-csv").href = apiUrl("jobs.csv", this.query);
+    try {
+      const page = await call("jobs", {
+        query: { ...this.query, limit: LIMIT, after: this.pager.after },
+        signal: asking.signal,
+      });
+      if (asking !== this.asking) return;
+      if (!page.items.length && this.pager.back()) {
+        await this.load();
+        return;
+      }
+      this.#show(page);
+      if (first) announce(count(page.total, "job"));
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      setText(byId("jobs-count"), error.message);
+      this.#soon(5000);
+    }
+  }
+
+  // Takes changes of the live stream.
+  update(changes) {
+    let gone = false;
+    let others = false;
+    for (const [id, item] of Object.entries(changes.jobs ?? {})) {
+      const before = this.items.get(id);
+      if (before) {
+        const job = newerJob(before, item);
+        gone ||= before.state !== job.state;
+        this.items.set(id, job);
+        this.#paint(this.rows.get(id), job);
+      } else {
+        others = true;
+      }
+    }
+    for (const id of changes.gone_jobs ?? []) {
+      if (this.items.has(id)) gone = true;
+      else others = true;
+    }
+    if (gone) this.#soon(2000 + 1000 * Math.random());
+    else if (others) this.#soon(Math.max(2000, 10000 - (Date.now() - this.loadedAt)) + 2000 * Math.random());
+  }
+
+  tick() {
+    for (const [id, row] of this.rows) {
+      const job = this.items.get(id);
+      paintUsed(row.cells.used, job);
+      paintLeft(row.cells.left, job);
+    }
+  }
+
+  #soon(wait) {
+    const at = Date.now() + wait;
+    if (this.again && this.againAt <= at) return;
+    clearTimeout(this.again);
+    this.againAt = at;
+    this.again = setTimeout(() => this.load(), wait);
+  }
+
+  #table() {
+    this.heads = COLUMNS.map((column) =>
+      el(
+        "th",
+        { scope: "col", role: "columnheader", class: column.number ? "number" : null },
+        column.sort
+          ? el("button.sort", { type: "button", onclick: () => this.#order(column.sort) }, column.head)
+          : hidden("Actions"),
+      ),
+    );
+    this.body = el("tbody", { role: "rowgroup" });
+    this.place.replaceChildren(
+      el(
+        "table.list.list-jobs",
+        { role: "table", "aria-labelledby": "jobs-title" },
+        el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, this.heads)),
+        this.body,
+      ),
+      el("p.portal-quiet.empty", { id: "jobs-empty", hidden: true }),
+    );
+    this.#marks();
+  }
+
+  #choices() {
+    const buttons = [...byId("jobs-which").querySelectorAll("button")];
+    const mark = () => buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.state === this.which)));
+    mark();
+    byId("jobs-which").addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (!button) return;
+      this.which = button.dataset.state;
+      mark();
+      keepInAddress({ jobs: this.which });
+      this.load(true);
+    });
+  }
+
+  #order(name) {
+    this.sort = this.sort === name ? `-${name}` : name;
+    this.#marks();
+    keepInAddress({ sort: this.sort === "-id" ? "" : this.sort });
+    this.load(true);
+  }
+
+  #marks() {
+    COLUMNS.forEach((column, at) => {
+      const on = this.sort.replace(/^-/, "") === column.sort;
+      if (on) this.heads[at].setAttribute("aria-sort", this.sort.startsWith("-") ? "descending" : "ascending");
+      else this.heads[at].removeAttribute("aria-sort");
+    });
+  }
+
+  #show(page) {
+    const ids = new Set(page.items.map((job) => job.id));
+    for (const [id, row] of this.rows) {
+      if (ids.has(id)) continue;
+      row.element.remove();
+      this.rows.delete(id);
+    }
+    this.items = new Map(page.items.map((job) => [job.id, job]));
+    let place = this.body.firstElementChild;
+    for (const job of page.items) {
+      let row = this.rows.get(job.id);
+      if (!row) {
+        row = this.#row();
+        this.rows.set(job.id, row);
+      }
+      this.#paint(row, job);
+      if (row.element === place) place = place.nextElementSibling;
+      else this.body.insertBefore(row.element, place);
+    }
+    setText(byId("jobs-count"), count(page.total, "job"));
+    this.pager.show(page);
+    const empty = byId("jobs-empty");
+    empty.hidden = page.items.length > 0;
+    setText(empty, this.filters.any || this.which ? "No job fits these filters." : "No job runs or waits.");
+    this.place.querySelector("table").hidden = !page.items.length;
+  }
+
+  #row() {
+    const cells = Object.fromEntries(
+      COLUMNS.map((column) => [
+        column.name,
+        el("td", { role: "cell", class: `cell-${column.name}${column.number ? " number" : ""}`, dataset: { head: column.head } }),
+      ]),
+    );
+    return { element: el("tr", { role: "row" }, Object.values(cells)), cells };
+  }
+
+  #paint(row, job) {
+    row.element.classList.toggle("mine", job.mine);
+    row.element.dataset.job = job.id;
+    for (const column of COLUMNS) column.paint(row.cells[column.name], job, this);
+  }
+
+  // What Slurm lets the portal do may show or hide actions.
+  allow(control) {
+    this.control = control;
+    const words = byId("jobs-rights");
+    words.hidden = !(may("jobs:manage") && control && !control.jobs);
+    setText(words, control?.missing?.jobs ?? "");
+    for (const [id, row] of this.rows) this.#paint(row, this.items.get(id));
+  }
+}
+
+// Up to two lines in a cell, touched only where they differ.
+function lines(cell, first, second = "") {
+  if (cell.childElementCount !== 2) cell.replaceChildren(el("span.first"), el("span.second"));
+  setText(cell.firstChild, first);
+  setText(cell.lastChild, second);
+  cell.classList.toggle("nothing", first === "–" && !second);
+}
+
+function paintState(cell, job) {
+  const waits = isPending(job);
+  const kind = job.held ? "held" : waits ? "waits" : job.state === "RUNNING" ? "runs" : "other";
+  const more = [];
+  if (waits && job.position) more.push(`place ${job.position} in the queue`);
+  if (waits && job.expected_start) more.push(`expected ${clock(job.expected_start)}`);
+  if (cell.childElementCount !== 2) cell.replaceChildren(el("span.first"), el("span.second"));
+  cell.firstChild.className = `first state state-${kind}`;
+  setText(cell.firstChild, capital(job.words.replace(/^it is /i, "")));
+  setText(cell.lastChild, more.join(", "));
+}
+
+function paintJob(cell, job) {
+  const seen = job.session_id && (job.mine || may("sessions:read"));
+  const key = `${job.id}\n${job.name ?? ""}\n${seen ? job.session_id : ""}\n${job.portal}`;
+  if (cell.dataset.key === key) return;
+  cell.dataset.key = key;
+  const id = seen ? el("a", { href: `${facts.prefix}sessions/${encodeURIComponent(job.session_id)}` }, job.id) : job.id;
+  cell.replaceChildren(
+    el("span.first", {}, id, job.portal ? el("span.badge.tag-session", {}, "session") : null),
+    el("span.second", { title: job.name }, job.name ?? ""),
+  );
+}
+
+function paintUser(cell, job) {
+  lines(cell, job.mine ? `${job.user} (you)` : (job.user ?? "someone else"), job.account ?? "");
+}
+
+function paintEnvironment(cell, job) {
+  lines(cell, job.environment ?? "–");
+}
+
+function paintWhere(cell, job) {
+  const [first, ...rest] = job.nodes;
+  if (!first) {
+    lines(cell, "–", job.partition);
+    return;
+  }
+  const gpus = (node) => (job.gpu_indexes[node]?.length ? `GPU ${ranges(job.gpu_indexes[node])}` : "");
+  lines(
+    cell,
+    rest.length ? `${first} and ${rest.length} more` : [first, gpus(first)].filter(Boolean).join(": "),
+    job.partition,
+  );
+  cell.title = rest.length ? job.nodes.map((node) => [node, gpus(node)].filter(Boolean).join(": ")).join("\n") : "";
+}
+
+function paintGpus(cell, job, { model }) {
+  // Slurm need not name the type of a job's GPUs; those that it holds have one.
+  const [node] = job.nodes;
+  const held = model.gpus.get(`${node}/${job.gpu_indexes[node]?.[0]}`);
+  lines(cell, job.gpus ? String(job.gpus) : "–", job.gpu_type || held?.type || "");
+}
+
+function paintUsed(cell, job) {
+  if (!job) return;
+  if (job.start_time !== null) {
+    lines(cell, duration(now() - job.start_time), `since ${clock(job.start_time)}`);
+  } else {
+    lines(cell, "–", job.submit_time === null ? "" : `waits ${duration(now() - job.submit_time)}`);
+  }
+  cell.title = job.submit_time === null ? "" : `Submitted ${exactly(job.submit_time)}`;
+}
+
+function paintLeft(cell, job) {
+  if (!job) return;
+  const limit = job.time_limit === null ? "" : `of ${duration(job.time_limit)}`;
+  if (job.end_time === null) {
+    lines(cell, job.time_limit === null ? "no limit" : "–", limit);
+    return;
+  }
+  const left = job.end_time - now();
+  lines(cell, left > 0 ? duration(left) : "time is up", limit);
+  cell.title = `Ends ${exactly(job.end_time)}`;
+}
+
+function paintActions(cell, job, { control }) {
+  const rights = may("jobs:manage");
+  const own = job.mine;
+  const slurm = Boolean(control?.jobs);
+  const buttons = [];
+  if (own || (rights && (job.portal || slurm))) buttons.push(["cancel", job.portal ? "Stop" : "Cancel"]);
+  if (rights && slurm && isPending(job)) buttons.push(job.held ? ["release", "Release"] : ["hold", "Hold"]);
+  const key = `${job.id} ${buttons.join(";")}`;
+  if (cell.dataset.key === key) return;
+  cell.dataset.key = key;
+  cell.replaceChildren(
+    ...buttons.map(([what, label]) =>
+      el(
+        `button.btn.btn-sm.${what === "cancel" ? "btn-outline-danger.portal-danger" : "btn-outline-contrast"}`,
+        { type: "button", onclick: () => act(what, job) },
+        label,
+        hidden(` job ${job.id}`),
+      ),
+    ),
+  );
+}
+
+const QUESTIONS = {
+  cancel: (job) =>
+    job.portal
+      ? { title: `Stop the session of job ${job.id}?`, action: "Stop", danger: true, keep: "Let it run" }
+      : { title: `Cancel job ${job.id}?`, action: "Cancel the job", danger: true, keep: "Let it be" },
+  hold: (job) => ({ title: `Hold job ${job.id}?`, action: "Hold" }),
+  release: (job) => ({ title: `Release job ${job.id}?`, action: "Release" }),
+};
+const CONSEQUENCES = {
+  cancel: "What is not saved in it is lost.",
+  hold: "It does not start until it is released.",
+  release: "It may start as soon as there is room.",
+};
+
+async function act(what, job) {
+  const whose = job.user && !job.mine ? `It is ${job.user}’s${job.name ? `: ${job.name}` : ""}. ` : "";
+  const sure = await ask({ ...QUESTIONS[what](job), text: whose + CONSEQUENCES[what] });
+  if (sure === null) return;
+  await tell(async () => (await call(`jobs/${encodeURIComponent(job.id)}/${what}`, { method: "POST", body: {} })).message);
+}

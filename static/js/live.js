@@ -1,0 +1,162 @@
+// Follows the cluster: the service's event stream, and where that does not get through, polling.
+//
+// The stream brings `reset` (fetch the board), `change` (portal.models.dashboard.Changes) and `own`
+// (the same, of what is the viewer's). After a break it goes on behind the last event.
+
+import { apiUrl, call, facts, loginEnded } from "./api.js";
+
+const PATIENCE = 3; // refreshes without an event, or failures in a row, until it is polled instead
+const FIRST_RETRY = 1000; // milliseconds, doubled up to
+const LAST_RETRY = 15000;
+const TRY_STREAM_AGAIN = 30000; // milliseconds between two tries while it is polled
+
+export class Live {
+  // `onReset()` fetches the board anew and resolves to its {stream, version}; `onChanges(changes, own)`
+  // takes one change; `onState(state, message)` hears "live", "lost" or "polling".
+  constructor({ interval, onReset, onChanges, onState }) {
+    this.interval = interval * 1000;
+    this.onReset = onReset;
+    this.onChanges = onChanges;
+    this.onState = onState;
+    this.last = ""; // id of the last event
+    this.failures = 0;
+    this.queue = Promise.resolve();
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.stop() : this.start()));
+    window.addEventListener("pagehide", () => this.stop());
+    window.addEventListener("pageshow", (event) => event.persisted && this.start());
+  }
+
+  async start() {
+    if (this.running) return;
+    this.running = true;
+    this.failures = 0;
+    if (!this.last) await this.#begin();
+    if (this.running) this.#connect();
+  }
+
+  // Fetches the board before there is a stream, which then goes on behind it.
+  async #begin() {
+    try {
+      const board = await this.onReset();
+      this.last = `${board.stream}-${board.version}`;
+      this.onState("live", "");
+    } catch (error) {
+      if (!loginEnded(error)) this.onState("lost", error.message);
+    }
+  }
+
+  // Lets go of the stream, e.g. while nobody looks; start() goes on where it was.
+  stop() {
+    this.running = false;
+    this.#close();
+    clearTimeout(this.pollTimer);
+    clearTimeout(this.retryTimer);
+    this.polling = false;
+  }
+
+  #connect() {
+    this.#close();
+    const source = new EventSource(apiUrl("events", { _xsrf: facts.xsrf, last_event_id: this.last }));
+    this.source = source;
+    for (const name of ["reset", "change", "own"]) {
+      source.addEventListener(name, (event) => this.#event(source, name, event));
+    }
+    source.addEventListener("error", () => this.#failed(source));
+    this.#watch(source);
+  }
+
+  #close() {
+    clearTimeout(this.watchdog);
+    this.source?.close();
+    this.source = null;
+  }
+
+  #watch(source) {
+    clearTimeout(this.watchdog);
+    this.watchdog = setTimeout(() => this.#failed(source), PATIENCE * this.interval + 2000);
+  }
+
+  #event(source, name, event) {
+    if (source !== this.source) return;
+    this.#watch(source);
+    this.failures = 0;
+    clearTimeout(this.pollTimer);
+    this.polling = false;
+    // One after the other: what comes while the board is fetched waits for it.
+    this.queue = this.queue
+      .then(async () => {
+        if (name === "reset") {
+          await this.onReset();
+        } else {
+          this.onChanges(JSON.parse(event.data), name === "own");
+        }
+        if (event.lastEventId) this.last = event.lastEventId;
+        this.onState("live", "");
+      })
+      .catch((error) => {
+        this.last = "";
+        this.#failed(source, error.message);
+      });
+  }
+
+  #failed(source, message = "") {
+    if (source !== this.source || !this.running) return;
+    this.#close();
+    this.failures += 1;
+    clearTimeout(this.retryTimer);
+    if (this.failures >= PATIENCE) {
+      this.retryTimer = setTimeout(() => this.#connect(), TRY_STREAM_AGAIN);
+      if (!this.polling) {
+        this.polling = true;
+        this.#poll();
+      }
+      return;
+    }
+    this.onState("lost", message);
+    const wait = Math.min(LAST_RETRY, FIRST_RETRY * 2 ** (this.failures - 1));
+    this.retryTimer = setTimeout(() => this.#connect(), wait * (0.75 + Math.random() / 2));
+  }
+
+  async #poll() {
+    if (!this.polling || !this.running) return;
+    try {
+      await this.#ask();
+      if (!this.polling) return; // the stream is back
+      this.onState("polling", "");
+      if (this.away) {
+        // It was the service that was away, not the stream: it may get through now.
+        this.away = false;
+        clearTimeout(this.retryTimer);
+        this.#connect();
+      }
+    } catch (error) {
+      if (!this.polling || loginEnded(error)) return;
+      this.away = true;
+      this.onState("lost", error.message);
+    }
+    clearTimeout(this.pollTimer);
+    this.pollTimer = setTimeout(() => this.#poll(), this.interval);
+  }
+
+  async #ask() {
+    const [stream, version] = split(this.last);
+    const answer = stream ? await call("changes", { query: { stream, version } }) : { reset: true };
+    if (!this.polling) return; // the stream is back
+    if (answer.reset) {
+      const board = await this.onReset();
+      this.last = `${board.stream}-${board.version}`;
+      return;
+    }
+    for (const changes of answer.changes) {
+      this.onChanges(changes);
+      this.last = `${changes.stream}-${changes.version}`;
+    }
+    if (answer.own) this.onChanges(answer.own, true);
+  }
+}
+
+// "STREAM-12" is version 12 of that stream.
+function split(id) {
+  const at = id.lastIndexOf("-");
+  return at < 0 ? ["", ""] : [id.slice(0, at), id.slice(at + 1)];
+}

@@ -1,0 +1,118 @@
+// What the cluster page knows: the board (portal.models.dashboard.Board), kept up with changes.
+
+import { call } from "./api.js";
+import { natural } from "./sorting.js";
+
+// What an event leaves out has its default (portal.models.dashboard).
+const NODE = { reason: "", partitions: [], cpus: 0, cpus_allocated: 0, memory: 0, memory_allocated: 0, gpus: 0, gpus_allocated: 0, gpu_types: [] };
+const GPU = { job_id: null, user: null, environment: null, mine: false, utilization: null, memory_used: null, memory_total: null, source: null };
+const JOB = {
+  portal: false, mine: false, user: null, name: null, account: null, environment: null, session_id: null,
+  partition: "", qos: "", nodes: [], gpus: 0, gpu_type: "", gpu_indexes: {}, cpus: 0, memory: null,
+  submit_time: null, start_time: null, expected_start: null, time_limit: null, end_time: null,
+  position: null, held: false,
+};
+const SUMMARY = { nodes: 0, nodes_usable: 0, gpus: {}, gpus_by_type: {}, jobs_running: 0, jobs_pending: 0, sessions_running: 0, sessions_pending: 0 };
+const NAMES = ["user", "name", "account", "environment", "session_id"];
+
+// What all viewers get has no names in it, and the viewer's own come right behind: until then, what
+// was known to be theirs stays so.
+function kept(before, item, same) {
+  if (!before?.mine || item.mine || !same) return item;
+  const names = NAMES.filter((name) => name in item && item[name] === null);
+  return { ...item, ...Object.fromEntries(names.map((name) => [name, before[name]])), mine: true };
+}
+export const newerJob = (before, job) => kept(before, { ...JOB, ...job }, true);
+
+export class Model {
+  constructor() {
+    this.stream = "";
+    this.version = -1;
+    this.nodes = new Map();
+    this.gpus = new Map();
+    this.of = new Map(); // a node's name: its GPUs' keys, by index
+    this.summary = null;
+    this.takenAt = null;
+    this.error = "";
+    this.telemetryError = "";
+    this.telemetryAt = null;
+    this.simulated = false;
+  }
+
+  // Takes the whole board; what was known before is forgotten.
+  fill(board) {
+    // Nodes with GPUs first: they are what one looks for.
+    this.nodes = new Map(
+      Object.entries(board.nodes).sort(([a, { gpus: x }], [b, { gpus: y }]) => !x - !y || natural(a, b)),
+    );
+    this.gpus = new Map(Object.entries(board.gpus));
+    this.of = new Map();
+    for (const [key, gpu] of this.gpus) {
+      if (!this.of.has(gpu.node)) this.of.set(gpu.node, []);
+      this.of.get(gpu.node).push(key);
+    }
+    for (const keys of this.of.values()) {
+      keys.sort((a, b) => this.gpus.get(a).index - this.gpus.get(b).index);
+    }
+    this.simulated = Boolean(board.simulated);
+    this.#head(board);
+  }
+
+  // Takes changes (`own`: only what is the viewer's, which says nothing of anything else). Returns
+  // which nodes and GPUs they touch; `whole` means that nodes or GPUs have come or gone, and the grid
+  // has to be built again.
+  apply(changes, own = false) {
+    const touched = { nodes: new Set(), gpus: new Set(), whole: false };
+    for (const [name, node] of Object.entries(changes.nodes ?? {})) {
+      if (!this.nodes.has(name)) touched.whole = true;
+      this.nodes.set(name, { ...NODE, ...node });
+      touched.nodes.add(name);
+    }
+    for (const [key, gpu] of Object.entries(changes.gpus ?? {})) {
+      const before = this.gpus.get(key);
+      if (!before && own) continue;
+      if (!before) touched.whole = true;
+      this.gpus.set(key, kept(before, { ...GPU, ...gpu }, before?.job_id === (gpu.job_id ?? null)));
+      touched.gpus.add(key);
+    }
+    for (const name of changes.gone_nodes ?? []) touched.whole = this.nodes.delete(name) || touched.whole;
+    for (const key of changes.gone_gpus ?? []) touched.whole = this.gpus.delete(key) || touched.whole;
+    if (own) return touched;
+    if (touched.whole) {
+      this.fill({ ...changes, nodes: Object.fromEntries(this.nodes), gpus: Object.fromEntries(this.gpus), simulated: this.simulated });
+    } else {
+      this.#head(changes);
+    }
+    return touched;
+  }
+
+  #head(from) {
+    this.stream = from.stream;
+    this.version = from.version;
+    if (from.summary) this.summary = { ...SUMMARY, ...from.summary };
+    this.takenAt = from.taken_at;
+    this.error = from.error ?? "";
+    this.telemetryError = from.telemetry_error ?? "";
+    this.telemetryAt = from.telemetry_at ?? null;
+  }
+
+  // The GPUs of a node, by index.
+  gpusOf(node) {
+    return (this.of.get(node) ?? []).map((key) => this.gpus.get(key));
+  }
+
+  // Every partition, GPU type and user that stands on the board, sorted.
+  choices() {
+    const found = { partitions: new Set(), types: new Set(), users: new Set() };
+    for (const node of this.nodes.values()) {
+      for (const partition of node.partitions) found.partitions.add(partition);
+    }
+    for (const gpu of this.gpus.values()) {
+      found.types.add(gpu.type);
+      if (gpu.user) found.users.add(gpu.user);
+    }
+    return Object.fromEntries(Object.entries(found).map(([name, set]) => [name, [...set].sort(natural)]));
+  }
+}
+
+export const fetchBoard = (signal) => call("board", { signal });

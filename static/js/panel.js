@@ -1,0 +1,206 @@
+// The panel beside the grid: everything about the GPU or node that is pointed at or chosen, and what
+// may be done to the node.
+
+import { call, may } from "./api.js";
+import { ask, tell } from "./dialog.js";
+import { el, fill, hidden } from "./dom.js";
+import { GPU_STATES, UNKNOWN, capital, gpuSign, memory, percent } from "./words.js";
+
+export class Panel {
+  // `onClose()` gives the focus back to the grid.
+  constructor(place, model, { onClose }) {
+    this.place = place;
+    this.model = model;
+    this.pinned = null;
+    this.shown = null;
+    this.control = null; // portal.models.rights.Rights, for those who may ask for it
+    this.onClose = onClose;
+    place.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && this.pinned) {
+        event.stopPropagation();
+        this.close();
+      }
+    });
+    this.draw();
+  }
+
+  // Shows `key` until something else is pointed at, unless something is pinned.
+  point(key) {
+    if (this.pinned || key === this.shown) return;
+    this.shown = key;
+    this.draw();
+  }
+
+  // Keeps showing `key`, and takes the focus.
+  pin(key) {
+    this.pinned = key;
+    this.shown = key;
+    this.draw();
+    this.place.focus({ preventScroll: true });
+  }
+
+  close() {
+    const key = this.pinned;
+    this.pinned = null;
+    this.shown = null;
+    this.draw();
+    this.onClose(key);
+  }
+
+  // Draws again after changes that touch what is shown.
+  update(touched) {
+    if (!this.shown) {
+      if (touched.whole) this.draw();
+      return;
+    }
+    const node = this.shown.split("/")[0];
+    if (touched.whole || touched.gpus.has(this.shown) || touched.nodes.has(node)) this.draw();
+  }
+
+  draw() {
+    const [name, index] = (this.shown ?? "").split("/");
+    const node = this.model.nodes.get(name);
+    const gpu = index === undefined ? null : this.model.gpus.get(this.shown);
+    this.place.classList.toggle("panel-open", Boolean(this.pinned && node));
+    if (!node || (index !== undefined && !gpu)) {
+      this.place.replaceChildren(...this.#hint());
+      return;
+    }
+    const focused = this.place.contains(document.activeElement) ? document.activeElement.dataset?.do : null;
+    fill(
+      this.place,
+      el(
+        "div.panel-head",
+        {},
+        el("h3", {}, gpu ? `${name} · GPU ${gpu.index}` : name),
+        this.pinned
+          ? el("button.btn-close", { type: "button", "aria-label": "Close the details", dataset: { do: "close" }, onclick: () => this.close() })
+          : null,
+      ),
+      gpu ? this.#gpu(gpu) : null,
+      this.#node(node, Boolean(gpu)),
+    );
+    if (focused) this.place.querySelector(`[data-do="${focused}"]`)?.focus();
+  }
+
+  #hint() {
+    return [
+      el("p.portal-quiet", {}, "Point at a GPU, or go to it with the arrow keys, to see what it does and for whom."),
+      el(
+        "ul.signs",
+        { "aria-label": "What the signs mean" },
+        Object.entries(GPU_STATES).map(([state, { word, text }]) =>
+          el(
+            "li",
+            {},
+            el(`span.gpu.gpu-${state}`, { "aria-hidden": "true" }, gpuSign({ state, utilization: state === "busy" ? 85 : 0 })),
+            el("span", {}, el("strong", {}, capital(word)), ` – ${text}`),
+          ),
+        ),
+      ),
+      el("p.portal-quiet", {}, "A number is the GPU's utilisation in percent. A ring marks what is yours."),
+    ];
+  }
+
+  #gpu(gpu) {
+    const held = gpu.job_id !== null;
+    const whose = gpu.mine ? "you" : (gpu.user ?? (held ? "someone else" : "nobody"));
+    return [
+      el(
+        "p.panel-state",
+        {},
+        el(`span.gpu.gpu-${gpu.state}${gpu.mine ? ".gpu-mine" : ""}`, { "aria-hidden": "true" }, gpuSign(gpu)),
+        el("span", {}, el("strong", {}, capital(GPU_STATES[gpu.state].word)), ` – ${GPU_STATES[gpu.state].text}`),
+      ),
+      facts([
+        ["Type", gpu.type],
+        held ? ["Job", gpu.job_id] : null,
+        held ? ["Held by", whose] : null,
+        gpu.environment ? ["Environment", gpu.environment] : null,
+        held || gpu.utilization !== null ? ["Utilisation", level(gpu.utilization, percent(gpu.utilization))] : null,
+        held || gpu.memory_used !== null
+          ? [
+              "Memory",
+              level(
+                gpu.memory_total ? (100 * gpu.memory_used) / gpu.memory_total : null,
+                gpu.memory_used === null
+                  ? UNKNOWN
+                  : `${memory(gpu.memory_used)}${gpu.memory_total ? ` of ${memory(gpu.memory_total)}` : ""}`,
+              ),
+            ]
+          : null,
+      ]),
+      gpu.source === "simulated" ? el("p", {}, el("span.badge.portal-simulated", {}, "simulated readings")) : null,
+      gpu.source === "session" ? el("p.portal-quiet", {}, "Reported by the session itself.") : null,
+    ];
+  }
+
+  #node(node, below) {
+    return [
+      below ? el("h4", {}, `Node ${node.name}`) : null,
+      el(
+        "p.panel-state",
+        {},
+        el("span", {}, el("strong", {}, capital(node.words)), node.reason ? ` – ${node.reason}` : ""),
+      ),
+      facts([
+        below || !node.gpus ? null : ["GPUs", `${node.gpus_allocated} of ${node.gpus} ${node.gpu_types.join(", ")} held`],
+        ["CPUs", `${node.cpus_allocated} of ${node.cpus} held`],
+        ["Memory", `${memory(node.memory_allocated)} of ${memory(node.memory)} held`],
+        ["Partitions", node.partitions.join(", ") || "none"],
+        ["Slurm says", node.state],
+      ]),
+      this.#actions(node),
+    ];
+  }
+
+  #actions(node) {
+    if (!may("nodes:manage") || !this.control) return null;
+    if (!this.control.nodes) {
+      return el("p.portal-quiet.panel-rights", {}, this.control.missing.nodes ?? "The portal's Slurm account may not drain nodes.");
+    }
+    const words = new Set(node.state.split("+"));
+    const drained = [...words].some((word) => word.startsWith("DRAIN"));
+    const canResume = drained || words.has("DOWN");
+    const button = (what, label, act) =>
+      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", dataset: { do: what }, onclick: act }, label, hidden(` ${node.name}`));
+    return el(
+      "div.panel-actions",
+      {},
+      drained ? null : button("drain", "Drain…", () => this.#drain(node.name)),
+      canResume ? button("resume", "Resume…", () => this.#resume(node.name)) : null,
+    );
+  }
+
+  async #drain(name) {
+    const reason = await ask({
+      title: `Drain node ${name}?`,
+      text: "No new job starts on it. Jobs that run there go on to their end.",
+      action: "Drain",
+      danger: true,
+      field: { label: "Reason, which everyone can read", required: true, maxlength: 200 },
+    });
+    if (reason === null) return;
+    await tell(async () => (await call(`nodes/${encodeURIComponent(name)}/drain`, { method: "POST", body: { reason } })).message);
+  }
+
+  async #resume(name) {
+    const sure = await ask({ title: `Resume node ${name}?`, text: "Jobs may start on it again.", action: "Resume" });
+    if (sure === null) return;
+    await tell(async () => (await call(`nodes/${encodeURIComponent(name)}/resume`, { method: "POST", body: {} })).message);
+  }
+}
+
+// A list of terms and what they are; rows that are null are left out.
+export function facts(rows) {
+  return el("dl.facts", {}, rows.filter(Boolean).flatMap(([term, value]) => [el("dt", {}, term), el("dd", {}, value)]));
+}
+
+// A bar with its number in words; no bar where it is unknown.
+export function level(value, words) {
+  if (value === null || value === undefined) return el("span.unknown", {}, words);
+  const inner = el("span.level-in");
+  if (value > 100) inner.classList.add("level-over");
+  inner.style.width = `${Math.min(100, Math.max(0, value))}%`;
+  return el("span.level-row", {}, el("span.level", { "aria-hidden": "true" }, inner), el("span", {}, words));
+}

@@ -1,0 +1,122 @@
+// Plots over time with uPlot, in the theme's colours; lines differ by their dashes too.
+
+// uPlot comes from npm at installation (deploy/install.sh).
+const library = import("../vendor/uplot/uPlot.esm.js").then((module) => module.default);
+
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const SYNC = "portal-history";
+
+// One plot in `place`: `series` are {label, color (a CSS variable), dash, fill}. `onZoom(from, to)` is
+// called with the seconds that the mouse marked.
+export class Plot {
+  constructor(place, { title, series, onZoom, height = 190 }) {
+    this.place = place;
+    this.title = title;
+    this.series = series;
+    this.onZoom = onZoom;
+    this.height = height;
+    this.data = null;
+    // Colours are drawn, not styled: a change of the theme draws them again.
+    new MutationObserver(() => this.#draw()).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
+    new ResizeObserver(() => this.#fit()).observe(place);
+  }
+
+  // `data`: arrays of equal length, times (Unix seconds) first; null is a gap.
+  async show(data, range) {
+    this.library = await library;
+    this.data = data;
+    this.range = range;
+    if (this.plot) {
+      this.plot.setData(data);
+      this.#describe();
+    } else {
+      this.#draw();
+    }
+  }
+
+  #fit() {
+    if (this.plot && this.place.clientWidth) {
+      this.plot.setSize({ width: this.place.clientWidth, height: this.height });
+    }
+  }
+
+  #draw() {
+    if (!this.data) return;
+    this.plot?.destroy();
+    const text = color("--bs-body-color");
+    const grid = color("--bs-border-color-translucent");
+    const axis = { stroke: text, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: "12px system-ui, sans-serif" };
+    const options = {
+      width: this.place.clientWidth || 300,
+      height: this.height,
+      tzDate: (at) => new Date(at * 1000),
+      cursor: { sync: { key: SYNC }, drag: { x: true, y: false, setScale: false } },
+      scales: { x: { time: true, range: () => this.range }, y: { range: (_, __, most) => [0, Math.max(1, Math.ceil((most ?? 0) * 1.05))] } },
+      axes: [
+        { ...axis, values: timeTicks },
+        { ...axis, size: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000], values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en")) },
+      ],
+      legend: { markers: { width: 2, dash: (_, at) => (this.series[at - 1]?.dash ? "dashed" : "solid") } },
+      series: [
+        { label: "Time", value: (_, at) => (at === null || at === undefined ? "" : legendTime(at)) },
+        ...this.series.map((one) => ({
+          label: one.label,
+          stroke: color(one.color),
+          width: one.width ?? 2,
+          dash: one.dash,
+          fill: one.fill ? color(one.fill) : undefined,
+          spanGaps: false,
+          value: (_, value) => (value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: 1 })),
+        })),
+      ],
+      hooks: {
+        setSelect: [
+          (plot) => {
+            const { left, width } = plot.select;
+            if (width < 6) return;
+            const from = plot.posToVal(left, "x");
+            const to = plot.posToVal(left + width, "x");
+            plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+            this.onZoom(from, to);
+          },
+        ],
+      },
+    };
+    this.plot = new this.library(options, this.data, this.place);
+    this.#describe();
+  }
+
+  #describe() {
+    const canvas = this.place.querySelector("canvas");
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", this.#words());
+  }
+
+  // What the picture shows, for who does not see it.
+  #words() {
+    const parts = this.series.map((one, at) => {
+      const values = this.data[at + 1].filter((value) => value !== null);
+      if (!values.length) return `${one.label}: nothing known`;
+      return `${one.label}: last ${round(values.at(-1))}, at most ${round(Math.max(...values))}`;
+    });
+    return `${this.title}. ${parts.join("; ")}.`;
+  }
+}
+
+const round = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 });
+const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const MONTH = new Intl.DateTimeFormat("en-GB", { month: "short", year: "numeric" });
+const BOTH = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+const legendTime = (at) => BOTH.format(new Date(at * 1000));
+
+function timeTicks(plot, ticks) {
+  const span = plot.scales.x.max - plot.scales.x.min;
+  const midnight = (date) => date.getHours() === 0 && date.getMinutes() === 0;
+  return ticks.map((tick) => {
+    const date = new Date(tick * 1000);
+    if (span > 150 * 86400) return MONTH.format(date);
+    if (span > 3 * 86400 || midnight(date)) return DAY.format(date);
+    return TIME.format(date);
+  });
+}

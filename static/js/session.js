@@ -1,0 +1,86 @@
+// One session in detail. While it lives the page follows it.
+
+import { call, loginEnded } from "./api.js";
+import { byId, el, fill, setText } from "./dom.js";
+import { actions, efficiency, isLiving, place, resources, state, suggestion, timeline, titleOf } from "./sessionview.js";
+import { facts as factList } from "./panel.js";
+
+const EVERY = 10000;
+const main = byId("session");
+const id = main.dataset.id;
+let timer = 0;
+
+async function load(withLog) {
+  clearTimeout(timer);
+  try {
+    const session = await call(`sessions/${encodeURIComponent(id)}`, { query: { log: String(withLog) } });
+    show(session);
+    if (session.log !== null) log(session.log, session);
+    byId("troubles").replaceChildren();
+    // Who reads another's log leaves a line in the audit log: it is read again only when asked for.
+    byId("log-again").hidden = session.mine || !isLiving(session);
+    if (isLiving(session)) timer = setTimeout(() => (document.hidden ? again() : load(session.mine)), EVERY);
+  } catch (error) {
+    if (loginEnded(error)) return;
+    byId("troubles").replaceChildren(el("div.alert.alert-warning.trouble", {}, error.message));
+    if (error.status !== 404 && error.status !== 403) timer = setTimeout(() => load(withLog), EVERY);
+  }
+}
+
+function again() {
+  document.addEventListener("visibilitychange", () => load(false), { once: true });
+}
+
+function show(session) {
+  const focused = main.contains(document.activeElement) ? document.activeElement.textContent : null;
+  document.title = document.title.replace(/^[^–]*/, `${titleOf(session)} `);
+  main.removeAttribute("aria-busy");
+  const bad = session.ending && !["completed", "stopped", "walltime", "cancelled", "unknown"].includes(session.ending.code);
+  fill(
+    main,
+    el(
+      "div.board-head",
+      {},
+      el("h1", {}, titleOf(session), session.server ? el("span.portal-quiet", {}, ` ${session.server}`) : null),
+      actions(session, () => setTimeout(() => load(false), 1000), { detail: false }),
+    ),
+    el("p.portal-facts.session-state", {}, state(session), session.mine ? null : el("span", {}, `of ${session.user}`)),
+    session.ending
+      ? el(`div.alert.${bad ? "alert-danger" : "alert-secondary"}.ending`, {}, session.ending.words)
+      : null,
+    suggestion(session),
+    el(
+      "div.session-parts",
+      {},
+      el(
+        "section",
+        { "aria-label": "What it is" },
+        el("h2", {}, "What it is"),
+        factList([
+          ["Environment", titleOf(session)],
+          ["Asked for", resources(session)],
+          session.job_id ? ["Slurm job", session.job_id] : null,
+          session.nodes.length ? ["Node", place(session)] : null,
+          session.account ? ["Runs as", session.account] : null,
+          session.course ? ["Course", session.course] : null,
+          session.exit_code !== null ? ["Exit code", String(session.exit_code)] : null,
+        ]),
+      ),
+      el("section", { "aria-label": "What it used" }, el("h2", {}, "What it used"), efficiency(session)),
+    ),
+    el("section.session-times", { "aria-label": "When" }, el("h2", {}, "When"), timeline(session)),
+  );
+  if (focused) [...main.querySelectorAll("a, button")].find((one) => one.textContent === focused)?.focus();
+}
+
+function log(text, session) {
+  const pre = byId("log");
+  const atEnd = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4;
+  pre.hidden = !text;
+  setText(pre, text);
+  setText(byId("log-words"), text ? "" : isLiving(session) ? "Nothing yet." : "It wrote nothing, or nothing was kept.");
+  if (atEnd) pre.scrollTop = pre.scrollHeight;
+}
+
+byId("log-again").addEventListener("click", () => load(true));
+load(true);

@@ -1,0 +1,133 @@
+// The list of sessions: the living ones are followed, the ended ones come page by page.
+
+import { apiUrl, call, facts, loginEnded, now } from "./api.js";
+import { byId, el, later, setText } from "./dom.js";
+import { followForm, keepInAddress } from "./filters.js";
+import { Pager } from "./pager.js";
+import { actions, efficiency, place, resources, state, suggestion, times, titleOf } from "./sessionview.js";
+import { count } from "./words.js";
+
+const LIMIT = 10;
+const EVERY = 10000;
+const pager = new Pager(byId("ended-pager"), LIMIT, () => ended());
+let values = followForm(byId("filters"), (fresh) => {
+  values = fresh;
+  ended(true);
+});
+let living = "";
+
+// Whose sessions are shown, for those who may see others'.
+const asked = new URLSearchParams(window.location.search);
+const whose = { user: asked.get("user") ?? "", all: asked.get("all") ?? "" };
+const form = byId("whose");
+if (form) {
+  form.elements.user.value = whose.user;
+  form.elements.all.checked = Boolean(whose.all);
+  const take = () => {
+    whose.user = form.elements.user.value.trim();
+    whose.all = form.elements.all.checked ? "true" : "";
+    keepInAddress(whose);
+    title();
+    refresh();
+    ended(true);
+  };
+  form.addEventListener("input", later(take, 400));
+  form.addEventListener("submit", (event) => event.preventDefault());
+}
+
+function title() {
+  const other = whose.user && whose.user !== facts.user;
+  const words = other ? `Sessions of ${whose.user}` : whose.all ? "Everyone’s sessions" : "My sessions";
+  setText(byId("sessions-title"), words);
+}
+
+function card(session) {
+  const taken = now();
+  const when = el("span", {}, times(session, taken));
+  const others = session.user !== facts.user;
+  const made = el(
+    `li.entry.entry-session${session.state === "ended" ? "" : ".entry-living"}`,
+    { dataset: { session: session.id } },
+    el(
+      "div",
+      {},
+      el("h3", {}, titleOf(session), session.server ? el("span.portal-quiet", {}, ` ${session.server}`) : null),
+      el(
+        "p.portal-facts",
+        {},
+        state(session),
+        when,
+        others ? el("span", {}, session.user) : null,
+        el("span", {}, resources(session)),
+        session.nodes.length ? el("span", {}, place(session)) : null,
+        session.job_id ? el("span", {}, `job ${session.job_id}`) : null,
+        session.course ? el("span", {}, `course ${session.course}`) : null,
+      ),
+      session.ending ? el("p.why", {}, session.ending.words) : null,
+      suggestion(session),
+      actions(session, () => setTimeout(refresh, 1000)),
+    ),
+    session.started_at ? el("div.entry-side", {}, efficiency(session)) : null,
+  );
+  made.tick = () => setText(when, times(session, taken));
+  return made;
+}
+
+function list(place, sessions, otherwise) {
+  const focused = place.contains(document.activeElement) ? document.activeElement : null;
+  const where = focused?.closest("[data-session]")?.dataset.session;
+  const what = focused?.textContent;
+  place.replaceChildren(
+    sessions.length ? el("ul.entries", {}, sessions.map(card)) : el("p.portal-quiet.empty", {}, otherwise),
+  );
+  place.removeAttribute("aria-busy");
+  if (!where) return;
+  const same = [...place.querySelectorAll(`[data-session="${CSS.escape(where)}"] :is(a, button)`)];
+  same.find((one) => one.textContent === what)?.focus();
+}
+
+function trouble(error) {
+  if (error && loginEnded(error)) return;
+  const place = byId("troubles");
+  const text = error?.message ?? "";
+  if (place.textContent === text) return;
+  place.replaceChildren(...(text ? [el("div.alert.alert-warning.trouble", {}, text)] : []));
+}
+
+// The living sessions; when one has come or gone, the ended ones too.
+async function refresh() {
+  try {
+    const page = await call("sessions", { query: { ...whose, ended: "false", limit: 100 } });
+    trouble(null);
+    setText(byId("living-count"), page.total ? count(page.total, "session") : "");
+    const ids = page.items.map((session) => session.id).join();
+    if (ids !== living) {
+      if (living) ended();
+      living = ids;
+    }
+    list(byId("living"), page.items, "Nothing runs or waits.");
+  } catch (error) {
+    trouble(error);
+  }
+}
+
+async function ended(first = false) {
+  if (first) pager.first();
+  const query = { ...whose, ...values, ended: "true" };
+  byId("sessions-csv").href = apiUrl("sessions.csv", { ...whose, ...values });
+  try {
+    const page = await call("sessions", { query: { ...query, limit: LIMIT, after: pager.after } });
+    if (!page.items.length && pager.back()) return ended();
+    pager.show(page);
+    setText(byId("ended-count"), page.total ? count(page.total, "session") : "");
+    list(byId("ended"), page.items, values.text ? "No ended session fits." : "No session has ended yet.");
+  } catch (error) {
+    trouble(error);
+  }
+}
+
+title();
+refresh();
+ended();
+setInterval(() => document.hidden || document.querySelector("dialog[open]") || refresh(), EVERY);
+setInterval(() => document.querySelectorAll("#living .entry").forEach((entry) => entry.tick?.()), 1000);

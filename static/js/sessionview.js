@@ -1,0 +1,206 @@
+// A session as a card and in detail: what it is, why it ended, what it made of its resources.
+
+import { call, facts, may, now } from "./api.js";
+import { ask, tell } from "./dialog.js";
+import { el, hidden, icon } from "./dom.js";
+import { facts as factList, level } from "./panel.js";
+import { capital, clock, count, duration, exactly, gpuTime, memory, ranges, share } from "./words.js";
+
+// Endings that are nobody's fault, and those that somebody should look at.
+const CALM = new Set(["completed", "stopped", "walltime", "cancelled"]);
+
+export const isLiving = (session) => session.state !== "ended";
+export const titleOf = (session) => session.environment_title || session.environment || "Session";
+
+// "2 × v100, 8 CPUs, 32 GB, for 2 h 00 min"
+export function resources(session) {
+  const { gpus, gpu_type: type, cpus, memory: size, nodes } = session.options;
+  const parts = [];
+  if (gpus) parts.push(`${gpus} × ${type || "GPU"}`);
+  if (cpus) parts.push(count(cpus, "CPU"));
+  if (size) parts.push(session.efficiency.memory_asked ? memory(session.efficiency.memory_asked) : size);
+  if (nodes > 1) parts.push(count(nodes, "node"));
+  if (session.efficiency.time_asked) parts.push(`for ${duration(session.efficiency.time_asked)}`);
+  return parts.join(", ");
+}
+
+// "gpu01: GPU 0–1"
+export function place(session) {
+  return session.nodes
+    .map((node) => {
+      const gpus = session.gpu_indexes[node];
+      return gpus?.length ? `${node}: GPU ${ranges(gpus)}` : node;
+    })
+    .join(", ");
+}
+
+// How it is, as a dot with words.
+export function state(session) {
+  if (session.state === "ended") {
+    const code = session.ending?.code ?? "unknown";
+    const kind = CALM.has(code) ? "other" : code === "unknown" ? "waits" : "bad";
+    return el(`span.state.state-${kind}`, {}, session.ending?.title ?? "Ended");
+  }
+  const words = [capital(session.words.replace(/^it is /i, ""))];
+  if (session.position) words.push(`place ${session.position} in the queue`);
+  if (session.expected_start) words.push(`expected ${clock(session.expected_start)}`);
+  return el(`span.state.state-${session.state === "running" ? "runs" : "waits"}`, {}, words.join(", "));
+}
+
+// When it ran, in words; `since` is when the numbers were fetched.
+export function times(session, since) {
+  if (session.state === "ended") {
+    const ran = session.started_at ? `ran ${duration((session.ended_at ?? now()) - session.started_at)}` : "never ran";
+    return `${clock(session.ended_at)}, ${ran}`;
+  }
+  if (session.state === "pending") return `waits for ${duration(now() - session.submitted_at)}`;
+  const parts = [`since ${clock(session.started_at ?? session.submitted_at)}`];
+  if (session.time_left !== null) parts.push(`${duration(session.time_left - (now() - since))} left`);
+  return parts.join(", ");
+}
+
+// What it made of its resources: bars with numbers and words, or "not measured".
+export function efficiency(session) {
+  const e = session.efficiency;
+  const not = () => el("span.unknown", {}, "not measured");
+  const rows = [];
+  if (e.gpus) {
+    let words = not();
+    if (e.gpu_busy_share !== null) {
+      const used = `${share(e.gpu_busy_share)} busy: ${gpuTime(e.gpu_hours_used, e.gpu_hours_held)}`;
+      const partly = e.gpu_measured_share !== null && e.gpu_measured_share < 0.95;
+      words = el(
+        "span",
+        {},
+        level(100 * e.gpu_busy_share, used),
+        partly ? el("span.portal-quiet", {}, ` ${share(e.gpu_measured_share)} of that time was measured. `) : null,
+        source(e.gpu_source),
+      );
+    } else if (e.gpu_hours_held !== null) {
+      words = el("span", {}, `${gpuTime(null, e.gpu_hours_held)} held, use `, not());
+    }
+    rows.push(["GPUs", words]);
+  }
+  rows.push([
+    "Memory",
+    e.memory_peak === null
+      ? not()
+      : el(
+          "span",
+          {},
+          level(
+            e.memory_asked ? (100 * e.memory_peak) / e.memory_asked : null,
+            e.memory_asked ? `at most ${memory(e.memory_peak)} of ${memory(e.memory_asked)}` : `at most ${memory(e.memory_peak)}`,
+          ),
+          e.memory_source === "session" ? source(e.memory_source) : null,
+        ),
+  ]);
+  if (e.time_used !== null) {
+    rows.push([
+      "Time",
+      level(
+        e.time_asked ? (100 * e.time_used) / e.time_asked : null,
+        e.time_asked ? `${duration(e.time_used)} of ${duration(e.time_asked)}` : duration(e.time_used),
+      ),
+    ]);
+  }
+  return factList(rows);
+}
+
+function source(name) {
+  if (name === "simulated") return el("span.badge.portal-simulated", {}, "simulated");
+  if (name === "session") return el("span.portal-quiet", {}, "as reported by the session");
+  return null;
+}
+
+// What the next one could ask for.
+export function suggestion(session) {
+  if (!session.suggestion) return null;
+  return el(
+    "div.suggestion",
+    {},
+    icon("lightbulb"),
+    el("ul", { "aria-label": "What could fit better next time" }, session.suggestion.words.map((words) => el("li", {}, words))),
+  );
+}
+
+// What can be done with it; `onDone` is called afterwards.
+export function actions(session, onDone, { detail = true } = {}) {
+  const name = ` ${titleOf(session)}${session.job_id ? `, job ${session.job_id}` : ""}`;
+  const { links } = session;
+  const mine = session.mine;
+  return el(
+    "div.entry-actions",
+    {},
+    links.open ? el("a.btn.btn-sm.btn-jupyter", { href: links.open }, "Open", hidden(name)) : null,
+    !mine && session.state === "running" && may("servers:open")
+      ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => openOther(session) }, "Open…", hidden(name))
+      : null,
+    links.launch_suggested
+      ? el("a.btn.btn-sm.btn-jupyter", { href: links.launch_suggested }, "Launch as suggested", hidden(name))
+      : null,
+    links.launch_again
+      ? el(`a.btn.btn-sm.${links.launch_suggested ? "btn-outline-contrast" : "btn-jupyter"}`, { href: links.launch_again }, "Launch again", hidden(name))
+      : null,
+    isLiving(session) && (mine || may("jobs:manage"))
+      ? el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => stop(session, onDone) }, session.state === "running" ? "Stop" : "Cancel", hidden(name))
+      : null,
+    detail
+      ? el("a.btn.btn-sm.btn-outline-contrast", { href: `${facts.prefix}sessions/${encodeURIComponent(session.id)}` }, "Details and log", hidden(name))
+      : null,
+  );
+}
+
+async function stop(session, onDone) {
+  const runs = session.state === "running";
+  const sure = await ask({
+    title: runs ? "Stop this session?" : "Cancel this session?",
+    text: `${session.mine ? "" : `It is ${session.user}’s. `}${titleOf(session)}${session.job_id ? `, job ${session.job_id}` : ""}. ${runs ? "Files that are saved stay; what is only in memory is lost." : "It leaves the queue."}`,
+    action: runs ? "Stop" : "Cancel the session",
+    danger: true,
+    keep: runs ? "Let it run" : "Let it wait",
+  });
+  if (sure === null) return;
+  await tell(async () => (await call(`sessions/${encodeURIComponent(session.id)}/stop`, { method: "POST", body: {} })).message);
+  onDone();
+}
+
+async function openOther(session) {
+  const reason = await ask({
+    title: `Open ${session.user}’s session?`,
+    text: "You see their files and running code, and can change both. This is written to the audit log.",
+    action: "Open",
+    danger: true,
+    field: { label: "Why", required: true },
+  });
+  if (reason === null) return;
+  await tell(async () => {
+    const { url } = await call(`sessions/${encodeURIComponent(session.id)}/open`, { method: "POST", body: { reason } });
+    window.location.assign(url);
+  });
+}
+
+// From the submission to the end: how long it waited, started and ran.
+export function timeline(session) {
+  const end = session.ended_at ?? now();
+  const steps = [
+    ["waited", "waiting", session.submitted_at, session.started_at ?? end],
+    ["started", "starting", session.started_at, session.ready_at ?? end],
+    ["ran", "running", session.ready_at, end],
+  ].filter(([, , from, to]) => from !== null && to !== null && to >= from);
+  const bar = el("div.timeline-bar", { "aria-hidden": "true" });
+  const signs = el("ul.column-signs", { "aria-hidden": "true" });
+  for (const [name, words, from, to] of steps) {
+    const part = el(`span.timeline-${name}`);
+    part.style.flexGrow = Math.max(to - from, (end - session.submitted_at) / 100);
+    bar.append(part);
+    signs.append(el("li", {}, el(`span.column-sign.timeline-${name}`), ` ${words} ${duration(to - from)}`));
+  }
+  const rows = [
+    ["Submitted", exactly(session.submitted_at)],
+    session.started_at ? ["Job began", `${exactly(session.started_at)}, after ${duration(session.started_at - session.submitted_at)} of waiting`] : null,
+    session.ready_at ? ["Server answered", `${exactly(session.ready_at)}, ${duration(session.ready_at - (session.started_at ?? session.submitted_at))} later`] : null,
+    session.ended_at ? ["Ended", `${exactly(session.ended_at)}${session.started_at ? `, ${duration(session.ended_at - session.started_at)} after the job began` : ""}`] : null,
+  ];
+  return el("div.timeline", {}, bar, signs, factList(rows));
+}

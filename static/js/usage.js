@@ -1,0 +1,148 @@
+// GPU-hours by week or month: as columns, as a table, as a file.
+
+import { apiUrl, call } from "./api.js";
+import { byId, el, setText } from "./dom.js";
+import { followForm, keepInAddress } from "./filters.js";
+import { Pager } from "./pager.js";
+import { Table } from "./table.js";
+import { count, hours, share } from "./words.js";
+
+const LIMIT = 50;
+const NONE = { "": "none", environment: "no portal environment", group: "no known group", course: "no course" };
+const LENGTH = { week: 7, month: 30.44 }; // days
+const pager = new Pager(byId("list-pager"), LIMIT, load);
+let values = followForm(byId("filters"), (fresh) => {
+  values = fresh;
+  load(true);
+});
+let most = 1;
+let drawn = () => {};
+new ResizeObserver(() => drawn()).observe(byId("list"));
+const table = new Table(byId("list"), {
+  label: "list-title",
+  sort: new URLSearchParams(window.location.search).get("sort") || "-period",
+  onSort: (sort) => {
+    keepInAddress({ sort: sort === "-period" ? "" : sort });
+    load(true);
+  },
+  columns: [
+    { head: "When", sort: "period", cell: (row) => periodWords(row.period) },
+    { head: "Whose", sort: "key", cell: (row) => row.key || el("span.unknown", {}, NONE[values.by || "environment"] ?? NONE[""]) },
+    { head: "Jobs", sort: "jobs", number: true, cell: (row) => row.jobs.toLocaleString("en") },
+    { head: "Held", sort: "held_hours", number: true, cell: (row) => hours(row.held_hours) },
+    { head: "Used", sort: "used_hours", number: true, cell: (row) => measured(row.used_hours) },
+    { head: "Idle", sort: "idle_hours", number: true, cell: (row) => measured(row.idle_hours) },
+    { head: "Measured", sort: "measured_share", number: true, cell: (row) => share(row.measured_share) },
+    { head: "GPU-hours", cell: bar, wide: true },
+  ],
+});
+
+const measured = (value) => (value === null ? el("span.unknown", {}, "not measured") : hours(value));
+
+// "2026-W47" is a week of ISO 8601, "2026-11" a month.
+function periodWords(period) {
+  const week = /^(\d+)-W(\d+)$/.exec(period);
+  if (week) return `Week ${Number(week[2])}, ${week[1]}`;
+  const [year, month] = period.split("-").map(Number);
+  return new Intl.DateTimeFormat("en-GB", { month: "short", year: "numeric" }).format(new Date(year, month - 1));
+}
+
+// The parts of what was held: used, idle, not measured.
+function parts(row) {
+  const used = row.used_hours ?? 0;
+  const idle = row.idle_hours ?? 0;
+  return { used, idle, open: Math.max(0, row.held_hours - used - idle) };
+}
+
+function bar(row) {
+  const made = el("span.usage-bar", { "aria-hidden": "true" });
+  for (const [name, value] of Object.entries(parts(row))) {
+    if (value <= 0) continue;
+    const piece = el(`span.column-${name}`);
+    piece.style.width = `${(100 * value) / most}%`;
+    made.append(piece);
+  }
+  return made;
+}
+
+async function load(first = false) {
+  if (first) pager.first();
+  const period = values.period || "week";
+  const days = (Number(values.last) || 12) * LENGTH[period];
+  const query = { period, text: values.text, start: Math.floor(Date.now() / 1000 - days * 86400) };
+  const path = values.by ? "usage" : "usage/mine";
+  const whole = { ...query, by: values.by, sort: table.sort };
+  byId("list-csv").href = apiUrl(`${path}.csv`, whole);
+  try {
+    const [page, all] = await Promise.all([
+      call(path, { query: { ...whole, limit: LIMIT, after: pager.after } }),
+      // By course each job counts once, and there are few courses: the sums of all.
+      call(path, { query: { ...query, text: "", by: values.by && "course", limit: 500 } }),
+    ]);
+    byId("troubles").replaceChildren();
+    most = Math.max(...page.items.map((row) => row.held_hours), 0.001);
+    pager.show(page);
+    setText(byId("list-count"), count(page.total, "line"));
+    table.show(page.items, values.text ? "Nothing fits." : "No job held a GPU in this time.");
+    byId("simulated").hidden = !page.simulated;
+    drawn = () => chart(all.items, period, query.start);
+    drawn();
+  } catch (error) {
+    byId("troubles").replaceChildren(el("div.alert.alert-warning.trouble", {}, error.message));
+  }
+}
+
+// The period of a day, in UTC as the service counts: "2026-W47" (ISO 8601) or "2026-11".
+function periodOf(seconds, period) {
+  const date = new Date(seconds * 1000);
+  if (period === "month") return date.toISOString().slice(0, 7);
+  date.setUTCDate(date.getUTCDate() + 4 - (date.getUTCDay() || 7)); // its week's Thursday names the year
+  const week = Math.ceil(((date - Date.UTC(date.getUTCFullYear(), 0, 1)) / 86400000 + 1) / 7);
+  return `${date.getUTCFullYear()}-W${String(week).padStart(2, "0")}`;
+}
+
+function chart(rows, period, start) {
+  const sums = new Map();
+  for (let at = start; at <= Date.now() / 1000; at += 86400) {
+    const name = periodOf(at, period);
+    if (rows.length && !sums.has(name)) sums.set(name, { period: name, held_hours: 0, used_hours: 0, idle_hours: 0 });
+  }
+  for (const row of rows) {
+    const sum = sums.get(row.period) ?? { period: row.period, held_hours: 0, used_hours: 0, idle_hours: 0 };
+    sum.held_hours += row.held_hours;
+    sum.used_hours += row.used_hours ?? 0;
+    sum.idle_hours += row.idle_hours ?? 0;
+    sums.set(row.period, sum);
+  }
+  const periods = [...sums.values()].sort((a, b) => a.period.localeCompare(b.period));
+  byId("chart-part").hidden = !periods.length;
+  const top = Math.max(...periods.map((sum) => sum.held_hours), 0.001);
+  const total = periods.reduce((sum, one) => sum + one.held_hours, 0);
+  const used = periods.reduce((sum, one) => sum + one.used_hours, 0);
+  const idle = periods.reduce((sum, one) => sum + one.idle_hours, 0);
+  setText(byId("chart-words"), `${hours(total)} held${used + idle > 0 ? `: ${hours(used)} used, ${hours(idle)} idle` : ""} in all ${values.by ? "by everyone" : "by you"}.`);
+  byId("chart").setAttribute("aria-label", `GPU-hours held: ${periods.map((sum) => `${periodWords(sum.period)} ${hours(sum.held_hours)}`).join("; ")}. The table has the numbers.`);
+  const room = Math.max(1, Math.floor(byId("chart").clientWidth / 46)); // columns that have room for words
+  const every = Math.ceil(periods.length / room);
+  byId("chart").replaceChildren(
+    ...periods.map((sum, at) => {
+      const named = (periods.length - 1 - at) % every === 0;
+      const stack = el("div.column-stack");
+      for (const [name, value] of Object.entries(parts(sum))) {
+        if (value <= 0) continue;
+        const piece = el(`div.column-${name}`);
+        piece.style.height = `${(100 * value) / top}%`;
+        stack.append(piece);
+      }
+      return el(
+        "div.column",
+        { title: `${periodWords(sum.period)}: ${hours(sum.held_hours)} GPU-hours held` },
+        el("span.column-number", {}, named && sum.held_hours ? hours(sum.held_hours) : ""),
+        stack,
+        el("span.column-name", {}, named && periodWords(sum.period).replace(/, \d+$/, "").replace("Week ", "W ")),
+      );
+    }),
+  );
+}
+
+load();
