@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import skips
+from postgres import PostgreSQL
 
 from portal.demo.home import Home
 from portal.demo.ports import free_port
@@ -168,3 +169,20 @@ def slurm_cluster(request: pytest.FixtureRequest) -> Iterator[Demo]:
         return
     with a_home() as place, started_demo("--only=slurm", place=place) as demo:
         yield demo
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgreSQL]:
+    """A private PostgreSQL for the run; a test that stops it starts it again."""
+    server = PostgreSQL()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.end()
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgreSQL) -> str:
+    """The URL (for ``Store.url``) of a new, empty database."""
+    return postgres.new()

@@ -32,6 +32,7 @@ c.JupyterHub.db_url = "sqlite:///" + {place!r} + "/hub.sqlite"
 c.JupyterHub.cookie_secret_file = {place!r} + "/cookie-secret"
 c.JupyterHub.services = []
 c.JupyterHub.load_roles = []
+c.Store.url = "sqlite:///" + {place!r} + "/portal.sqlite"  # a database has one Hub
 place = {place!r}
 """
 

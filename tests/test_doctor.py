@@ -175,9 +175,13 @@ async def test_service_that_the_site_dropped(tmp_path: Path) -> None:
     finding = await asked(hub.service, tmp_path, f"{whole}c.JupyterHub.services = []")
     assert finding.level is Level.FAILURE
     assert "append" in finding.mend
-    finding = await asked(hub.service, tmp_path, f"{whole}c.JupyterHub.load_roles = []")
-    assert finding.level is Level.FAILURE
-    assert "role 'user'" in finding.found
+    for dropped in (
+        "c.JupyterHub.extra_user_scopes = {'self'}",
+        "c.JupyterHub.load_roles.append({'name': 'user', 'scopes': ['self']})",
+    ):
+        finding = await asked(hub.service, tmp_path, f"{whole}{dropped}")
+        assert finding.level is Level.FAILURE
+        assert "role 'user'" in finding.found
 
 
 async def test_account_tells_about_root(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def source(tmp_path: Path) -> Path:
     """A copy of what install.sh reads, that the test may change."""
     for name in ("deploy", "portal", "spawners", "templates", "static", "kernels"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md"):
+    for name in ("pyproject.toml", "README.md", "package.json", "package-lock.json", ".npmrc"):
         shutil.copy(ROOT / name, tmp_path / name)
     for part in (tmp_path, *tmp_path.parents):
         if part.stat().st_uid == os.geteuid() and part != Path("/"):
@@ -55,9 +55,15 @@ def test_without_the_right_to_install(source: Path) -> None:
         assert list(home.iterdir()) == []
 
 
-def test_without_a_network(source: Path) -> None:
+@pytest.mark.parametrize("what", ["pip", "npm"])
+def test_without_a_network(source: Path, what: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can take the network away")
+    vendor = source / "static/vendor"
+    if what == "npm":
+        shutil.rmtree(vendor, ignore_errors=True)
+    elif not (vendor / ".from").exists():
+        pytest.skip("what the pages take from npm was not fetched")
     with a_home() as home:
         said = install(
             source,
@@ -67,9 +73,11 @@ def test_without_a_network(source: Path) -> None:
             PIP_CONFIG_FILE="/dev/null",
             PIP_RETRIES="1",
             PIP_DEFAULT_TIMEOUT="2",
+            npm_config_cache=str(source / "npm-cache"),
         )
         assert said.returncode != 0
         assert len(said.stderr.splitlines()) == 1 and "no network" in said.stderr
+        assert f"/{what}.log" in said.stderr
 
 
 def test_a_home_that_cannot_be_made(source: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -308,9 +309,38 @@ def test_a_browser_is_led_through_the_login(hub: Hub) -> None:
     assert names(browser.get(ENVIRONMENTS)) == {"open", "gpu"}
 
 
-def test_the_services_own_address_leads_home(hub: Hub) -> None:
+def test_the_services_own_address_is_the_cluster_page(hub: Hub) -> None:
     browser = hub.browser("ada")
-    assert browser.get("/services/portal/").url.path == "/hub/home"
+    answer = browser.get("/services/portal/")
+    assert answer.url.path == "/services/portal/"
+    assert "<h1" in answer.text and 'href="/hub/logout"' in answer.text
+
+
+def test_scripts_of_a_page_are_the_portals_own(hub: Hub) -> None:
+    answer = hub.browser("ada").get("/services/portal/")
+    policy = answer.headers["content-security-policy"]
+    found = re.search(r"script-src 'nonce-([\w-]+)';", policy)
+    assert found and "unsafe" not in policy
+    tags = re.findall(r"<script[^>]*>", answer.text)
+    assert len(tags) > 4
+    assert all(f'nonce="{found[1]}"' in tag for tag in tags)
+    assert found[1] not in hub.browser("ada").get("/services/portal/").text
+
+
+def test_static_files_are_kept_for_long_under_the_hash_of_all(hub: Hub) -> None:
+    page = hub.browser("ada").get("/services/portal/").text
+    address = re.search(r"/services/portal/static/[0-9a-f]{16}/js/cluster\.js", page)
+    assert address
+    answer = hub.anyone().get(address[0])
+    assert answer.status_code == 200
+    assert "immutable" in answer.headers["cache-control"]
+    assert answer.headers["content-encoding"] == "gzip"
+    assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
+    old = re.sub(r"static/[0-9a-f]+/", "static/0123456789abcdef/", address[0])
+    assert hub.anyone().get(old).headers["cache-control"] == "no-cache"
+    for path in ("js/nothing.js", "../pyproject.toml", "%2e%2e/pyproject.toml", "vendor/.from"):
+        base = address[0].removesuffix("js/cluster.js")
+        assert hub.anyone().get(base + path).status_code == 404
 
 
 def test_a_cookie_alone_cannot_post(hub: Hub) -> None:
@@ -379,7 +409,7 @@ def test_an_error_of_ours_is_told_without_its_inside(hub: Hub) -> None:
     token = hub.token("ada")
     log = hub.directory / "broken.log"
     with started_alone(f"--config={broken}", log=log, **service.environ()) as url:
-        answer = asked_with(token, url)
+        answer = asked_with(token, f"{url}{ENVIRONMENTS}")
     assert answer.status_code == 500
     assert error_of(answer)["code"] == "internal_server_error"
     assert "inner words" not in answer.text
@@ -403,7 +433,8 @@ def test_directory_gone_keeps_the_last_good_answer(hub: Hub) -> None:
 def test_log_holds_no_token(hub: Hub) -> None:
     token = hub.token("ada")
     answer = hub.anyone(Authorization=f"token {token}").get(f"{ENVIRONMENTS}?token={token}")
-    assert answer.status_code == 200
+    assert answer.status_code == 400
+    assert error_of(answer)["message"] == "'token' is not known here; leave it out."
     lines = [line for line in hub.log().splitlines() if " portal] " in line]
     assert lines
     assert not any(token in line for line in lines)
@@ -422,6 +453,40 @@ def test_service_ends_with_a_hub_that_is_killed_and_the_next_one_starts(hub: Hub
         process.wait(10)
     hub.start()
     assert names(hub.client("ada").get(ENVIRONMENTS)) == {"open", "gpu"}
+
+
+def test_without_slurm_and_database_pages_stay_up_and_say_so(tmp_path: Path) -> None:
+    """And the database is taken up once it is there."""
+    place = tmp_path / "not-yet"
+    hub = Hub(
+        tmp_path,
+        f'c.Store.url = "sqlite:///{place}/portal.sqlite"\n'
+        f'c.SlurmRunner.slurm_conf = "{tmp_path}/none.conf"\n',
+    )
+    try:
+        hub.start()
+        assert hub.browser("ada").get("/services/portal/").status_code == 200
+        ada = hub.client("ada")
+        assert names(ada.get(ENVIRONMENTS)) == set()
+        for path in ("cluster", "jobs", "nodes.csv", "events", "board", "gpus", "jobs/1"):
+            answer = ada.get(f"/services/portal/api/v1/{path}")
+            assert answer.status_code == 503, answer.text
+            assert error_of(answer)["code"] == "slurm_unavailable"
+            assert "Slurm" in error_of(answer)["message"]
+        for path in ("announcements", "sessions", "history", "history.csv"):
+            answer = ada.get(f"/services/portal/api/v1/{path}")
+            assert answer.status_code == 503, answer.text
+            assert error_of(answer)["code"] == "database_unavailable"
+        assert "The database is not ready" in hub.log()
+        place.mkdir()
+        deadline = time.monotonic() + 30
+        while (answer := ada.get("/services/portal/api/v1/announcements")).status_code != 200:
+            assert time.monotonic() < deadline, answer.text
+            time.sleep(0.2)
+        assert answer.json() == {"items": [], "next": None, "total": 0}
+        assert "Traceback" not in hub.log()
+    finally:
+        hub.stop()
 
 
 def test_works_with_internal_ssl(tmp_path: Path) -> None:
@@ -446,8 +511,13 @@ def started_alone(*arguments: str, log: Path, **variables: str) -> Iterator[str]
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "portal", "service", *arguments],
-            cwd=ROOT,
-            env={**variables, "JUPYTERHUB_SERVICE_URL": f"http://127.0.0.1:{port}"},
+            cwd=log.parent,  # where its database comes to lie
+            env={
+                **variables,
+                "PORTAL_HUB_PID": str(os.getpid()),
+                "PYTHONPATH": str(ROOT),
+                "JUPYTERHUB_SERVICE_URL": f"http://127.0.0.1:{port}",
+            },
             stdout=out,
             stderr=out,
         )
@@ -463,10 +533,9 @@ def started_alone(*arguments: str, log: Path, **variables: str) -> Iterator[str]
 
 
 def asked_with(token: str, url: str) -> httpx.Response:
-    """The list of environments, with a token in the header and another in the query."""
+    """The answer to a request with this token."""
     with httpx.Client(trust_env=False, timeout=20) as client:
-        header = {"Authorization": f"token {token}"}
-        return client.get(f"{url}{ENVIRONMENTS}?token={token}", headers=header)
+        return client.get(url, headers={"Authorization": f"token {token}"})
 
 
 def test_a_hub_that_does_not_answer_is_told(tmp_path: Path) -> None:
@@ -479,7 +548,7 @@ def test_a_hub_that_does_not_answer_is_told(tmp_path: Path) -> None:
         "JUPYTERHUB_SERVICE_NAME": "portal",
     }
     with started_alone(log=log, **variables) as url:
-        answer = asked_with("some-token", url)
+        answer = asked_with("some-token", f"{url}{ENVIRONMENTS}?token=some-token")
     assert answer.status_code == 503
     assert error_of(answer) == {
         "code": "unavailable",
@@ -504,6 +573,18 @@ def test_started_by_hand_it_says_who_starts_it() -> None:
     assert done.returncode == 1
     assert "the Hub starts this service" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_it_ends_when_the_hub_went_while_it_began() -> None:
+    """Nobody would send a signal for that any more, and it would hold the port for ever."""
+    done = run_by_hand(
+        JUPYTERHUB_SERVICE_URL="http://127.0.0.1:9",
+        JUPYTERHUB_API_TOKEN="x",
+        JUPYTERHUB_CLIENT_ID="service-portal",
+        PORTAL_HUB_PID="999999999",
+    )
+    assert done.returncode == 1
+    assert "The Hub that started this service is gone." in done.stderr
 
 
 def test_a_configuration_file_that_is_missing_is_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -265,6 +266,21 @@ def test_nodes_that_cannot_be_used(recording: Recording) -> None:
         assert not nodes[name].usable
 
 
+def test_a_node_that_says_the_same_is_the_same_object(recording: Recording) -> None:
+    text = recording.read("node.txt")
+    first = parse.nodes_by_record(text)
+    assert {node.name: node for node in first.values()} == parse.nodes(text)
+    restless = re.sub(r"(CPULoad|FreeMem|LastBusyTime)=\S+", r"\1=7", text)
+    assert restless != text
+    again = parse.nodes_by_record(restless, first)
+    assert again.keys() == first.keys()
+    assert all(again[record] is node for record, node in first.items())
+    for old, new in (("CPUAlloc=2 ", "CPUAlloc=3 "), ("bad cable: ", "worse: ")):
+        assert old in text
+        changed = parse.nodes_by_record(text.replace(old, new), first)
+        assert sum(node not in first.values() for node in changed.values()) >= 1
+
+
 def test_partitions(recording: Recording) -> None:
     partitions = parse.partitions(recording.read("partition.txt"))
     gpu, cpu = partitions["gpu"], partitions["cpu"]
@@ -360,6 +376,19 @@ def test_the_last_run_of_a_requeued_job_counts() -> None:
     assert job is not None
     # Slurm with cgroups may say out of memory of the step only.
     assert (job.state, job.peak_memory) == (JobState.OUT_OF_MEMORY, 69)
+
+
+def test_a_list_of_ended_jobs_has_every_run_and_no_step(recording: Recording) -> None:
+    text = recording.read("sacct-two-gpus.txt") + recording.read("sacct-cancelled-pending.txt")
+    running, cancelled = parse.sacct_jobs(text, SEPARATOR)
+    assert (running.id, running.user, running.gpus) == (recording.labels["two-gpus"], "ada", 2)
+    assert cancelled.state is JobState.CANCELLED and cancelled.start_time in (
+        None,
+        cancelled.end_time,
+    )
+    assert parse.sacct_jobs("", SEPARATOR) == []
+    with pytest.raises(ValueError, match="sacct"):
+        parse.sacct_jobs(text[:-20], SEPARATOR)
 
 
 def test_associations(recording: Recording) -> None:

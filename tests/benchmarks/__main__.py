@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks [--only startup,pending,lab] [--readme]``, as root.
+"""``python -m tests.benchmarks [--only PART,…] [--readme]``, as root.
 
 Prints one table and writes build/bench.json. ``--only`` measures a part and keeps the other rows;
 ``--readme`` also renews the table in README.md (with ``--only=`` nothing is measured).
@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from . import lab, pending, report, startup
+from . import lab, page, pending, report, scale, service, startup
 from .cluster import ROOT, Cluster, NotMeasured, started
 from .report import Row
 
@@ -21,26 +21,35 @@ PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
     "startup": startup.measure,
     "pending": pending.measure,
 }
+# These need no demo.
+ALONE: dict[str, Callable[[], list[Row]]] = {
+    "scale": scale.measure,
+    "service": service.measure,
+    "page": page.measure,
+}
+ORDER = ("startup", "pending", "lab", *ALONE)
 _ROWS = {
     "lab": ("One JupyterLab session",),
     "startup": ("100 sessions", "Memory of the Hub"),
     "pending": ("60 pending",),
+    "scale": tuple(f"{nodes} synthetic nodes, {8 * nodes} GPUs" for nodes in scale.SIZES),
+    "service": (service.WHAT,),
+    "page": (page.WHAT,),
 }
 
 
 def main() -> int:
     """Measure, print, write; 1 when a figure is missing or a goal was not reached."""
     parser = argparse.ArgumentParser(prog="make bench", description="What the portal costs.")
-    parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
+    parser.add_argument("--only", default=",".join(ORDER), help="parts, separated by commas")
     parser.add_argument("--readme", action="store_true", help="renew the table in README.md")
     words = parser.parse_args()
-    wanted = [name for name in PARTS if name in words.only.split(",")]
+    wanted = [name for name in (*PARTS, *ALONE) if name in words.only.split(",")]
     file = ROOT / "build" / "bench.json"
-    rows = {name: _kept(name, report.read(file)) for name in PARTS}
+    rows = {name: _kept(name, report.read(file)) for name in ORDER}
     if wanted:
         rows |= _measure(wanted)
-    order = ("startup", "pending", "lab")
-    result = [row for name in order for row in rows[name]]
+    result = [row for name in ORDER for row in rows[name]]
     if wanted:
         report.write(result, file)
     print("\n" + report.table(result) + f"\n\nMachine: {report.this_machine()}. Written: {file}")
@@ -58,16 +67,25 @@ def _measure(wanted: list[str]) -> dict[str, list[Row]]:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is ended
     rows: dict[str, list[Row]] = {}
     began = time.monotonic()
+
+    def measured(name: str, measure: Callable[[], list[Row]]) -> None:
+        print(f"\n{name} ({time.monotonic() - began:.0f} s)", flush=True)
+        try:
+            rows[name] = measure()
+        except NotMeasured as error:
+            rows[name] = _missing(name, str(error))
+
+    on_demo = [name for name in wanted if name in PARTS]
     try:
-        with started(only_slurm="lab" not in wanted) as cluster:
-            for name in wanted:
-                print(f"\n{name} ({time.monotonic() - began:.0f} s)", flush=True)
-                try:
-                    rows[name] = PARTS[name](cluster)
-                except NotMeasured as error:
-                    rows[name] = _missing(name, str(error))
+        if on_demo:
+            with started(only_slurm="lab" not in on_demo) as cluster:
+                for name in on_demo:
+                    measured(name, lambda name=name: PARTS[name](cluster))  # type: ignore[misc]
     except NotMeasured as error:
-        rows = {name: _missing(name, str(error)) for name in wanted} | rows
+        rows = {name: _missing(name, str(error)) for name in on_demo} | rows
+    for name in wanted:
+        if name in ALONE:
+            measured(name, ALONE[name])
     return rows
 
 

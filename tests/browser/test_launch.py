@@ -103,7 +103,7 @@ def test_launch_a_container_with_two_gpus(demo: Any, ada: Person, page: Any) -> 
         dialog.get_by_role("button", name=re.compile("Stop")).click()
     wait_until("squeue has no job of ada's", lambda: living_jobs(demo, "ada") == [])
     # The page follows by itself.
-    expect(page.locator(".portal-page").first).to_contain_text("stopped from the portal")
+    expect(page.locator(".portal-page").first).to_contain_text("You stopped it")
 
 
 def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, page: Any) -> None:

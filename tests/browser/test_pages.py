@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from looks import check
 
 from portal.demo.ports import free_port
 
 playwright = pytest.importorskip("playwright.sync_api")
-axe = pytest.importorskip("axe_core_python.sync_playwright")
+pytest.importorskip("axe_core_python.sync_playwright")
 
 ROOT = Path(__file__).parents[2]
-PICTURES = ROOT / "build" / "screenshots"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
@@ -69,31 +69,6 @@ def log_in(page: playwright.Page, hub: str, name: str, to: str = "spawn") -> Non
     page.get_by_label("Password", exact=True).fill("portal-demo")
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(f"**/hub/{to}*")
-
-
-def check(page: playwright.Page, name: str) -> None:
-    """Pictures of the page in light and dark, wide and narrow; fails where axe finds anything or
-    the page is wider than a phone."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    found = []
-    for theme in ("light", "dark"):
-        for width in (1200, 390):
-            page.set_viewport_size({"width": width, "height": 600})
-            page.evaluate("t => document.documentElement.setAttribute('data-bs-theme', t)", theme)
-            page.wait_for_timeout(250)  # Bootstrap fades colours of buttons in 0.15 s
-            size = "wide" if width > 400 else "phone"
-            # A screen as high as the page, or the start bar covers the middle of the picture.
-            height = page.evaluate("document.documentElement.scrollHeight")
-            page.set_viewport_size({"width": width, "height": max(600, height)})
-            page.screenshot(path=PICTURES / f"{name}-{theme}-{size}.png")
-            wide = page.evaluate("document.documentElement.scrollWidth")
-            assert wide <= width, f"{name} is {wide} px wide on a screen of {width} px"
-            for violation in axe.Axe().run(page)["violations"]:
-                nodes = [node["html"][:150] for node in violation["nodes"]]
-                why = violation["nodes"][0].get("failureSummary", "")
-                found.append(f"{name} {theme} {size}: {violation['id']}: {nodes} {why}")
-    page.set_viewport_size({"width": 1200, "height": 900})
-    assert not found, "\n".join(found)
 
 
 def start(page: playwright.Page, title: str) -> None:

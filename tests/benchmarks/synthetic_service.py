@@ -1,0 +1,261 @@
+"""The real service on a synthetic cluster: ``python -m tests.benchmarks.synthetic_service``.
+
+The service is the one that the Hub starts, as a process of its own, with its real runner, parser,
+database and web server. Two things are stood in for, and the figures say so: Slurm (synthetic.py),
+and the Hub, of which a service sees one address, ``/hub/api/user``. Whoever asks with the token
+``admin-token`` is grace, who may read everything; with ``user-token`` it is user000, and with
+``USER-token`` anybody else. A browser sends it as a header to every address.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.server
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from portal.demo.ports import free_port
+from portal.models import scope
+from portal.models.session import SessionRecord, SessionState
+from portal.slurm import parse
+from portal.store import Store
+
+from .synthetic import ROOT, synthetic
+
+PREFIX = "/services/portal/"
+ADMIN_TOKEN = "admin-token"
+USER_TOKEN = "user-token"
+_ACCESS = "access:services!service=portal"
+_PEOPLE_WITH_SESSIONS = 40  # of the synthetic cluster's 200
+
+_CONFIG = """
+c.SlurmRunner.bin_dir = {bin!r}
+c.Dashboard.refresh_interval = {interval}
+c.Telemetry.source = {telemetry!r}
+c.Store.url = "sqlite:///{place}/portal.sqlite"
+c.EnvironmentCatalog.directory = {environments!r}
+c.PortalService.log_level = "WARN"
+"""
+
+
+@dataclass(frozen=True)
+class Service:
+    """The running service: ``url`` ends with the prefix's slash; ``pid`` is its process;
+    ``squeue`` is the text that squeue prints now."""
+
+    url: str
+    pid: int
+    squeue: Path
+
+    def get(self, path: str = "", token: str = ADMIN_TOKEN, seconds: float = 30) -> bytes:
+        """The body of an answer. Raises OSError for anything but a success."""
+        request = urllib.request.Request(
+            f"{self.url}{path}", headers={"Authorization": f"token {token}"}
+        )
+        with urllib.request.urlopen(request, timeout=seconds) as answer:
+            return bytes(answer.read())
+
+    def memory_mib(self) -> float:
+        """Resident memory of the process (proc(5), status)."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+    def cpu_seconds(self) -> float:
+        """CPU of the process so far, without that of the commands that it runs (proc(5), stat)."""
+        stat = Path(f"/proc/{self.pid}/stat").read_text()
+        fields = stat[stat.rindex(")") + 2 :].split()
+        return sum(int(field) for field in fields[11:13]) / os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def synthetic_service(
+    nodes: int,
+    jobs: int,
+    *,
+    churn: float = 0.01,
+    interval: float = 5.0,
+    step: float | None = None,
+    telemetry: str = "none",
+    port: int = 0,
+) -> Iterator[Service]:
+    """The service, ready and with its first view, for as long as the block runs. It looks at the
+    cluster every ``interval`` seconds, which changes every ``step`` (None: as often)."""
+    with (
+        synthetic(nodes, jobs, churn, step or interval) as slurm,
+        tempfile.TemporaryDirectory(prefix="synthetic-service-", dir="/var/tmp") as place,
+        _hub() as hub,
+    ):
+        _sessions(slurm.place, Path(place))
+        config = Path(place) / "config.py"
+        environments = Path(place) / "environments"
+        environments.mkdir()
+        config.write_text(
+            _CONFIG.format(
+                bin=str(slurm.bin),
+                interval=interval,
+                telemetry=telemetry,
+                place=place,
+                environments=str(environments),
+            )
+        )
+        address = f"http://127.0.0.1:{port or free_port()}"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "portal", "service", f"--config={config}"],
+            cwd=ROOT,
+            env=os.environ | _variables(address, hub),
+            stdin=subprocess.DEVNULL,
+        )
+        try:
+            service = Service(f"{address}{PREFIX}", process.pid, slurm.place / "squeue.txt")
+            _wait(service, process)
+            yield service
+        finally:
+            process.terminate()
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _variables(address: str, hub: str) -> dict[str, str]:
+    """What the Hub gives to a managed service (jupyterhub.services.service.Service.start)."""
+    return {
+        "PYTHONPATH": str(ROOT),
+        "JUPYTERHUB_SERVICE_NAME": "portal",
+        "JUPYTERHUB_SERVICE_URL": address,
+        "JUPYTERHUB_SERVICE_PREFIX": PREFIX,
+        "JUPYTERHUB_API_URL": f"{hub}/hub/api",
+        "JUPYTERHUB_API_TOKEN": secrets.token_hex(16),
+        "JUPYTERHUB_BASE_URL": "/",
+        "JUPYTERHUB_HOST": "",
+        "JUPYTERHUB_CLIENT_ID": "service-portal",
+        "JUPYTERHUB_OAUTH_CALLBACK_URL": f"{PREFIX}oauth_callback",
+        "JUPYTERHUB_OAUTH_SCOPES": json.dumps([_ACCESS]),
+        "JUPYTERHUB_OAUTH_ACCESS_SCOPES": json.dumps([_ACCESS]),
+        "JUPYTERHUB_OAUTH_CLIENT_ALLOWED_SCOPES": "[]",
+    }
+
+
+def _sessions(slurm: Path, place: Path) -> None:
+    """Portal sessions for the jobs of some people, as the Hub would have written them."""
+    import asyncio
+
+    jobs = parse.jobs((slurm / "squeue.txt").read_text(), "\x1fSEPARATOR")
+    with_sessions = {f"user{number:03d}" for number in range(_PEOPLE_WITH_SESSIONS)}
+    records = [
+        SessionRecord(
+            id=f"synthetic{job.id}",
+            user=job.user,
+            account=job.user,
+            environment=f"environment-{int(job.id) % 7}",
+            environment_title=f"Environment {int(job.id) % 7}",
+            job_id=job.id,
+            state=SessionState.PENDING if job.state.pending else SessionState.RUNNING,
+            submitted_at=job.submit_time or 0,
+            started_at=None if job.state.pending else job.start_time,
+            nodes=job.nodes,
+        )
+        for job in jobs.values()
+        if job.user in with_sessions and len(job.nodes) < 2
+    ]
+    records.sort(key=lambda one: one.state is SessionState.PENDING)
+
+    async def save() -> None:
+        store = Store(url=f"sqlite:///{place}/portal.sqlite")
+        await store.upgrade()
+        for record in records[:1000]:
+            await store.sessions.save(record)
+        await store.close()
+
+    asyncio.run(save())
+
+
+def _wait(service: Service, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise RuntimeError(f"the service ended with {process.returncode}")
+        with contextlib.suppress(OSError):
+            service.get("api/v1/cluster")
+            return
+        time.sleep(0.2)
+    raise RuntimeError("the service has no view of the cluster after 120 s")
+
+
+class _Hub(http.server.BaseHTTPRequestHandler):
+    """What a service asks of the Hub: whose token this is."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        token = self.headers.get("Authorization", "").removeprefix("token ")
+        name = "grace" if token == ADMIN_TOKEN else token.removesuffix("-token")
+        if self.path.partition("?")[0] != "/hub/api/user" or not token.endswith("-token"):
+            self._answer(404, {"status": 404, "message": "Not Found"})
+            return
+        name = "user000" if token == USER_TOKEN else name
+        scopes = [_ACCESS, *(scope.MEANINGS if name == "grace" else ())]
+        admin = name == "grace"
+        model = {"kind": "user", "name": name, "admin": admin, "groups": [], "scopes": scopes}
+        self._answer(200, model)
+
+    def _answer(self, status: int, body: dict[str, Any]) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Nobody reads it."""
+
+
+@contextlib.contextmanager
+def _hub() -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def main() -> None:
+    """Run until Ctrl-C."""
+    parser = argparse.ArgumentParser(description="The service on a synthetic cluster.")
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--jobs", type=int, default=10_000)
+    parser.add_argument("--churn", type=float, default=0.01)
+    parser.add_argument("--interval", type=float, default=5.0)
+    parser.add_argument("--telemetry", choices=("none", "simulated"), default="none")
+    parser.add_argument("--port", type=int, default=0)
+    words = vars(parser.parse_args())
+    nodes, jobs = words.pop("nodes"), words.pop("jobs")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is ended
+    with synthetic_service(nodes, jobs, **words) as service:
+        tokens = {"grace": ADMIN_TOKEN, "user000": USER_TOKEN}
+        print(json.dumps({"url": service.url, "pid": service.pid, "tokens": tokens}), flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                time.sleep(3600)
+
+
+if __name__ == "__main__":
+    main()

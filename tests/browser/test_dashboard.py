@@ -1,0 +1,540 @@
+"""The dashboard in a real browser on the real demo: what it shows, what it lets whom do, and how it
+goes on through breaks. Pictures of all pages go to build/screenshots/."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hub_client import PASSWORD, Person, wait_until
+from jobs import job_state, living_jobs
+from looks import PICTURES, check
+from nodes import reason_of, set_level
+
+playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("axe_core_python.sync_playwright")
+expect = playwright.expect
+
+PORTAL = "/services/portal/"
+SOON = 20_000  # milliseconds: a refresh, and a slow machine
+
+
+@pytest.fixture
+def page(page: Any) -> Iterator[Any]:
+    """The page of conftest.py; what its Content-Security-Policy blocks fails the test."""
+    page.on(
+        "console",
+        lambda said: (
+            page.errors.append(said.text) if "Content Security Policy" in said.text else None
+        ),
+    )
+    yield page
+
+
+@pytest.fixture
+def submit(demo: Any) -> Iterator[Callable[..., str]]:
+    """Submits a job as someone; all of them are cancelled at the end."""
+    jobs: list[str] = []
+
+    def job(user: str, *words: str, wait: bool = True) -> str:
+        argv = ["sbatch", "--parsable", "--time=10", *words, "--wrap=sleep 600"]
+        jobs.append(demo.run(argv, user=demo.user(user)).stdout.strip())
+        if wait:
+            wait_until("the job runs", lambda: job_state(demo, jobs[-1]) == "RUNNING", 30)
+        return jobs[-1]
+
+    yield job
+    demo.run(["scancel", *jobs], check=False) if jobs else None
+    wait_until("no job is left", lambda: not any(job_state(demo, id_) for id_ in jobs), 60)
+
+
+def log_in(page: Any, demo: Any, name: str) -> None:
+    page.context.clear_cookies()
+    page.goto(f"{demo.url}/hub/login?next=%2Fhub%2Fhome")
+    page.get_by_label("User name").fill(name)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/hub/home")
+
+
+def visit(page: Any, demo: Any, path: str = "") -> None:
+    page.goto(f"{demo.url}{PORTAL}{path}")
+
+
+def cluster(page: Any, demo: Any, name: str, query: str = "") -> None:
+    """The cluster page as this person, live."""
+    log_in(page, demo, name)
+    visit(page, demo, query)
+    expect(page.locator("#fresh")).to_contain_text("Live", timeout=SOON)
+
+
+def gpus_of(page: Any, job: str) -> Any:
+    """The cells of the GPUs that a job holds."""
+    return page.locator(f"#grid .gpu[aria-label*='job {job}']")
+
+
+def row_of(page: Any, job: str) -> Any:
+    return page.locator(f"#jobs tr[data-job='{job}']")
+
+
+def confirm(page: Any, button: str) -> None:
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    dialog.get_by_role("button", name=button, exact=True).click()
+    expect(dialog).to_have_count(0)
+
+
+def test_a_job_appears_on_the_grid_and_goes(demo: Any, page: Any, submit: Any) -> None:
+    cluster(page, demo, "grace")
+    job = submit("barbara", "--gres=gpu:t4:2", "--job-name=<img src=x onerror=window.hacked=1>")
+    cells = gpus_of(page, job)
+    expect(cells).to_have_count(2, timeout=SOON)
+    owner = "barbara" if demo.people else demo.words["account"]
+    # Which ones, whose it is and what for stands in the table and at each GPU.
+    row = row_of(page, job)
+    expect(row).to_contain_text("<img src=x", timeout=SOON)
+    expect(row).to_contain_text(owner)
+    expect(row).to_contain_text("GPU 0\N{EN DASH}1")
+    expect(row.locator(".cell-left")).to_contain_text("of 10 min")
+    cells.first.hover()
+    expect(page.locator("#panel")).to_contain_text(owner)
+    expect(page.locator("#panel")).to_contain_text("Utilisation")
+    if demo.words["simulated_gpus"]:
+        expect(page.locator("#panel .portal-simulated")).to_have_text("simulated readings")
+        expect(page.locator("#simulated")).to_be_visible()
+    # Time passes without anyone asking for it.
+    used = row.locator(".cell-used .first")
+    before = used.inner_text()
+    expect(used).not_to_have_text(before, timeout=SOON)
+    demo.run(["scancel", job])
+    expect(gpus_of(page, job)).to_have_count(0, timeout=SOON)
+    expect(row_of(page, job)).to_have_count(0, timeout=SOON)
+    assert page.evaluate("window.hacked") is None
+
+
+def test_the_grid_by_keyboard(demo: Any, page: Any) -> None:
+    cluster(page, demo, "grace")
+    page.locator("#filter-user").focus()
+    page.keyboard.press("Tab")
+    while "csv" in (page.evaluate("document.activeElement.className") or ""):
+        page.keyboard.press("Tab")
+    focused = page.locator(":focus")
+    expect(focused).to_have_attribute("data-key", "gpu01")
+    page.keyboard.press("ArrowRight")
+    expect(focused).to_have_attribute("data-key", "gpu01/0")
+    expect(focused).to_have_attribute("aria-label", re.compile("GPU 0: "))
+    expect(page.locator("#panel")).to_contain_text("gpu01 · GPU 0")
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    expect(focused).to_have_attribute("data-key", "gpu02")
+    page.keyboard.press("Home")
+    page.keyboard.press("End")
+    expect(focused).to_have_attribute("data-key", "gpu02/3")
+    page.keyboard.press("Control+Home")
+    page.keyboard.press("ArrowDown")
+    below = focused.get_attribute("data-key")
+    assert below and below.startswith("gpu0") and below != "gpu01"
+    page.keyboard.press("Enter")
+    expect(page.locator("#panel")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Close the details")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(focused).to_have_attribute("data-key", below)
+    assert page.locator("#grid [tabindex='0']").count() == 1  # one stop for Tab
+
+
+def test_filters_narrow_grid_and_jobs_and_stay_in_the_address(
+    demo: Any, page: Any, submit: Any
+) -> None:
+    job = submit("barbara", "--gres=gpu:v100:1", "--job-name=filtered")
+    other = submit("ada", "--gres=gpu:t4:1", "--job-name=other")
+    cluster(page, demo, "grace")
+    expect(page.locator("#nodes-count")).to_have_text("8 nodes")
+    # Not by the job's id: on a young cluster that is a digit, which nodes have in their names.
+    who = "barbara" if demo.people else job
+    page.get_by_label("Search").fill(who)
+    expect(page.locator("#nodes-count")).to_have_text("1 of 8 nodes")
+    expect(row_of(page, job)).to_be_visible()
+    expect(row_of(page, other)).to_have_count(0)
+    assert f"text={who}" in page.url
+    page.reload()
+    expect(page.locator("#nodes-count")).to_have_text("1 of 8 nodes", timeout=SOON)
+    expect(page.get_by_label("Search")).to_have_value(who)
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator("#nodes-count")).to_have_text("8 nodes")
+    assert "text=" not in page.url
+    page.get_by_label("GPU type").select_option("t4")
+    expect(page.locator("#nodes-count")).to_have_text("2 of 8 nodes")
+    expect(row_of(page, other)).to_be_visible()
+    expect(row_of(page, job)).to_have_count(0)
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("button", name=re.compile("free$")).click()
+    assert "state=free" in page.url
+    expect(gpus_of(page, job).first).to_have_class(re.compile("gpu-other"))
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("button", name="Waiting").click()
+    expect(page.locator("#jobs-empty")).to_have_text("No job fits these filters.")
+    page.get_by_role("button", name="Running").click()
+    page.get_by_role("button", name="Job", exact=True).click()
+    expect(page.locator("th[aria-sort]")).to_have_attribute("aria-sort", "ascending")
+    shown = page.locator("#jobs tbody tr").evaluate_all("rows => rows.map(r => r.dataset.job)")
+    assert shown.index(job) < shown.index(other)
+    if demo.people:
+        page.get_by_label("User").fill("barbara")
+        expect(row_of(page, other)).to_have_count(0)
+        expect(row_of(page, job)).to_be_visible()
+        expect(page.locator("#nodes-count")).to_have_text("1 of 8 nodes")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download the jobs").click()
+    text = download.value.path().read_text()
+    assert "filtered" in text
+    assert not demo.people or "other" not in text  # the file is filtered too
+
+
+def test_a_job_is_cancelled_after_a_question(demo: Any, page: Any, submit: Any) -> None:
+    job = submit("ada", "--gres=gpu:v100:1", "--job-name=mine")
+    cluster(page, demo, "ada" if demo.people else "grace")
+    row = row_of(page, job)
+    if demo.people:
+        expect(row).to_contain_text("ada (you)", timeout=SOON)
+    cancel = row.get_by_role("button", name=f"Cancel job {job}")
+    cancel.click()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(cancel).to_be_focused()
+    assert job_state(demo, job) == "RUNNING"
+    cancel.click()
+    confirm(page, "Cancel the job")
+    expect(page.locator("#board-status")).to_contain_text(f"Job {job} is being cancelled")
+    expect(row).to_have_count(0, timeout=SOON)
+    wait_until("Slurm has cancelled it", lambda: job_state(demo, job) != "RUNNING")
+
+
+def test_a_waiting_job_is_held_and_released(demo: Any, page: Any, submit: Any) -> None:
+    job = submit("barbara", "--gres=gpu:t4:1", "--begin=now+1hour", wait=False)
+    cluster(page, demo, "grace")
+    row = row_of(page, job)
+    row.get_by_role("button", name=f"Hold job {job}").click()
+    confirm(page, "Hold")
+    expect(row.locator(".state-held")).to_be_visible(timeout=SOON)
+    row.get_by_role("button", name=f"Release job {job}").click()
+    confirm(page, "Release")
+    expect(row.locator(".state-waits")).to_be_visible(timeout=SOON)
+
+
+def test_ada_sees_nothing_of_others(demo: Any, page: Any, submit: Any) -> None:
+    if not demo.people:
+        pytest.skip("needs the root form: two people with accounts of their own")
+    job = submit("barbara", "--gres=gpu:v100:2", "--job-name=secret-project")
+    own = submit("ada", "--gres=gpu:t4:1", "--job-name=my-project")
+    told: list[str] = []
+
+    def keep(answer: Any) -> None:
+        if "/api/v1/" in answer.url and "/events" not in answer.url:
+            told.append(answer.text())
+
+    page.on("requestfinished", lambda request: keep(request.response()))
+    cluster(page, demo, "ada")
+    expect(row_of(page, job)).to_contain_text("someone else", timeout=SOON)
+    expect(row_of(page, own)).to_contain_text("my-project")
+    expect(gpus_of(page, own)).to_have_class(re.compile("gpu-mine"))
+    gpus_of(page, job).first.click()
+    expect(page.locator("#panel")).to_contain_text("someone else")
+    assert row_of(page, job).get_by_role("button").count() == 0
+    text = "\n".join([page.content(), *told])
+    assert len(told) > 3
+    assert "barbara" not in text and "secret-project" not in text
+    # What is hers is found by "Only mine".
+    page.get_by_label("User").select_option("Only mine")
+    expect(row_of(page, job)).to_have_count(0)
+    expect(row_of(page, own)).to_be_visible()
+    for path, words in (("audit", "audit:read"), ("announcements", "announcements:manage")):
+        answer = page.goto(f"{demo.url}{PORTAL}{path}")
+        assert answer.status == 403
+        assert words in page.locator("#error-message").inner_text()
+
+
+def test_a_node_is_drained_only_with_the_right(demo: Any, page: Any) -> None:
+    node = "gpu06"
+    cluster(page, demo, "grace")
+    head = page.locator(f".node-head[data-key='{node}']")
+    if demo.people:
+        head.click()
+        rights = page.locator(".panel-rights")
+        expect(rights).to_contain_text("adminlevel=Administrator", timeout=SOON)
+        assert page.locator("#panel").get_by_role("button", name="Drain").count() == 0
+    try:
+        set_level(demo, "Administrator")
+        drain = page.get_by_role("button", name=f"Drain… {node}")
+
+        def offered() -> bool:
+            # What Slurm lets the portal do is asked once a minute.
+            visit(page, demo)
+            expect(page.locator("#fresh")).to_contain_text("Live", timeout=SOON)
+            head.click()
+            page.wait_for_timeout(1000)
+            return drain.count() == 1
+
+        wait_until("the page offers to drain", offered, timeout=120, every=5)
+        drain.click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name="Drain", exact=True).click()  # without a reason
+        expect(dialog).to_be_visible()
+        dialog.get_by_label("Reason").fill("fan <b>broken</b>")
+        dialog.get_by_role("button", name="Drain", exact=True).click()
+        expect(page.locator("#board-status")).to_contain_text("takes no new jobs")
+        expect(head).to_contain_text("fan <b>broken</b>", timeout=SOON)
+        first = page.locator(f"#grid [data-key='{node}/0']")
+        expect(first).to_have_class(re.compile("gpu-drained"))
+        assert "fan <b>broken</b>" in reason_of(demo, node)
+        resume = page.get_by_role("button", name=f"Resume… {node}")
+        resume.click()
+        confirm(page, "Resume")
+        expect(first).to_have_class(re.compile("gpu-free"), timeout=SOON)
+    finally:
+        set_level(demo, "Operator")
+        demo.run(
+            ["scontrol", "update", f"NodeName={node}", "State=RESUME"],
+            user="slurm" if demo.people else None,
+            check=False,
+        )
+
+
+def test_a_broken_connection_is_said_and_taken_up_again(demo: Any, page: Any, submit: Any) -> None:
+    cluster(page, demo, "grace")
+    demo.tell("stop", "hub")
+    try:
+        expect(page.locator("#fresh")).to_contain_text("Connecting again", timeout=SOON)
+        expect(page.locator("#troubles")).to_contain_text("connection to the portal is lost")
+        job = submit("barbara", "--gres=gpu:v100:1")
+    finally:
+        demo.tell("start", "hub")
+        wait_until("the Hub answers", lambda: Person(demo.url, "grace").logged_in, 60)
+    expect(page.locator("#fresh")).to_contain_text("Live", timeout=60_000)
+    expect(page.locator("#troubles")).to_be_empty()
+    expect(gpus_of(page, job)).to_have_count(1, timeout=SOON)
+
+
+def test_a_lost_stream_goes_on_where_it_was(demo: Any, page: Any, submit: Any) -> None:
+    cut: list[str] = []
+    cluster(page, demo, "grace")
+    boards: list[str] = []
+    page.on("request", lambda one: boards.append(one.url) if "/api/v1/board" in one.url else None)
+
+    def once(route: Any) -> None:
+        cut.append(route.request.url)
+        route.abort() if len(cut) == 1 else route.continue_()
+
+    page.route("**/api/v1/events*", once)
+    # As a tab that is hidden and shown again: the stream is let go of and taken up.
+    for hidden in ("true", "false"):
+        page.evaluate(
+            f"Object.defineProperty(document, 'hidden', {{value: {hidden}, configurable: true}});"
+            "document.dispatchEvent(new Event('visibilitychange'))"
+        )
+        if hidden == "true":
+            job = submit("barbara", "--gres=gpu:v100:1")
+    expect(page.locator("#fresh")).to_contain_text("Connecting again")
+    expect(gpus_of(page, job)).to_have_count(1, timeout=SOON)
+    expect(page.locator("#fresh")).to_contain_text("Live")
+    assert re.search(r"last_event_id=[0-9a-f]+-\d+", cut[1])
+    assert boards == []  # only what was missed came
+
+
+def test_without_a_stream_the_page_polls(demo: Any, page: Any, submit: Any) -> None:
+    page.route("**/api/v1/events*", lambda route: route.abort())
+    log_in(page, demo, "grace")
+    visit(page, demo)
+    expect(page.locator("#fresh")).to_contain_text("Asking every few seconds", timeout=SOON)
+    expect(page.locator("#troubles")).to_contain_text("live connection does not get through")
+    expect(page.locator("#nodes-count")).to_have_text("8 nodes")
+    job = submit("barbara", "--gres=gpu:v100:1")
+    expect(gpus_of(page, job)).to_have_count(1, timeout=SOON)
+    page.screenshot(path=PICTURES / "cluster-polling.png")
+    page.unroute("**/api/v1/events*")
+    expect(page.locator("#fresh")).to_contain_text("Live", timeout=60_000)
+    expect(page.locator("#troubles")).to_be_empty()
+
+
+def test_an_outage_of_slurm_is_said_and_nothing_is_lost(demo: Any, page: Any, submit: Any) -> None:
+    job = submit("barbara", "--gres=gpu:v100:1")
+    cluster(page, demo, "grace")
+    expect(gpus_of(page, job)).to_have_count(1, timeout=SOON)
+    demo.stop_slurmctld()
+    try:
+        expect(page.locator("#fresh")).to_contain_text("Not up to date", timeout=60_000)
+        expect(page.locator("#troubles")).to_contain_text("What you see is from")
+        expect(gpus_of(page, job)).to_have_count(1)
+        expect(row_of(page, job)).to_be_visible()
+        page.screenshot(path=PICTURES / "cluster-outage.png")
+    finally:
+        demo.start_slurmctld()
+    expect(page.locator("#fresh")).to_contain_text("Live", timeout=60_000)
+    expect(page.locator("#troubles")).to_be_empty()
+
+
+def test_my_session_from_running_to_why_it_ended(demo: Any, page: Any) -> None:
+    ada = Person(demo.url, "ada")
+    ada.stop()
+    # With the type: after a restart, slurmctld 22.05 gives jobs without one a GPU, and says of
+    # them that they have none (JOB_GRES=gpu:v100:0).
+    wanted = {"gpus": 1, "cpus": 1, "memory": "2G", "time": "0:20:00"}
+    if demo.words["simulated_gpus"]:
+        wanted["gpu_type"] = "v100"
+    answer = ada.launch({"environment": "python-venv", **wanted})
+    assert answer.status_code in (201, 202), answer.text
+    try:
+        ada.wait_ready()
+        (job,) = [row for row in living_jobs(demo, "ada") if row.name.startswith("portal-")]
+        log_in(page, demo, "ada")
+        visit(page, demo, "sessions")
+        card = page.locator("#living .entry").first
+        expect(card).to_contain_text("Running", timeout=SOON)
+        expect(card).to_contain_text(f"{job.node}: GPU", timeout=SOON)
+        expect(card).to_contain_text(f"job {job.id}")
+        expect(card).to_contain_text("left")
+        assert card.get_by_role("link", name="Open").get_attribute("href") == "/user/ada/"
+        check(page, "sessions-running")
+        card.get_by_role("link", name="Details and log").click()
+        expect(page.locator("#log")).to_contain_text("ServerApp", timeout=SOON)
+        expect(page.locator("#session")).to_contain_text("Server answered")
+        check(page, "session-running")
+        details = page.url
+        # An admin opens it only after a question, with a reason for the audit log.
+        admin = page.context.browser.new_context().new_page()
+        log_in(admin, demo, "grace")
+        visit(admin, demo, "sessions?user=ada")
+        expect(admin.locator("#sessions-title")).to_have_text("Sessions of ada")
+        admin.locator("#living").get_by_role("button", name="Open").click(timeout=SOON)
+        admin.get_by_role("dialog").get_by_label("Why").fill("she asked for help")
+        confirm(admin, "Open")
+        admin.wait_for_url(re.compile(r"/user/ada/|/hub/api/oauth2/authorize"), timeout=SOON)
+        visit(admin, demo, "audit?action=open-server")
+        expect(admin.locator("#list tbody tr").first).to_contain_text("she asked for help")
+        admin.context.close()
+        page.get_by_role("link", name="My sessions").first.click()
+        page.locator("#living").get_by_role("button", name="Stop").click()
+        confirm(page, "Stop")
+        expect(page.locator("#board-status")).to_contain_text("being stopped")
+        expect(page.locator("#living")).to_contain_text("Nothing runs or waits", timeout=60_000)
+        ended = page.locator(f"#ended .entry[data-session='{details.rsplit('/', 1)[1]}']")
+        expect(ended).to_contain_text("Stopped", timeout=SOON)
+        expect(ended).to_contain_text("20 min")
+        check(page, "sessions-ended")
+        page.goto(details)
+        expect(page.locator(".ending")).to_contain_text("stopped", timeout=SOON)
+        check(page, "session-ended")
+        # Launching again fills the form in, and starts nothing.
+        page.get_by_role("link", name="Launch again").click()
+        page.wait_for_url("**/hub/spawn*")
+        expect(page.locator("#launch-summary")).to_contain_text("1")
+        assert living_jobs(demo, "ada") == []
+        # To someone else there is no such session.
+        strange = page.context.browser.new_context().new_page()
+        log_in(strange, demo, "student01")
+        assert strange.goto(details).status == 404
+        expect(strange.locator("#error-message")).to_have_text("You have no such session.")
+        strange.context.close()
+    finally:
+        ada.stop()
+
+
+def test_announce_withdraw_and_the_audit_log(demo: Any, page: Any) -> None:
+    text = f"Maintenance <b>on Sunday</b> {time.time():.0f}"
+    log_in(page, demo, "grace")
+    visit(page, demo, "announcements")
+    page.get_by_label("What everyone should know").fill(text)
+    page.get_by_label("How it looks").select_option("Warning")
+    page.get_by_label("Until").fill("2001-01-01T00:00")
+    page.get_by_role("button", name="Announce").click()
+    expect(page.locator("#announce-problem")).to_have_text("It must end after it starts.")
+    page.get_by_label("Until").fill("2099-01-01T00:00")
+    page.get_by_role("button", name="Announce").click()
+    entry = page.locator(".entry", has_text=text)
+    expect(entry).to_contain_text("Shown now")
+    check(page, "announcements")
+    reader = page.context.browser.new_context().new_page()
+    log_in(reader, demo, "ada")
+    visit(reader, demo)
+    expect(reader.locator("#announcements")).to_contain_text(text, timeout=SOON)
+    reader.context.close()
+    entry.get_by_role("button", name="Withdraw").click()
+    confirm(page, "Withdraw")
+    expect(page.locator(".entry", has_text=text)).to_contain_text("Over")
+    visit(page, demo, "audit")
+    page.get_by_label("Action").select_option("withdraw-announcement")
+    row = page.locator("#list tbody tr").first
+    expect(row).to_contain_text("grace", timeout=SOON)
+    expect(row).to_contain_text("done")
+    assert "action=withdraw-announcement" in page.url
+    page.get_by_label("Action").select_option("All")
+    expect(page.locator("#list tbody tr").nth(1)).to_be_visible()
+    check(page, "audit")
+
+
+def test_usage_of_oneself_and_of_all(demo: Any, page: Any, submit: Any) -> None:
+    submit("ada", "--gres=gpu:v100:2")
+    log_in(page, demo, "grace")
+    visit(page, demo, "usage?by=user")
+    owner = "ada" if demo.people else demo.words["account"]
+
+    def counted() -> bool:
+        page.reload()
+        page.wait_for_timeout(1500)
+        return page.locator("#list tbody tr", has_text=owner).count() > 0
+
+    wait_until("the meter has counted", counted, timeout=120, every=5)
+    expect(page.locator("#chart")).to_have_attribute("aria-label", re.compile("GPU-hours held"))
+    check(page, "usage-all")
+    log_in(page, demo, "ada")
+    visit(page, demo, "usage?by=user")
+    assert page.get_by_label("Whose").locator("option").count() == 1
+    check(page, "usage-mine")
+
+
+def test_every_page_looks_right_in_both_themes(demo: Any, page: Any, submit: Any) -> None:
+    submit("ada", "--gres=gpu:v100:3", "--job-name=train")
+    submit("barbara", "--gres=gpu:t4:2", "--job-name=<i>sweep</i>")
+    submit("barbara", "--gres=gpu:v100:1", "--begin=now+1hour", wait=False)
+    cluster(page, demo, "grace")
+    expect(page.locator("#jobs tbody tr").nth(2)).to_be_visible(timeout=SOON)
+    page.locator("#grid .gpu[aria-label*=job]").first.click()
+    page.locator("#history-details summary").click()
+    page.wait_for_timeout(1000)
+    check(page, "cluster-admin")
+    page.get_by_role("button", name=re.compile("^Cancel job")).first.click()
+    page.wait_for_timeout(500)
+    check(page, "cluster-question")
+    page.keyboard.press("Escape")
+    log_in(page, demo, "ada")
+    visit(page, demo)
+    expect(page.locator("#fresh")).to_contain_text("Live", timeout=SOON)
+    expect(page.locator("#jobs tbody tr").nth(2)).to_be_visible(timeout=SOON)
+    check(page, "cluster")
+    assert page.goto(f"{demo.url}{PORTAL}nothing").status == 404
+    check(page, "problem")
+
+
+def test_history_is_drawn_zoomed_and_read_as_a_table(demo: Any, page: Any) -> None:
+    cluster(page, demo, "ada")
+    page.locator("#history-range").scroll_into_view_if_needed()
+    page.get_by_role("button", name="3 h").click()
+    picture = page.locator("#plots canvas").first
+    expect(picture).to_have_attribute("aria-label", re.compile("GPUs.*in the cluster: last 20"))
+    place = page.locator("#plots .u-over").first.bounding_box()
+    page.mouse.move(place["x"] + place["width"] * 0.5, place["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(place["x"] + place["width"] * 0.95, place["y"] + 40, steps=5)
+    page.mouse.up()
+    back = page.get_by_role("button", name="Back from the zoom")
+    expect(back).to_be_visible()
+    back.click()
+    expect(back).to_be_hidden()
+    page.locator("#history-details summary").click()
+    expect(page.locator("#history-table tbody tr").nth(10)).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download the history").click()
+    assert download.value.path().read_text().startswith("at,seconds,gpus_total")

@@ -1,0 +1,117 @@
+"""The Hub's pages: the ways to the service's, and what admins announce."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from hub_client import Person, wait_until
+from other_hub import other_hub
+from remembered import announced, lock
+
+from portal.models.announcement import AnnouncementDraft, Level
+
+SERVICE = "/services/portal/"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def service(demo: Any) -> None:
+    """It comes up a moment after the Hub, which other tests restart."""
+    address = f"{demo.url}{SERVICE}api/v1/environments"
+    wait_until("the service answers", lambda: httpx.get(address).status_code == 403)
+
+
+def ways(html: str) -> dict[str, str]:
+    """The links of the navigation bar: title to address."""
+    bar = html[
+        html.index('<ul class="navbar-nav me-auto') : html.index('<ul class="nav navbar-nav')
+    ]
+    return {
+        title.strip(): href
+        for href, title in re.findall(
+            r'<a class="nav-link[^"]*"\s+href="([^"]*)"[^>]*>([^<]*)<', bar
+        )
+    }
+
+
+@pytest.mark.parametrize("path", ["/hub/home", "/hub/token", "/hub/spawn", "/services/portal/"])
+def test_every_page_has_the_same_ways(person: Callable[[str], Person], path: str) -> None:
+    for_all = {
+        "Home": "/hub/home",
+        "Cluster": SERVICE,
+        "Sessions": f"{SERVICE}sessions",
+        "Usage": f"{SERVICE}usage",
+        "Token": "/hub/token",
+    }
+    for_admins = {
+        "Announcements": f"{SERVICE}announcements",
+        "Audit log": f"{SERVICE}audit",
+        "Admin": "/hub/admin",
+    }
+    assert ways(person("ada").http.get(path).text) == for_all
+    assert ways(person("grace").http.get(path).text) == for_all | for_admins
+
+
+def test_the_page_that_is_open_is_marked(person: Callable[[str], Person]) -> None:
+    for path, title in {"/hub/home": "Home", SERVICE: "Cluster"}.items():
+        html = person("ada").http.get(path).text
+        assert re.findall(r'aria-current="page">([^<]*)<', html) == [title]
+
+
+def test_the_home_page_leads_to_the_ended_sessions(person: Callable[[str], Person]) -> None:
+    html = person("ada").http.get("/hub/home").text
+    assert f'<a id="all-sessions" href="{SERVICE}sessions">' in html
+
+
+def test_without_the_service_there_is_no_way_to_it(demo: Any) -> None:
+    with other_hub(demo) as (url, _):
+        html = Person(url, "ada").http.get("/hub/home").text
+        assert ways(html) == {"Home": "/hub/home", "Token": "/hub/token"}
+        assert "all-sessions" not in html
+
+
+def test_an_announcement_is_on_every_page_and_only_text(
+    demo: Any, person: Callable[[str], Person]
+) -> None:
+    now = time.time()
+    hostile = f"<script>alert(1)</script> & 'quoted' {{{{ 7*7 }}}} {now}"
+    escaped = f"&lt;script&gt;alert(1)&lt;/script&gt; &amp; &#39;quoted&#39; {{{{ 7*7 }}}} {now}"
+    later = f"not yet {now}"
+    draft = AnnouncementDraft(
+        text=hostile, level=Level.WARNING, starts_at=now - 1, ends_at=now + 300
+    )
+    soon = AnnouncementDraft(text=later, starts_at=now + 200, ends_at=now + 300)
+
+    def sign_in() -> str:
+        return httpx.get(f"{demo.url}/hub/login").text
+
+    with announced(demo, soon), announced(demo, draft):
+        wait_until("it is on the login page", lambda: escaped in sign_in(), timeout=40)
+        for html in (sign_in(), person("ada").http.get("/hub/home").text):
+            assert escaped in html
+            assert "<strong>Warning:</strong>" in html
+            assert "<script>alert(1)" not in html
+            assert later not in html
+    wait_until("it is withdrawn", lambda: escaped not in sign_in(), timeout=40)
+
+
+def test_a_page_does_not_wait_for_the_database(demo: Any, person: Callable[[str], Person]) -> None:
+    """Nothing of it is shown while it cannot be asked, and the pages are as quick as ever."""
+    settings = 'c.Store.url = "postgresql://portal@127.0.0.1:9/portal"\n'
+    with other_hub(demo, settings) as (url, _):
+        someone = Person(url, "ada")
+        began = time.monotonic()
+        for _ in range(5):
+            html = someone.http.get("/hub/home").text
+            assert "Your sessions" in html
+            assert "portal-announcement" not in re.sub(r"(?s)<style.*?</style>", "", html)
+        assert time.monotonic() - began < 5
+    connection = lock(demo)
+    try:
+        assert "Your sessions" in person("ada").http.get("/hub/home").text
+    finally:
+        connection.close()

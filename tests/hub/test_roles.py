@@ -1,0 +1,148 @@
+"""Who holds which of the portal's scopes: people, their tokens, sessions and the service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hub_client import Person
+from other_hub import other_hub
+from processes import variables_of
+
+from portal.models import scope
+
+OF_ADMINS = set(scope.MEANINGS) - {scope.TELEMETRY_REPORT}
+
+
+def held(url: str, token: str) -> set[str]:
+    """What the Hub says that a token may do."""
+    answer = httpx.get(f"{url}/hub/api/user", headers={"Authorization": f"token {token}"})
+    assert answer.status_code == 200, answer.text
+    return set(answer.json()["scopes"])
+
+
+def custom(scopes: set[str]) -> set[str]:
+    return {one for one in scopes if one.startswith("custom:")}
+
+
+def test_an_admins_token_holds_every_scope_of_the_portal(person: Callable[[str], Person]) -> None:
+    grace = person("grace")
+    grace.api("GET", "/user")  # makes a token, as the page /hub/token does
+    assert custom(held(grace.url, grace.token)) == OF_ADMINS | {
+        f"{scope.TELEMETRY_REPORT}!user=grace"
+    }
+
+
+def test_other_people_hold_none(person: Callable[[str], Person]) -> None:
+    for name in ("ada", "barbara"):
+        someone = person(name)
+        someone.api("GET", "/user")
+        assert custom(held(someone.url, someone.token)) == {f"{scope.TELEMETRY_REPORT}!user={name}"}
+
+
+@pytest.mark.parametrize(("name", "scopes"), [("grace", OF_ADMINS), ("ada", set())])
+def test_a_login_at_the_service_carries_the_persons_scopes(
+    demo: Any, person: Callable[[str], Person], name: str, scopes: set[str]
+) -> None:
+    """The token that OAuth makes for the service: the Hub lists it with the person's tokens."""
+    someone = person(name)
+    someone.http.get("/services/portal/")
+    tokens = someone.api("GET", f"/users/{name}/tokens").json()["api_tokens"]
+    (token, *_) = [one for one in tokens if one["oauth_client"] == "JupyterHub service portal"]
+    assert custom(set(token["scopes"])) == scopes
+    assert "access:services!service=portal" in token["scopes"]
+    # The service hears of them: this page takes one.
+    answer = someone.http.get("/services/portal/audit")
+    assert answer.status_code == (200 if scopes else 403)
+
+
+@pytest.fixture
+def sessions(ada: Person) -> Iterator[Person]:
+    """Ada with two sessions."""
+    for server in ("", "second"):
+        assert ada.launch({"environment": "python-venv"}, server).status_code in (201, 202)
+    for server in ("", "second"):
+        ada.wait_ready(server)
+    yield ada
+    ada.stop("second")
+    ada.api("DELETE", ada.server_path("second"), {"remove": True})
+
+
+def test_a_sessions_token_may_report_of_its_own_server_alone(demo: Any, sessions: Person) -> None:
+    found = variables_of(demo, "ada", "JUPYTERHUB_API_TOKEN", "JUPYTERHUB_SERVER_NAME")
+    tokens = {server: token for token, server in found}
+    assert set(tokens) == {"", "second"}
+    for server, token in tokens.items():
+        scopes = held(demo.url, token)
+        assert custom(scopes) == {f"{scope.TELEMETRY_REPORT}!server=ada/{server}"}
+        assert not any(one.startswith("access:services") for one in scopes)
+        assert f"access:servers!server=ada/{server}" in scopes
+        assert "users:activity!user=ada" in scopes
+        answer = httpx.get(
+            f"{demo.url}/services/portal/api/v1/environments",
+            headers={"Authorization": f"token {token}"},
+        )
+        assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("environment", ["python-venv", "modules", "jupyterlab"])
+def test_sessions_of_every_kind_know_where_to_report(
+    demo: Any, ada: Person, environment: str
+) -> None:
+    assert ada.launch({"environment": environment}).status_code in (201, 202)
+    ada.wait_ready()
+    found = variables_of(demo, "ada", "PORTAL_SERVICE_URL", "PORTAL_TELEMETRY_INTERVAL")
+    assert found == {(f"{demo.url}/services/portal/", "10")}
+
+
+def test_without_an_address_a_session_neither_reports_nor_may(demo: Any) -> None:
+    settings = 'c.PortalSpawner.service_url = ""\n'
+    with other_hub(demo, settings) as (url, _):
+        student = Person(url, "student03")
+        assert student.launch({"environment": "python-venv"}).status_code in (201, 202)
+        try:
+            student.wait_ready()
+            names = ("PORTAL_SERVICE_URL", "JUPYTERHUB_API_TOKEN")
+            ((address, token),) = variables_of(demo, "student03", *names, hub="")
+            assert address == ""
+            assert custom(held(url, token)) == set()
+        finally:
+            student.stop()
+
+
+def test_the_service_may_stop_servers_and_little_else(demo: Any) -> None:
+    found = variables_of(demo, "portal", "JUPYTERHUB_API_TOKEN", "JUPYTERHUB_SERVICE_NAME")
+    (token,) = {token for token, name in found if name == "portal"}
+    assert held(demo.url, token) == {"delete:servers", "read:servers", "read:users:name"}
+    answer = httpx.get(f"{demo.url}/hub/api/users", headers={"Authorization": f"token {token}"})
+    assert answer.status_code == 403
+
+
+def test_more_admins_by_name_and_group(demo: Any) -> None:
+    """A site's word comes after the role was written, and its own additions stay."""
+    settings = """
+from portal.models.scope import JOBS_READ
+from spawners.roles import Members
+c.PortalAdmins.hub_admins = False
+c.PortalAdmins.users = {"barbara"}
+c.PortalAdmins.groups = {"course-dl101"}
+c.JupyterHub.load_roles = [
+    {"name": "portal-admin", "scopes": [JOBS_READ],
+     "groups": Members("groups"), "users": Members("users")},
+]
+c.JupyterHub.extra_user_scopes.update({"read:hub"})
+"""
+    with other_hub(demo, settings) as (url, _):
+        for name, may in {"barbara": True, "student04": True, "grace": False, "ada": False}.items():
+            someone = Person(url, name)
+            scopes = {
+                one for one in held(url, token_of(someone)) if one in (scope.JOBS_READ, "read:hub")
+            }
+            assert scopes == ({scope.JOBS_READ, "read:hub"} if may else {"read:hub"}), name
+
+
+def token_of(someone: Person) -> str:
+    someone.api("GET", "/user")
+    return someone.token

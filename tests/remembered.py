@@ -1,0 +1,124 @@
+"""Sessions as the portal's database has them, read beside the Hub."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hub_client import wait_until
+
+from portal.errors import StoreUnavailable
+from portal.models.announcement import Announcement, AnnouncementDraft
+from portal.models.session import SessionRecord, SessionState
+from portal.store import Store
+
+
+def database(demo: Any) -> Path:
+    """The file of the demo's database."""
+    return Path(demo.words["hub_directory"]) / "portal.sqlite"
+
+
+def remembered(url: Path | str, user: str) -> list[SessionRecord]:
+    """All sessions of a person, the newest first. ``url``: of the database, or SQLite's file."""
+    if isinstance(url, Path):
+        if not url.exists():
+            return []
+        url = f"sqlite:///{url}"
+
+    async def ask() -> list[SessionRecord]:
+        store = Store(url=url)
+        try:
+            return (await store.sessions.find(user=user))[0]
+        except StoreUnavailable:  # the Hub has not made the tables yet
+            return []
+        finally:
+            await store.close()
+
+    return asyncio.run(ask())
+
+
+def of_job(url: Path | str, user: str, job_id: str) -> SessionRecord:
+    """The one session of this job, once the database has it."""
+    (record,) = wait_until(
+        f"job {job_id} is recorded",
+        lambda: [one for one in remembered(url, user) if one.job_id == job_id],
+    )
+    return record
+
+
+def closed(url: Path | str, user: str, job_id: str, timeout: float = 60) -> SessionRecord:
+    """The same, once it is over."""
+    return wait_until(
+        f"job {job_id} is recorded as ended",
+        lambda: (record := of_job(url, user, job_id)).state is SessionState.ENDED and record,
+        timeout,
+    )
+
+
+def measured(url: Path | str, user: str, job_id: str) -> SessionRecord:
+    """The same, once Slurm's accounting has told the peak memory; it has none of a job that was
+    over before Slurm looked at it."""
+    return wait_until(
+        f"the peak memory of job {job_id} is recorded",
+        lambda: (record := of_job(url, user, job_id)).peak_memory and record,
+    )
+
+
+def put(demo: Any, record: SessionRecord) -> None:
+    """Write a record into the demo's database, as a Hub did that is gone."""
+    _write(demo, lambda store: store.sessions.save(record))
+
+
+@contextlib.contextmanager
+def announced(demo: Any, draft: AnnouncementDraft) -> Iterator[None]:
+    """An announcement in the demo's database, as the service writes and withdraws it."""
+    made: list[Announcement] = []
+
+    async def add(store: Store) -> None:
+        made.append(await store.announcements.add(draft, "grace", draft.starts_at))
+
+    _write(demo, add)
+    try:
+        yield
+    finally:
+        _write(demo, lambda store: store.announcements.withdraw(made[0].id, time.time()))
+
+
+def _write(demo: Any, work: Callable[[Store], Awaitable[object]]) -> None:
+    async def write() -> None:
+        store = Store(url=f"sqlite:///{database(demo)}")
+        try:
+            await work(store)
+        finally:
+            await store.close()
+
+    asyncio.run(write())
+
+
+def lock(demo: Any) -> sqlite3.Connection:
+    """Hold the demo's database, so that nobody can write; close the connection to let go."""
+    connection = sqlite3.connect(database(demo), isolation_level=None, timeout=30)
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
+def forget(demo: Any, user: str, job_id: str) -> None:
+    """Take a session out of the portal's database and its record out of the Hub's, which must not
+    run: as if an earlier portal had started it."""
+    with sqlite3.connect(database(demo)) as connection:
+        connection.execute("DELETE FROM sessions WHERE job_id = ?", (job_id,))
+    hub = Path(demo.words["hub_directory"]) / "jupyterhub.sqlite"
+    with sqlite3.connect(hub) as connection:
+        for row, text in connection.execute("SELECT id, state FROM spawners").fetchall():
+            state = json.loads(text or "null") or {}
+            if state.get("job_id") == job_id:
+                del state["record"]
+                connection.execute(
+                    "UPDATE spawners SET state = ? WHERE id = ?", (json.dumps(state), row)
+                )

@@ -1,0 +1,48 @@
+"""Each test of the tables runs on SQLite and on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portal.store import Store
+
+Make = Callable[..., Store]
+
+
+@pytest.fixture
+async def make_store() -> AsyncIterator[Make]:
+    """``make_store(url, **settings)``; closed after the test."""
+    made: list[Store] = []
+
+    def make(url: str, **settings: Any) -> Store:
+        made.append(Store(url=url, log=logging.getLogger("store"), **settings))
+        return made[-1]
+
+    yield make
+    for store in made:
+        await store.close()
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/portal.sqlite"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest) -> str:
+    """A new, empty database of each kind."""
+    name = "sqlite_url" if request.param == "sqlite" else "postgres_url"
+    return str(request.getfixturevalue(name))
+
+
+@pytest.fixture
+async def store(url: str, make_store: Make) -> Store:
+    """One with this version's tables."""
+    made = make_store(url)
+    await made.upgrade()
+    return made

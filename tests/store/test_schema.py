@@ -1,0 +1,232 @@
+"""Migrations: from nothing to this version, at once by two, and never backwards."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from conftest import ROOT
+from postgres import PostgreSQL
+from sqlalchemy import Connection, inspect, text
+
+from portal.errors import StoreUnavailable
+from portal.models.announcement import AnnouncementDraft
+from portal.store import HEAD, Store
+from portal.store.columns import metadata
+from portal.store.upgrade import VERSION_TABLE
+
+Make = Callable[..., Store]
+DRAFT = AnnouncementDraft(text="Hello", starts_at=1, ends_at=2)
+
+
+async def test_the_migrations_make_the_tables_that_the_code_knows(store: Store) -> None:
+    def differences(connection: Connection) -> list[object]:
+        context = MigrationContext.configure(
+            connection,
+            opts={
+                "version_table": VERSION_TABLE,
+                "compare_type": True,
+                "compare_server_default": True,
+            },
+        )
+        return list(compare_metadata(context, metadata))
+
+    assert await store.database.run(differences) == []
+
+
+async def test_every_index_of_the_code_is_there(store: Store) -> None:
+    """Alembic does not compare primary keys and SQLite's unnamed constraints."""
+
+    def look(connection: Connection) -> None:
+        found = inspect(connection)
+        for table in metadata.tables.values():
+            keys = found.get_pk_constraint(table.name)["constrained_columns"]
+            assert keys == [column.name for column in table.primary_key.columns], table.name
+            names = {index["name"] for index in found.get_indexes(table.name)}
+            assert {str(index.name) for index in table.indexes} <= names, table.name
+
+    await store.database.run(look)
+
+
+async def test_upgrading_again_keeps_everything(url: str, make_store: Make) -> None:
+    first, second = make_store(url), make_store(url)
+    assert not Path(first.database.address.path or "/nothing").exists()
+    await first.upgrade()
+    kept = await first.announcements.add(DRAFT, "grace", 1)
+    await second.upgrade()
+    await first.upgrade()
+    assert await second.announcements.all() == ([kept], 1)
+    assert await second.revision() == HEAD
+
+
+async def test_many_upgrade_at_once(url: str, make_store: Make) -> None:
+    """The Hub and the service start together: processes, and threads of one process."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "portal", "database", "upgrade", f"--url={url}"],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        for _ in range(3)
+    ]  # fmt: skip
+    stores = [make_store(url) for _ in range(3)]
+    await asyncio.gather(*(store.upgrade() for store in stores))
+    for process in processes:
+        said, _ = await asyncio.to_thread(process.communicate, timeout=120)
+        assert process.returncode == 0, said
+    count = text(f"SELECT version_num FROM {VERSION_TABLE}")
+    found = await stores[0].database.run(lambda at: list(at.execute(count).scalars()))
+    assert found == [HEAD]
+
+
+async def test_the_second_waits_for_the_first(sqlite_url: str, make_store: Make) -> None:
+    lock = Path(sqlite_url.removeprefix("sqlite:///") + ".lock")
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        upgrading = asyncio.ensure_future(make_store(sqlite_url).upgrade())
+        await asyncio.sleep(0.5)
+        assert not upgrading.done()
+        assert not Path(sqlite_url.removeprefix("sqlite:///")).exists()
+    await asyncio.wait_for(upgrading, 20)
+
+
+SECOND = """
+import sqlalchemy as sa
+from alembic import op
+revision = "0002"
+down_revision = "0001"
+def upgrade():
+    with op.batch_alter_table("announcements") as table:
+        table.add_column(sa.Column("colour", sa.Text(), server_default="red", nullable=False))
+    op.create_index("ix_announcements_colour", "announcements", ["colour"])
+"""
+
+
+async def test_the_next_version_upgrades_what_this_one_wrote(
+    url: str, make_store: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = make_store(url)
+    await old.upgrade()
+    kept = await old.announcements.add(DRAFT, "grace", 1)
+    scripts = tmp_path / "migrations"
+    shutil.copytree(ROOT / "portal/store/migrations", scripts)
+    (scripts / "versions/v0002_next.py").write_text(SECOND)
+    monkeypatch.setattr("portal.store.upgrade._HERE", str(scripts))
+    monkeypatch.setattr("portal.store.upgrade._scripts", ScriptDirectory(str(scripts)))
+    for module in ("upgrade", "database"):
+        monkeypatch.setattr(f"portal.store.{module}.HEAD", "0002")
+    waiting = make_store(url)  # it was not told to upgrade
+    with pytest.raises(StoreUnavailable, match="does not have the tables of this version"):
+        await waiting.announcements.all()
+    await make_store(url).upgrade()
+    assert await waiting.announcements.all() == ([kept], 1)
+    colours = text("SELECT colour FROM announcements")
+    assert await waiting.database.run(lambda at: list(at.execute(colours).scalars())) == ["red"]
+    monkeypatch.undo()
+    with pytest.raises(StoreUnavailable, match=r"newer version \(0002\)"):
+        await make_store(url).upgrade()
+
+
+async def set_version(store: Store, version: str) -> None:
+    statement = text(f"UPDATE {VERSION_TABLE} SET version_num = :version")
+    await store.database.run(lambda to: to.execute(statement, {"version": version}), write=True)
+
+
+async def test_a_newer_database_is_refused_and_left_alone(url: str, make_store: Make) -> None:
+    older = make_store(url)
+    await older.upgrade()
+    await older.announcements.add(DRAFT, "grace", 1)
+    await set_version(older, "9999")
+    store = make_store(url)
+    for ask in (store.upgrade, store.announcements.all, store.sessions.living):
+        with pytest.raises(StoreUnavailable, match=r"newer version \(9999\).*Nothing was changed"):
+            await ask()
+    assert "newer version" in store.error
+    assert (await older.announcements.all())[1] == 1
+    await set_version(older, HEAD)  # the right portal was installed
+    assert (await store.announcements.all())[1] == 1
+    assert store.error == ""
+
+
+async def test_without_tables_and_without_leave_to_make_them(url: str, make_store: Make) -> None:
+    if url.startswith("sqlite"):
+        Path(url.removeprefix("sqlite:///")).touch(0o600)
+    store = make_store(url)
+    with pytest.raises(StoreUnavailable, match=r"does not have .*portal database upgrade"):
+        await store.sessions.living()
+    assert await store.revision() is None
+    await make_store(url).upgrade()
+    assert await store.sessions.living() == []
+
+
+async def test_tables_that_vanish_are_told_and_made_anew(
+    postgres_url: str, make_store: Make
+) -> None:
+    """An empty copy was put back while the portal runs."""
+    store = make_store(postgres_url)
+    await store.upgrade()
+    drop = "DROP SCHEMA public CASCADE; CREATE SCHEMA public"
+    await store.database.run(lambda to: to.exec_driver_sql(drop), write=True)
+    with pytest.raises(StoreUnavailable, match="does not have the tables"):
+        await store.sessions.living()
+    assert await store.sessions.living() == []
+
+
+async def test_a_failed_upgrade_leaves_nothing_half_done(
+    url: str, make_store: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "migrations"
+    shutil.copytree(ROOT / "portal/store/migrations", broken)
+    step = broken / "versions/v0001_first.py"
+    step.write_text(step.read_text().replace("    _append_only()\n", "    1 / 0\n"))
+    monkeypatch.setattr("portal.store.upgrade._HERE", str(broken))
+    store = make_store(url)
+    with pytest.raises(ZeroDivisionError):
+        await store.upgrade()
+    assert await store.revision() is None
+    assert inspect(store.database.engine).get_table_names() == []
+    monkeypatch.undo()
+    await store.upgrade()
+    assert await store.sessions.living() == []
+
+
+async def test_sqlites_files_are_only_for_their_owner(tmp_path: Path, make_store: Make) -> None:
+    store = make_store(f"sqlite:///{tmp_path}/portal.sqlite")
+    before = os.umask(0o022)
+    try:
+        await store.upgrade()
+    finally:
+        os.umask(before)
+    await store.announcements.add(DRAFT, "grace", 1)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert {"portal.sqlite", "portal.sqlite-wal"} <= set(modes)
+    assert set(modes.values()) == {0o600}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
+async def test_root_makes_the_file_for_the_folders_owner(tmp_path: Path, make_store: Make) -> None:
+    folder = tmp_path / "hub"
+    folder.mkdir()
+    os.chown(folder, 65534, 65534)
+    store = make_store(f"sqlite:///{folder}/portal.sqlite")
+    await store.upgrade()
+    await store.announcements.add(DRAFT, "grace", 1)
+    assert {path.stat().st_uid for path in folder.iterdir()} == {65534}
+
+
+async def test_a_database_that_cannot_hold_all_letters_is_refused(
+    postgres: PostgreSQL, make_store: Make
+) -> None:
+    url = postgres.new("ENCODING LATIN1 LOCALE 'C' TEMPLATE template0")
+    with pytest.raises(StoreUnavailable, match="encoding LATIN1; it must be UTF8"):
+        await make_store(url).upgrade()

@@ -1,0 +1,155 @@
+"""What someone tries who means harm: the service's log, tokens with few rights, floods."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from api_client import SERVICE, Caller
+from hub_client import wait_until
+
+from portal.app.log import OneLineFormatter
+from portal.handlers.allowance import Allowance
+from portal.handlers.csv import cell
+from portal.handlers.parts import Parts
+from portal.models.audit import AuditEntry, Outcome
+from portal.models.plain_text import escaped
+
+
+@pytest.fixture(scope="module")
+def ada(demo: Any) -> Iterator[Caller]:
+    with Caller(demo.url, "ada") as caller:
+        wait_until("the service has heard from Slurm", lambda: caller.get("board").is_success)
+        yield caller
+
+
+@pytest.fixture(scope="module")
+def grace(demo: Any) -> Iterator[Caller]:
+    with Caller(demo.url, "grace") as caller:
+        yield caller
+
+
+# -- the log ------------------------------------------------------------------------------------
+
+
+def test_a_text_with_control_characters_is_one_line_of_a_log() -> None:
+    assert escaped("Käthe's job, 日本") == "Käthe's job, 日本"
+    assert escaped("a\nb\r\x1b[31m\x9b\x7f") == r"a\u000ab\u000d\u001b[31m\u009b\u007f"
+    assert escaped("a\u2028b\u202ec") == r"a\u2028b\u202ec"
+
+
+def test_a_message_is_one_line_and_a_traceback_is_not() -> None:
+    made = OneLineFormatter("%(levelname)s %(message)s")
+    record = logging.LogRecord("x", 30, "x", 1, "%s", ("a\nW audit: {}",), None)
+    assert made.format(record) == r"WARNING a\u000aW audit: {}"
+    try:
+        raise ValueError("why")
+    except ValueError as error:
+        record.exc_info = (type(error), error, error.__traceback__)
+    assert "\nTraceback" in made.format(record)
+
+
+def test_nobody_writes_lines_of_their_own_into_the_services_log(demo: Any, ada: Caller) -> None:
+    """The audit log's lines stand there too, and nowhere else while the database is away."""
+    mark = secrets.token_hex(4)
+    forged = f"\n[W portal] audit: {mark}-%s\x9b31m"
+    httpx.get(f"{demo.url}{SERVICE}oauth_callback?error={quote('x' + forged % 1)}", trust_env=False)
+    ada.get(f"jobs?{quote('x' + forged % 2)}=1")
+    ada.post("sessions/x/stop", json={"x" + forged % 3: 1})
+    log = (demo.home.log / "hub.out").read_text()
+    for number in (1, 2, 3):
+        (line,) = (one for one in log.splitlines() if f"{mark}-{number}" in one)
+        assert line.isprintable()
+        assert not line.startswith("[W portal] audit")
+
+
+# -- tokens with few rights ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "scopes", [[], ["custom:portal:metrics:read"], ["custom:portal:jobs:read"]], ids=str
+)
+def test_an_admins_token_for_little_sees_what_anyone_sees(
+    demo: Any, ada: Caller, grace: Caller, scopes: list[str]
+) -> None:
+    asked = {"scopes": ["access:services!service=portal", *scopes]}
+    token = grace.person.api("POST", "/users/grace/tokens", asked).json()["token"]
+    with httpx.Client(
+        base_url=ada.base_url, headers={"Authorization": f"token {token}"}, trust_env=False
+    ) as narrow:
+        assert narrow.get("environments").json() == ada.get("environments").json()
+        for path in ("audit", "usage", "sessions?all=true"):
+            assert narrow.get(path).status_code == 403
+        for path in ("nodes/gpu01/drain", "jobs/999999/hold"):
+            assert narrow.post(path, json={"reason": "x"}).status_code == 403
+    assert "image" in grace.get("environments").text
+
+
+# -- floods -------------------------------------------------------------------------------------
+
+
+def test_an_allowance_comes_back_and_counts_what_was_too_much() -> None:
+    allowance = Allowance(most=3, per_second=0.5)
+    assert [allowance.take("ada", 0) for _ in range(5)] == [0, 0, 0, None, None]
+    assert allowance.take("grace", 0) == 0
+    assert allowance.take("ada", 1) is None
+    assert allowance.take("ada", 2) == 3
+    assert allowance.take("ada", 2) is None
+    assert [allowance.take("ada", 2000) for _ in range(4)] == [1, 0, 0, None]
+    assert allowance.take("ada", 1999) is None  # a clock that was set back
+    allowance.take("grace", 9000)
+    assert list(allowance._people) == ["grace"]
+
+
+async def test_nobody_fills_the_audit_log_which_is_kept_for_ever() -> None:
+    """An admin's script that acts on many things is listed whole, all the same."""
+    lines: list[AuditEntry] = []
+
+    async def add(entry: AuditEntry) -> None:
+        lines.append(entry)
+
+    log, nothing = logging.getLogger("nowhere"), SimpleNamespace()
+    log.disabled = True
+    store = SimpleNamespace(audit=SimpleNamespace(add=add))
+    parts = Parts("/", log, *[nothing] * 5, store, nothing)  # type: ignore[arg-type]
+    parts.allowance = Allowance(most=10, per_second=1e-6)
+    request = SimpleNamespace(headers={}, remote_ip="127.0.0.1")
+
+    async def ask(name: str, **values: Any) -> None:
+        who = SimpleNamespace(person=SimpleNamespace(name=name), request=request)
+        await parts.audit(who, "cancel-job", "job 1", **values)
+
+    for _ in range(20):
+        await ask("ada", outcome=Outcome.REFUSED, owner="grace")
+        await ask("ada", outcome=Outcome.FAILED, owner="ada")
+        await ask("ada", owner="ada")
+        await ask("grace", owner="ada")
+    assert [line.actor for line in lines].count("ada") == 10
+    assert [line.actor for line in lines].count("grace") == 20
+    parts.allowance._people["ada"] = (1.0, 0.0, 50)
+    await ask("ada", outcome=Outcome.REFUSED, detail="Why.")
+    assert lines[-1].detail == "50 lines before this one were left out: too many. Why."
+
+
+# -- spreadsheets -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("a;=cmd|' /c calc'!A1", "a;'=cmd|' /c calc'!A1"),
+        ("a; -1+1;@x;b;\uff1d1", "a;' -1+1;'@x;b;'\uff1d1"),
+        ("\uff1d1+1", "'\uff1d1+1"),
+        (";=1", ";'=1"),
+        ("=1;=2", "'=1;'=2"),
+        ("a;b=1, c-d", "a;b=1, c-d"),
+    ],
+)
+def test_no_cell_is_a_formula_where_semicolons_part_cells(text: str, safe: str) -> None:
+    assert cell(text) == safe

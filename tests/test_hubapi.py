@@ -1,0 +1,166 @@
+"""The client of the Hub's API: what it sends, and what becomes of each answer. The Hub here is a
+small one that answers as it is told; the real one is in tests/hub/test_actions.py."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certipy import Certipy
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler
+
+from portal.errors import ConfigurationError, Conflict, HubUnavailable, NotFound, Unavailable
+from portal.hubapi import HubApi, header_of
+
+RUNNING = (200, {"ready": True, "pending": None})
+
+
+class TheHub(RequestHandler):
+    """Answers by method as ``answers`` says, and remembers what was asked."""
+
+    async def answer(self) -> None:
+        asked, answers = self.settings["asked"], self.settings["answers"]
+        asked.append((self.request.method, self.request.uri, dict(self.request.headers)))
+        code, body = answers[self.request.method]
+        if code is None:
+            await asyncio.sleep(30)
+        self.set_status(code)
+        self.finish(body or None)
+
+    get = delete = answer
+
+
+class SmallHub:
+    """``asked`` has (method, path, headers) of each request."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.asked: list[Any] = []
+        self.answers: dict[str, Any] = {"GET": RUNNING, "DELETE": (204, "")}
+        app = Application([(r"/.*", TheHub)], asked=self.asked, answers=self.answers)
+        (sock,) = bind_sockets(0, "127.0.0.1")
+        self.server = HTTPServer(app, ssl_options=tls)
+        self.server.add_sockets([sock])
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{sock.getsockname()[1]}/hub/api"
+
+    async def stop(self) -> None:
+        self.server.stop()
+        await self.server.close_all_connections()
+
+    def api(self, **settings: Any) -> HubApi:
+        return HubApi(api_url=self.url, api_token="secret", **settings)
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[SmallHub]:
+    one = SmallHub()
+    yield one
+    await one.stop()
+
+
+@pytest.mark.parametrize(
+    ("user", "server", "path"),
+    [
+        ("ada", "", "/hub/api/users/ada/server"),
+        ("ada", "big", "/hub/api/users/ada/servers/big"),
+        ("a/../b?x", "s/#1", "/hub/api/users/a%2F..%2Fb%3Fx/servers/s%2F%231"),
+        ("jürgen", "", "/hub/api/users/j%C3%BCrgen/server"),
+    ],
+)
+async def test_a_stop_asks_for_exactly_this_server(
+    hub: SmallHub, user: str, server: str, path: str
+) -> None:
+    for answer in ((204, ""), (202, "")):
+        hub.answers["DELETE"] = answer
+        await hub.api().stop_server(user, server, on_behalf_of="grace")
+    assert [(method, asked) for method, asked, _ in hub.asked] == [
+        ("GET", path),
+        ("DELETE", path),
+        ("GET", path),
+        ("DELETE", path),
+    ]
+    headers = hub.asked[1][2]
+    assert headers["X-Portal-For"] == "grace"
+    assert headers["Authorization"] == "token secret"
+
+
+@pytest.mark.parametrize("name", ["grace\r\nX-Evil: 1", "jürgen", "a b", "x\0"])
+def test_a_name_cannot_become_a_header(name: str) -> None:
+    made = header_of(name)
+    assert made.isascii()
+    assert not set(made) & set("\r\n\0 :")
+    assert header_of("grace.hopper-1@x.org") == "grace.hopper-1@x.org"
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "error", "words"),
+    [
+        ("GET", (404, {"status": 404, "message": "x"}), NotFound, "no such server"),
+        ("GET", (200, {"ready": False, "pending": None}), NotFound, "runs no such server"),
+        ("GET", (403, {"message": "x"}), ConfigurationError, "'read:servers'"),
+        ("DELETE", (403, {"message": "x"}), ConfigurationError, "'delete:servers'"),
+        ("DELETE", (404, "<html>"), NotFound, "no such server"),
+        ("DELETE", (400, {"message": "being\nrenamed"}), Conflict, "being renamed"),
+        ("DELETE", (500, "<html>"), Unavailable, "could not do it: Internal Server Error"),
+        ("DELETE", (503, {"message": "Slurm does not answer."}), Unavailable, "Slurm does not"),
+        ("DELETE", (502, ""), HubUnavailable, "Try again"),
+    ],
+)
+async def test_answers_in_words(
+    hub: SmallHub, method: str, answer: Any, error: type[Exception], words: str
+) -> None:
+    hub.answers[method] = answer
+    with pytest.raises(error, match=words):
+        await hub.api().stop_server("ada", "", on_behalf_of="grace")
+
+
+async def test_a_server_that_still_starts_can_be_stopped(hub: SmallHub) -> None:
+    hub.answers["GET"] = (200, {"ready": False, "pending": "spawn"})
+    await hub.api().stop_server("ada", "", on_behalf_of="ada")
+    assert hub.asked[-1][0] == "DELETE"
+
+
+async def test_no_answer(hub: SmallHub) -> None:
+    hub.answers["GET"] = (None, "")
+    with pytest.raises(HubUnavailable):
+        await hub.api(timeout=0.2).stop_server("ada", "", on_behalf_of="grace")
+    await hub.stop()
+    with pytest.raises(HubUnavailable):
+        await hub.api(timeout=2).stop_server("ada", "", on_behalf_of="grace")
+
+
+async def test_internal_ssl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Hub wants a certificate of its own authority, and the client wants the Hub's."""
+    made = Certipy(store_dir=str(tmp_path))
+    made.create_ca("hub-ca")
+    names = ["IP:127.0.0.1"]
+    server = made.create_signed_pair("hub", "hub-ca", alt_names=names)
+    client = made.create_signed_pair("service", "hub-ca", alt_names=names)
+    authority = made.store.get_record("hub-ca")["files"]["cert"]
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.load_cert_chain(server["files"]["cert"], server["files"]["key"])
+    hub = SmallHub(tls)
+    try:
+        with pytest.raises(HubUnavailable):  # no certificate, and no reason to trust this Hub
+            await hub.api().stop_server("ada", "", on_behalf_of="grace")
+        monkeypatch.setenv("JUPYTERHUB_SSL_KEYFILE", str(client["files"]["key"]))
+        monkeypatch.setenv("JUPYTERHUB_SSL_CERTFILE", str(client["files"]["cert"]))
+        monkeypatch.setenv("JUPYTERHUB_SSL_CLIENT_CA", str(authority))
+        await hub.api().stop_server("ada", "", on_behalf_of="grace")
+        assert hub.asked[-1][0] == "DELETE"
+    finally:
+        await hub.stop()
+
+
+def test_address_and_token_are_the_ones_that_the_hub_gives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JUPYTERHUB_API_URL", "http://127.0.0.1:1/hub/api")
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "t")
+    assert (HubApi().api_url, HubApi().api_token) == ("http://127.0.0.1:1/hub/api", "t")

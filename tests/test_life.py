@@ -1,0 +1,133 @@
+"""What lives beside the requests: it goes on after a failure, and ends when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from portal.app import life
+from portal.app.life import Life
+from portal.errors import StoreUnavailable
+
+
+class Store:
+    """Is away for the first ``away`` questions, which it answers with ``error``."""
+
+    def __init__(self, away: int, error: Exception) -> None:
+        self.away, self.failure = away, error
+        self.asked = self.checked = 0
+        self.closed = False
+
+    async def upgrade(self) -> None:
+        self.asked += 1
+        if self.asked <= self.away:
+            raise self.failure
+
+    async def check(self) -> None:
+        self.checked += 1
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Cluster:
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def made(store: Store, run: Callable[[], Awaitable[None]]) -> Life:
+    parts: Any = SimpleNamespace(
+        log=logging.getLogger("portal-test"),
+        store=store,
+        cluster=Cluster(),
+        dashboard=SimpleNamespace(run=run),
+    )
+    return Life(parts)
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(life, "_RETRY", (0.01, 0.02))
+    monkeypatch.setattr(life, "_CHECK", 0.01)
+
+
+async def until(check: Callable[[], Any]) -> None:
+    async with asyncio.timeout(5):
+        while not check():
+            await asyncio.sleep(0.005)
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_a_dashboard_that_fails_or_ends_is_started_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    starts: list[int] = []
+
+    async def run() -> None:
+        starts.append(1)
+        if len(starts) == 1:
+            raise RuntimeError("a bug")
+        if len(starts) > 2:
+            await forever()
+
+    one = made(Store(0, ValueError()), run)
+    one.start()
+    await until(lambda: len(starts) == 3)
+    await one.close()
+    assert "The dashboard failed; it is started again" in caplog.text
+    assert "a bug" in caplog.text
+    assert "The dashboard ended by itself" in caplog.text
+
+
+async def test_a_database_that_is_away_is_asked_again_and_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = Store(5, StoreUnavailable("The database is away."))
+    one = made(store, forever)
+    one.start()
+    await until(lambda: store.checked > 2)
+    await one.close()
+    assert store.asked == 6
+    assert caplog.text.count("The database is not ready: The database is away.") == 1
+    assert "The database is there." in caplog.text
+
+
+async def test_a_failure_that_nobody_thought_of_is_no_end_either(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = Store(2, RuntimeError("unthought of"))
+    one = made(store, forever)
+    one.start()
+    await until(lambda: store.checked)
+    await one.close()
+    assert "unthought of" in caplog.text
+
+
+async def test_everything_is_closed_at_the_end() -> None:
+    ended = []
+
+    async def run() -> None:
+        try:
+            await forever()
+        finally:
+            await asyncio.sleep(0.01)
+            ended.append(1)
+
+    store = Store(0, ValueError())
+    one = made(store, run)
+    one.start()
+    await until(lambda: store.asked)
+    await one.close()
+    assert ended
+    assert store.closed
+    assert one.parts.cluster.closed  # type: ignore[attr-defined]
