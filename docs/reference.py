@@ -1,7 +1,8 @@
-"""Writes docs/reference/settings.md from the settings' own help (`make docs`).
+"""Writes docs/reference/settings.md from the settings' own help, and the generated part of
+docs/reference/rest-api.md from the API's own document (`make docs`).
 
-python -m docs.reference            write it
-python -m docs.reference --check    say whether it is up to date (exit status 1 if not)
+python -m docs.reference            write them
+python -m docs.reference --check    say whether they are up to date (exit status 1 if not)
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from pathlib import Path
 from traitlets import HasTraits, TraitType
 from traitlets.traitlets import DefaultHandler
 
+from . import rest_api
+
 TARGET = Path(__file__).with_name("reference") / "settings.md"
 
 # Every class with settings, in the order in which a site meets them.
 CLASSES = (
     ("portal.directory", "LDAPAuthenticator"),
+    ("spawners.roles", "PortalAdmins"),
     ("portal.catalog", "EnvironmentCatalog"),
     ("spawners.slurm", "PortalSpawner"),
     ("spawners.form", "LaunchForm"),
@@ -28,6 +32,13 @@ CLASSES = (
     ("portal.slurm", "Cluster"),
     ("portal.slurm", "SlurmRunner"),
     ("portal.app", "PortalService"),
+    ("portal.dashboard", "Dashboard"),
+    ("portal.slurm.control", "ClusterControl"),
+    ("portal.telemetry", "Telemetry"),
+    ("portal.store", "Store"),
+    ("portal.hubapi", "HubApi"),
+    ("portal.store.command", "DatabaseCommand"),
+    ("portal.store.command", "CopyCommand"),
     ("portal.doctor.app", "DoctorApp"),
     ("portal.demo.app", "DemoApp"),
 )
@@ -100,17 +111,17 @@ def markdown(text: str) -> str:
 
 
 def main() -> int:
-    """Write the page, or with --check compare it."""
-    wanted = page()
-    if "--check" in sys.argv[1:]:
-        if TARGET.is_file() and TARGET.read_text() == wanted:
-            return 0
-        print(f"{TARGET} is not up to date: run `make docs`.", file=sys.stderr)
-        return 1
-    TARGET.parent.mkdir(exist_ok=True)
-    TARGET.write_text(wanted)
-    print(f"Wrote {TARGET}.")
-    return 0
+    """Write the pages, or with --check compare them."""
+    stale = 0
+    for target, wanted in ((TARGET, page()), (rest_api.TARGET, rest_api.page())):
+        if "--check" not in sys.argv[1:]:
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(wanted)
+            print(f"Wrote {target}.")
+        elif not target.is_file() or target.read_text() != wanted:
+            print(f"{target} is not up to date: run `make docs`.", file=sys.stderr)
+            stale = 1
+    return stale
 
 
 if __name__ == "__main__":
