@@ -48,8 +48,12 @@ def theirs(demo: Any, ada: Caller, grace: Caller) -> Iterator[dict[str, str]]:
     assert grace.person.launch(options).status_code in (201, 202)
     grace.person.wait_ready()
     wait_until(
-        "the dashboard knows them",
+        "the dashboard knows the jobs of others",
         lambda: {*ids.values()} <= {job["id"] for job in ada.items("jobs", state="running")},
+    )
+    wait_until(
+        "the dashboard knows grace's session",
+        lambda: any(job["portal"] for job in grace.items("jobs", mine=True, state="running")),
     )
     yield ids
     grace.person.stop()
