@@ -1,4 +1,4 @@
-"""What a session needs to report its own GPUs to the service: an address, a pace and a scope."""
+"""What a session needs to speak with the service of itself: an address, a pace and scopes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jupyterhub.app import JupyterHub
 from jupyterhub.scopes import scope_definitions
 from jupyterhub.utils import url_path_join
 
-from portal.models.scope import TELEMETRY_REPORT
+from portal.models.scope import OF_SESSIONS
 
 if TYPE_CHECKING:
     from .slurm import PortalSpawner
@@ -57,9 +57,9 @@ def report_environment(spawner: PortalSpawner) -> dict[str, str]:
 
 
 def token_scopes(spawner: PortalSpawner) -> list[str]:
-    """The scopes of a session's token: JupyterHub's own for servers, and to report of itself."""
+    """The scopes of a session's token: JupyterHub's own for servers, and what concerns itself."""
     scopes = list(orm.Role.find(spawner.user.db, "server").scopes)
-    # A site defines the scope (30-roles.py); a token with an unknown one would be an error.
-    if report_environment(spawner) and TELEMETRY_REPORT in scope_definitions:
-        scopes.append(f"{TELEMETRY_REPORT}!server")
+    if report_environment(spawner):
+        # A site defines these (20-service.py); a token with an unknown one would be an error.
+        scopes += sorted(f"{scope}!server" for scope in OF_SESSIONS & scope_definitions.keys())
     return scopes

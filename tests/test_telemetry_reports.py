@@ -23,8 +23,9 @@ from tornado.web import Application, RequestHandler
 
 from portal.errors import StoreUnavailable
 from portal.handlers.allowance import Allowance
+from portal.handlers.own_session import own_server
 from portal.handlers.parts import Parts
-from portal.handlers.telemetry import TelemetryEndpoint, own_server
+from portal.handlers.telemetry import TelemetryEndpoint
 from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.scope import TELEMETRY_REPORT
 from portal.models.session import SessionRecord
@@ -160,7 +161,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         [TelemetryEndpoint.route(PREFIX)],
         parts=parts,
         log=parts.log,
-        reporters=auth,
+        session_tokens=auth,
         log_function=lambda _: None,
     )
     listening, port = bind_unused_port()
@@ -391,11 +392,14 @@ async def test_a_hostile_session_does_not_fill_the_audit_log(site: Site) -> None
 
 
 def test_whose_token_it_is() -> None:
-    assert own_server(TOKENS["ada"]) == ""
-    assert own_server(TOKENS["ada-second"]) == "second/ö"
-    assert own_server(TOKENS["odd"]) == "s=1!2"
-    assert own_server({"name": "ada"}) is None
-    assert own_server({"name": "", "scopes": [f"{TELEMETRY_REPORT}!server=/"]}) is None
+    assert own_server(TOKENS["ada"], TELEMETRY_REPORT) == ""
+    assert own_server(TOKENS["ada-second"], TELEMETRY_REPORT) == "second/ö"
+    assert own_server(TOKENS["odd"], TELEMETRY_REPORT) == "s=1!2"
+    assert own_server({"name": "ada"}, TELEMETRY_REPORT) is None
+    assert (
+        own_server({"name": "", "scopes": [f"{TELEMETRY_REPORT}!server=/"]}, TELEMETRY_REPORT)
+        is None
+    )
 
 
 def test_the_pace_forgets_and_bears_a_clock_that_is_set_back() -> None:

@@ -39,7 +39,7 @@ c.JupyterHub.services.append(
         "oauth_no_confirm": True,  # part of the portal: no question whether to trust it
         "display": True,
         # A login at the service carries those of its scopes that the person holds, no others.
-        "oauth_client_allowed_scopes": sorted(set(scope.MEANINGS) - {scope.TELEMETRY_REPORT}),
+        "oauth_client_allowed_scopes": sorted(set(scope.MEANINGS) - scope.OF_SESSIONS),
     }
 )
 

@@ -17,16 +17,16 @@ from spawners.roles import Members
 
 c = get_config()  # noqa: F821  given by traitlets
 
-# A session reports what its own GPUs do. Its token is narrowed to its own server
-# (spawners/slurm.py); JupyterHub gives a token nothing that its owner does not hold.
-c.JupyterHub.extra_user_scopes.update({f"{scope.TELEMETRY_REPORT}!user"})
+# A session reports what its own GPUs do, and asks about itself. Its token is narrowed to its own
+# server (spawners/reports.py); JupyterHub gives a token nothing that its owner does not hold.
+c.JupyterHub.extra_user_scopes.update({f"{name}!user" for name in scope.OF_SESSIONS})
 
 # The Hub's admins are the portal's admins, by group and by name; c.PortalAdmins adds others.
 c.JupyterHub.load_roles.append(
     {
         "name": "portal-admin",
         "description": "Admins of the portal: see everything, act on jobs, nodes and sessions",
-        "scopes": [*sorted(set(scope.MEANINGS) - {scope.TELEMETRY_REPORT}), "access:servers"],
+        "scopes": [*sorted(set(scope.MEANINGS) - scope.OF_SESSIONS), "access:servers"],
         "groups": Members("groups"),
         "users": Members("users"),
     }

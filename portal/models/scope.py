@@ -15,8 +15,10 @@ USAGE_READ = "custom:portal:usage:read"
 AUDIT_READ = "custom:portal:audit:read"
 ANNOUNCEMENTS_MANAGE = "custom:portal:announcements:manage"
 METRICS_READ = "custom:portal:metrics:read"
-TELEMETRY_REPORT = "custom:portal:telemetry:report"  # a session's own token, with !server=…
-
+# A session's own token holds these two, with !server=…; no role of a person needs them.
+TELEMETRY_REPORT = "custom:portal:telemetry:report"
+SESSION_OWN = "custom:portal:session:own"
+OF_SESSIONS = frozenset({TELEMETRY_REPORT, SESSION_OWN})
 # What each lets its holder do, in words for role pages and the reference.
 MEANINGS = {
     JOBS_READ: "See whose jobs run on the cluster, with their names.",
@@ -29,4 +31,5 @@ MEANINGS = {
     ANNOUNCEMENTS_MANAGE: "Write and withdraw announcements.",
     METRICS_READ: "Read the service's metrics for Prometheus.",
     TELEMETRY_REPORT: "Report what a session's own GPUs do.",
+    SESSION_OWN: "See and change a session from inside it: its time, its resources.",
 }

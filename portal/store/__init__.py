@@ -14,9 +14,13 @@ from .address import Address
 from .announcements import AnnouncementTable
 from .audit import AuditTable
 from .database import Database, ping
+from .estimates import EstimateTable
 from .history import HistoryTable
+from .notices import NoticeTable
 from .reports import ReportTable
 from .sessions import SessionTable
+from .snoozes import SnoozeTable
+from .startups import StartupTable
 from .upgrade import HEAD
 from .usage import UsageTable
 
@@ -26,8 +30,8 @@ __all__ = ["HEAD", "Store"]
 class Store(LoggingConfigurable):
     """The portal's database: sessions, usage, history, announcements and the audit log.
 
-    The Hub and the service each have one, on the same database; the Hub writes sessions, the
-    service all else. Raises ConfigurationError when a setting is wrong; nothing is opened before
+    The Hub and the service each have one, on the same database; the Hub writes sessions and the
+    estimates of their starts, the service all else. Raises ConfigurationError when a setting is wrong; nothing is opened before
     the first question.
     """
 
@@ -119,6 +123,10 @@ class Store(LoggingConfigurable):
         self.reports = ReportTable(self.database)
         self.audit = AuditTable(self.database)
         self.announcements = AnnouncementTable(self.database)
+        self.estimates = EstimateTable(self.database)
+        self.startups = StartupTable(self.database)
+        self.snoozes = SnoozeTable(self.database)
+        self.notices = NoticeTable(self.database)
 
     @property
     def place(self) -> str:

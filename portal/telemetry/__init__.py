@@ -15,7 +15,7 @@ from traitlets import Enum, Float, Integer, Unicode
 from traitlets.config import LoggingConfigurable
 
 from ..errors import Unavailable
-from ..models.cluster import ClusterSnapshot, Job
+from ..models.cluster import ClusterSnapshot, Job, Node
 from ..models.gpu import GpuReading
 from ..models.telemetry import ReportedGpu, TelemetryReport
 from .held import Gpu, holders
@@ -236,13 +236,14 @@ class Telemetry(LoggingConfigurable):
                 del found[gpu]
         return found
 
-    def take(self, job: Job, report: TelemetryReport, at: float) -> None:
-        """Take a session's report of its own ``job``, made at ``at`` (Unix seconds).
+    def take(self, job: Job, report: TelemetryReport, at: float, first: Node | None = None) -> None:
+        """Take a session's report of its own ``job``, made at ``at`` (Unix seconds); ``first`` is
+        the job's first node, where that is known.
 
         Raises InvalidRequest for what cannot be, NotAllowed for a job that is not running or not
         the one in the report.
         """
-        self.reported.take(job, report, at)
+        self.reported.take(job, report, at, first)
 
     def busy(self, reading: GpuReading | ReportedGpu) -> bool | None:
         """Whether the GPU was used; None is unknown."""

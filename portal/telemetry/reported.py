@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypedDict
 
 from ..errors import InvalidRequest, NotAllowed
-from ..models.cluster import ClusterSnapshot, Job
+from ..models.cluster import ClusterSnapshot, Job, Node
 from ..models.gpu import GpuReading
 from ..models.telemetry import ReportedGpu, TelemetryReport
 from .held import Gpu, holders
@@ -24,8 +24,8 @@ class Reported:
     def __init__(self) -> None:
         self._of_jobs: dict[str, list[GpuReading]] = {}
 
-    def take(self, job: Job, report: TelemetryReport, at: float) -> None:
-        """Keep ``report`` of ``job``, made at ``at`` (Unix seconds).
+    def take(self, job: Job, report: TelemetryReport, at: float, first: Node | None = None) -> None:
+        """Keep ``report`` of ``job``, made at ``at`` (Unix seconds). ``first``: its first node.
 
         Raises InvalidRequest and NotAllowed with a sentence.
         """
@@ -33,7 +33,7 @@ class Reported:
             raise NotAllowed(f"Job {report.job_id} is not this session's job.")
         if not job.state.running:
             raise NotAllowed(f"Job {job.id} is not running: there is nothing to report of it.")
-        check(report, job)
+        check(report, job, first)
         # The server runs on the job's first node, and sees that node's GPUs only.
         node = job.nodes[0] if job.nodes else ""
         held = sorted(job.gpu_indexes.get(node, ()))
@@ -72,8 +72,8 @@ class Reported:
         return found
 
 
-def check(report: TelemetryReport, job: Job) -> None:
-    """Raise InvalidRequest for a report that cannot be true of ``job``."""
+def check(report: TelemetryReport, job: Job, first: Node | None = None) -> None:
+    """Raise InvalidRequest for a report that cannot be true of ``job``, whose first node this is."""
     held = len(job.gpu_indexes.get(job.nodes[0], ())) if job.nodes else 0
     most = held or job.gpus
     if len(report.gpus) > most:
@@ -90,6 +90,14 @@ def check(report: TelemetryReport, job: Job) -> None:
             raise InvalidRequest(
                 f"GPU {gpu.index} of the report uses more memory than it has.", "gpus"
             )
+    # A job cannot use more memory than its node has. Slurm may be told less than there is
+    # (slurm.conf(5), RealMemory), so twice that is where belief ends.
+    claimed = report.memory_used or 0
+    if first is not None and first.memory > 1 and claimed > 2 * first.memory:
+        raise InvalidRequest(
+            f"The report claims {claimed} MiB of memory, and {first.name} has {first.memory}.",
+            "memory_used",
+        )
 
 
 def indexes(reported: tuple[ReportedGpu, ...], held: list[int]) -> list[tuple[int, ReportedGpu]]:

@@ -13,7 +13,12 @@ from processes import variables_of
 
 from portal.models import scope
 
-OF_ADMINS = set(scope.MEANINGS) - {scope.TELEMETRY_REPORT}
+OF_ADMINS = set(scope.MEANINGS) - scope.OF_SESSIONS
+
+
+def own(narrowed: str) -> set[str]:
+    """The scopes of sessions, narrowed to a person or a server."""
+    return {f"{name}!{narrowed}" for name in scope.OF_SESSIONS}
 
 
 def held(url: str, token: str) -> set[str]:
@@ -30,16 +35,14 @@ def custom(scopes: set[str]) -> set[str]:
 def test_an_admins_token_holds_every_scope_of_the_portal(person: Callable[[str], Person]) -> None:
     grace = person("grace")
     grace.api("GET", "/user")  # makes a token, as the page /hub/token does
-    assert custom(held(grace.url, grace.token)) == OF_ADMINS | {
-        f"{scope.TELEMETRY_REPORT}!user=grace"
-    }
+    assert custom(held(grace.url, grace.token)) == OF_ADMINS | own("user=grace")
 
 
 def test_other_people_hold_none(person: Callable[[str], Person]) -> None:
     for name in ("ada", "barbara"):
         someone = person(name)
         someone.api("GET", "/user")
-        assert custom(held(someone.url, someone.token)) == {f"{scope.TELEMETRY_REPORT}!user={name}"}
+        assert custom(held(someone.url, someone.token)) == own(f"user={name}")
 
 
 @pytest.mark.parametrize(("name", "scopes"), [("grace", OF_ADMINS), ("ada", set())])
@@ -70,13 +73,13 @@ def sessions(ada: Person) -> Iterator[Person]:
     ada.api("DELETE", ada.server_path("second"), {"remove": True})
 
 
-def test_a_sessions_token_may_report_of_its_own_server_alone(demo: Any, sessions: Person) -> None:
+def test_a_sessions_token_concerns_its_own_server_alone(demo: Any, sessions: Person) -> None:
     found = variables_of(demo, "ada", "JUPYTERHUB_API_TOKEN", "JUPYTERHUB_SERVER_NAME")
     tokens = {server: token for token, server in found}
     assert set(tokens) == {"", "second"}
     for server, token in tokens.items():
         scopes = held(demo.url, token)
-        assert custom(scopes) == {f"{scope.TELEMETRY_REPORT}!server=ada/{server}"}
+        assert custom(scopes) == own(f"server=ada/{server}")
         assert not any(one.startswith("access:services") for one in scopes)
         assert f"access:servers!server=ada/{server}" in scopes
         assert "users:activity!user=ada" in scopes

@@ -103,8 +103,8 @@ async def test_the_second_waits_for_the_first(sqlite_url: str, make_store: Make)
 SECOND = """
 import sqlalchemy as sa
 from alembic import op
-revision = "0002"
-down_revision = "0001"
+revision = "9999"
+down_revision = "0002"
 def upgrade():
     with op.batch_alter_table("announcements") as table:
         table.add_column(sa.Column("colour", sa.Text(), server_default="red", nullable=False))
@@ -120,11 +120,11 @@ async def test_the_next_version_upgrades_what_this_one_wrote(
     kept = await old.announcements.add(DRAFT, "grace", 1)
     scripts = tmp_path / "migrations"
     shutil.copytree(ROOT / "portal/store/migrations", scripts)
-    (scripts / "versions/v0002_next.py").write_text(SECOND)
+    (scripts / "versions/v9999_next.py").write_text(SECOND)
     monkeypatch.setattr("portal.store.upgrade._HERE", str(scripts))
     monkeypatch.setattr("portal.store.upgrade._scripts", ScriptDirectory(str(scripts)))
     for module in ("upgrade", "database"):
-        monkeypatch.setattr(f"portal.store.{module}.HEAD", "0002")
+        monkeypatch.setattr(f"portal.store.{module}.HEAD", "9999")
     waiting = make_store(url)  # it was not told to upgrade
     with pytest.raises(StoreUnavailable, match="does not have the tables of this version"):
         await waiting.announcements.all()
@@ -133,7 +133,7 @@ async def test_the_next_version_upgrades_what_this_one_wrote(
     colours = text("SELECT colour FROM announcements")
     assert await waiting.database.run(lambda at: list(at.execute(colours).scalars())) == ["red"]
     monkeypatch.undo()
-    with pytest.raises(StoreUnavailable, match=r"newer version \(0002\)"):
+    with pytest.raises(StoreUnavailable, match=r"newer version \(9999\)"):
         await make_store(url).upgrade()
 
 

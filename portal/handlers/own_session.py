@@ -1,0 +1,111 @@
+"""Base of what a session's server asks for, with its own token: the asker is no person.
+
+Such a token may do little: what concerns its own server (``SCOPE!server=NAME/SERVER``), and it may
+not use the rest of this service.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NoReturn
+
+from jupyterhub.services.auth import HubAuth, HubOAuth
+
+from portal.errors import InvalidRequest, NotAllowed, Unavailable
+from portal.models.audit import Outcome
+from portal.models.cluster import Job
+from portal.models.scope import SESSION_OWN
+from portal.models.session import SessionRecord
+
+from .action import Action
+from .base import NotLoggedIn
+
+_LARGEST = 64 * 1024  # bytes; a report of 64 GPUs is 12 kB
+# Longer than for people: a thousand sessions would ask the Hub for nothing else. A session that is
+# over is refused all the same, since its job is.
+_TOKEN_AGE = 300  # seconds
+
+
+class OwnSession(Action):
+    """``server``: the asker's server ("" is the default one); None: the token is no session's."""
+
+    scope: ClassVar[str] = SESSION_OWN
+    server: str | None = None
+
+    def initialize(self) -> None:
+        # Not HubOAuth: a browser's cookie is no way in here.
+        auth = self.application.settings.get("session_tokens")
+        if auth is None:
+            auth = HubAuth(parent=HubOAuth.instance().parent, cache_max_age=_TOKEN_AGE)
+            self.application.settings["session_tokens"] = auth
+        self.hub_auth = auth
+
+    async def prepare(self) -> None:
+        if len(self.request.body) > _LARGEST:
+            raise InvalidRequest(f"The body is longer than {_LARGEST} bytes.")
+        await super().prepare()
+
+    def check_hub_user(self, model: dict[str, Any]) -> dict[str, Any]:
+        """Everyone with a token comes as far as ``may``, which the audit log hears of."""
+        self.server = own_server(model, self.scope)
+        return model
+
+    def may(self, scope: str) -> bool:
+        """Operations here name the class's scope, and a session's token holds no other."""
+        return self.server is not None
+
+    def refuse_stranger(self) -> NoReturn:
+        raise NotLoggedIn("Send the session's own token in the header 'Authorization: token …'.")
+
+    async def own(self) -> tuple[SessionRecord, Job]:
+        """The session whose token this is, and its running or waiting job.
+
+        Raises Unavailable while the portal does not see it yet, SlurmUnavailable.
+        """
+        view, name = self.view, self.person.name
+        found = [
+            (record, view.snapshot.jobs[job_id])
+            for job_id, record in view.sessions.items()
+            if (record.user, record.server) == (name, self.server) and job_id in view.snapshot.jobs
+        ]
+        if found:
+            return max(found, key=lambda pair: pair[0].submitted_at)
+        raise Unavailable("The portal does not see this session's job yet.")
+
+    async def own_job(self, job_id: str, action: str) -> tuple[SessionRecord, Job]:
+        """The session and its job, when the asker's session is the one of this job, and runs.
+
+        Raises NotAllowed, with a line of ``action`` in the audit log; Unavailable.
+        """
+        view, name = self.view, self.person.name
+        record, job = view.sessions.get(job_id), view.snapshot.jobs.get(job_id)
+        own = record and (record.user, record.server) == (name, self.server)
+        if record is not None and job is not None and own:
+            return record, job
+        if record is None:
+            # It can be younger than the view, or Slurm is away.
+            found, _ = await self.parts.store.sessions.find(user=name, ended=False, limit=500)
+            if any((one.server, one.job_id) == (self.server, job_id) for one in found):
+                raise Unavailable("The portal does not see this session's job yet.")
+        await self.parts.audit(
+            self,
+            action,
+            f"job {job_id}",
+            owner=record.user if record else job.user if job else "",
+            outcome=Outcome.REFUSED,
+            detail=f"This came from {name}'s server '{self.server}', which is not that job.",
+        )
+        raise NotAllowed(f"Job {job_id} is not this session's job.")
+
+
+def own_server(model: dict[str, Any], scope: str) -> str | None:
+    """The name of the server whose token this is; None for any other token.
+
+    JupyterHub writes the filter as the names are, without escapes: ``!server=NAME/SERVER``, and
+    a user's name holds no slash (jupyterhub/scopes.py, expand_scopes).
+    """
+    own = f"{scope}!server="
+    held = [one for one in model.get("scopes", ()) if one.startswith(own)]
+    if len(held) != 1 or model.get("kind", "user") != "user":
+        return None
+    user, slash, server = held[0].removeprefix(own).partition("/")
+    return server if slash and user and user == model.get("name") else None

@@ -1,0 +1,62 @@
+"""Who wants to be told by mail, and what was told already. Written by the service only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import Column, Table, select
+
+from .columns import COUNT, NAME, TEXT, TIME, metadata
+from .database import Database
+from .listing import instant
+
+wishes = Table(
+    "notice_wishes",
+    metadata,
+    Column("user", NAME, primary_key=True),
+    Column("mail", COUNT, nullable=False),  # 1: yes
+    Column("at", TIME, nullable=False),
+)
+notices = Table(
+    "notices",
+    metadata,
+    Column("session_id", NAME, primary_key=True),
+    Column("kind", NAME, primary_key=True),
+    Column("at", TIME, nullable=False),
+    Column("outcome", TEXT, nullable=False),  # "" when it was sent, else the sentence why not
+)
+
+
+class NoticeTable:
+    """The tables of notices. Every method raises StoreUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def wish(self, user: str, mail: bool, at: float) -> None:
+        """Remember whether this person wants mail."""
+        values = {"user": user, "mail": int(mail), "at": instant(at, "at")}
+        insert = self._database.insert(wishes).values(values)
+        statement = insert.on_conflict_do_update(
+            index_elements=["user"], set_={"mail": insert.excluded.mail, "at": insert.excluded.at}
+        )
+        await self._database.run(lambda to: to.execute(statement), write=True)
+
+    async def wishes(self, users: Collection[str]) -> dict[str, bool]:
+        """What those of ``users`` who ever said it want."""
+        query = select(wishes).where(wishes.c.user.in_(list(users)))
+        rows = await self._database.run(lambda at: list(at.execute(query))) if users else []
+        return {row.user: bool(row.mail) for row in rows}
+
+    async def claim(self, session_id: str, kind: str, at: float) -> bool:
+        """Whether this notice is still to be sent: true for one caller only, also after a restart
+        of the service."""
+        values = {"session_id": session_id, "kind": kind, "at": instant(at, "at"), "outcome": ""}
+        statement = self._database.insert(notices).values(values).on_conflict_do_nothing()
+        return await self._database.run(lambda to: to.execute(statement).rowcount == 1, write=True)
+
+    async def outcome(self, session_id: str, kind: str, words: str) -> None:
+        """Remember why a claimed notice could not be sent."""
+        this = (notices.c.session_id == session_id) & (notices.c.kind == kind)
+        statement = notices.update().where(this).values(outcome=words)
+        await self._database.run(lambda to: to.execute(statement), write=True)
