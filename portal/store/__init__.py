@@ -31,8 +31,8 @@ class Store(LoggingConfigurable):
     """The portal's database: sessions, usage, history, announcements and the audit log.
 
     The Hub and the service each have one, on the same database; the Hub writes sessions and the
-    estimates of their starts, the service all else. Raises ConfigurationError when a setting is wrong; nothing is opened before
-    the first question.
+    estimates of their starts, the service all else. Raises ConfigurationError when a setting is
+    wrong; nothing is opened before the first question.
     """
 
     url = Unicode(

@@ -73,7 +73,7 @@ class Reported:
 
 
 def check(report: TelemetryReport, job: Job, first: Node | None = None) -> None:
-    """Raise InvalidRequest for a report that cannot be true of ``job``, whose first node this is."""
+    """Raise InvalidRequest for a report that cannot be true of ``job``; ``first`` is its node."""
     held = len(job.gpu_indexes.get(job.nodes[0], ())) if job.nodes else 0
     most = held or job.gpus
     if len(report.gpus) > most:

@@ -10,8 +10,8 @@ down_revision = "0001"
 _json = sa.JSON().with_variant(JSONB(), "postgresql")
 
 
-def _word(name: str, **kwargs: str) -> sa.Column:
-    return sa.Column(name, sa.Text(), nullable=False, **kwargs)
+def _word(name: str) -> sa.Column:
+    return sa.Column(name, sa.Text(), nullable=False)
 
 
 def _time(name: str, *, nullable: bool = False) -> sa.Column:
