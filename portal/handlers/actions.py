@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 from urllib.parse import quote
 
 from pydantic import Field, StringConstraints
@@ -120,11 +120,31 @@ class CancelJob(SessionAction):
         return self.done(f"Job {job_id} is being cancelled.")
 
 
-class HoldJob(Action):
+class WaitingJob(Action):
+    """Base of what is done to a job that waits: ``action`` for the audit log, ``tell`` to Slurm,
+    ``words`` to whoever asked."""
+
+    parameters = {"job_id": JOB_ID}
+    action: ClassVar[str]
+    words: ClassVar[str]
+
+    async def tell(self, job_id: str) -> None:
+        raise NotImplementedError
+
+    async def on_post(self, job_id: str) -> Done:
+        job = await self.job(job_id, self.action, own=False)
+        async with self.audited(self.action, f"job {job_id}", job.user or "", self.body.reason):
+            _must_wait(job)
+            await self.parts.control.need("jobs")
+            await self.tell(job_id)
+        return self.done(f"Job {job_id} {self.words}.")
+
+
+class HoldJob(WaitingJob):
     """A waiting job stays waiting until it is released."""
 
     path = "jobs/{job_id}/hold"
-    parameters = {"job_id": JOB_ID}
+    action, words = "hold-job", "is held: it waits until it is released"
     operations = {
         "post": Operation(
             summary="Hold a waiting job.",
@@ -135,21 +155,19 @@ class HoldJob(Action):
         )
     }
 
+    async def tell(self, job_id: str) -> None:
+        await self.parts.control.hold(job_id)
+
     async def on_post(self, job_id: str) -> Done:
         """It does not start until it is released; its owner cannot release it."""
-        job = await self.job(job_id, "hold-job", own=False)
-        async with self.audited("hold-job", f"job {job_id}", job.user or "", self.body.reason):
-            _must_wait(job)
-            await self.parts.control.need("jobs")
-            await self.parts.control.hold(job_id)
-        return self.done(f"Job {job_id} is held: it waits until it is released.")
+        return await super().on_post(job_id)
 
 
-class ReleaseJob(Action):
+class ReleaseJob(WaitingJob):
     """The reverse of holding."""
 
     path = "jobs/{job_id}/release"
-    parameters = {"job_id": JOB_ID}
+    action, words = "release-job", "is released"
     operations = {
         "post": Operation(
             summary="Release a held job.",
@@ -160,14 +178,12 @@ class ReleaseJob(Action):
         )
     }
 
+    async def tell(self, job_id: str) -> None:
+        await self.parts.control.release(job_id)
+
     async def on_post(self, job_id: str) -> Done:
         """It may start again, whoever has held it."""
-        job = await self.job(job_id, "release-job", own=False)
-        async with self.audited("release-job", f"job {job_id}", job.user or "", self.body.reason):
-            _must_wait(job)
-            await self.parts.control.need("jobs")
-            await self.parts.control.release(job_id)
-        return self.done(f"Job {job_id} is released.")
+        return await super().on_post(job_id)
 
 
 class NodeAction(Action):

@@ -12,7 +12,7 @@ from portal.models.person import Person
 from . import orders
 from .csv import MEDIA, CsvEndpoint
 from .endpoint import Endpoint, Nothing, Operation, Query
-from .listing import Text, Words, among, found, paged
+from .listing import Text, Words, among, found, matching, paged
 from .paging import Page, PageQuery
 
 if TYPE_CHECKING:
@@ -85,11 +85,7 @@ def chosen(view: ClusterView, items: Sequence[GpuItem], query: GpuFilter) -> Seq
             if partitions & {name.casefold() for name in node.partitions}
         }
         items = [item for item in items if item.node in names]
-    for name in ("node", "type", "state", "user", "job_id"):
-        words = getattr(query, name)
-        if words:
-            wanted = among(words)
-            items = [item for item in items if (getattr(item, name) or "").casefold() in wanted]
+    items = matching(items, query, ("node", "type", "state", "user", "job_id"))
     if query.mine is not None:
         items = [item for item in items if item.mine is query.mine]
     if query.text:

@@ -14,7 +14,7 @@ from portal.slurm.control import JOB_ID
 from . import orders
 from .csv import MEDIA, CsvEndpoint
 from .endpoint import Endpoint, Nothing, Operation, Query
-from .listing import Text, Words, among, found, paged
+from .listing import Text, Words, among, found, matching, paged
 from .paging import Page, PageQuery
 
 if TYPE_CHECKING:
@@ -100,11 +100,7 @@ def selected(view: ClusterView, person: Person, query: JobFilter) -> Sequence[Jo
 
 def chosen(view: ClusterView, items: Sequence[JobItem], query: JobFilter) -> Sequence[JobItem]:
     """Those of ``items`` that the filters let through."""
-    for name in ("partition", "user", "state", "account", "environment"):
-        words = getattr(query, name)
-        if words:
-            wanted = among(words)
-            items = [item for item in items if (getattr(item, name) or "").casefold() in wanted]
+    items = matching(items, query, ("partition", "user", "state", "account", "environment"))
     if query.type:
         # Slurm names the type of what a job holds only where the site accounts for types.
         wanted = among(query.type)

@@ -57,6 +57,17 @@ def ordered(items: Iterable[T], sort: str) -> list[T]:
     return known + unknown
 
 
+def matching(items: Sequence[T], query: Any, names: Iterable[str]) -> Sequence[T]:
+    """Those of ``items`` whose fields are among the words that ``query`` has for them; a filter
+    that was not given lets all through."""
+    for name in names:
+        words = getattr(query, name)
+        if words:
+            wanted, get = among(words), attrgetter(name)
+            items = [item for item in items if (get(item) or "").casefold() in wanted]
+    return items
+
+
 async def paged(select: Callable[[], Sequence[T]], query: PageQuery) -> Page[T]:
     """The page that ``query`` asks for of what ``select`` finds; it runs in a thread, since a list
     may have thousands of items."""

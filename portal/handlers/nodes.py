@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -45,8 +46,8 @@ class NodesEndpoint(Endpoint):
     }
 
     async def on_get(self) -> Page[NodeItem]:
-        view = self.view
-        return await paged(lambda: selected(view, self.query), self.query)
+        view, query = self.view, self.query
+        return await paged(lambda: selected(view, query), query)
 
 
 class NodesCsv(CsvEndpoint):
@@ -61,7 +62,7 @@ class NodesCsv(CsvEndpoint):
     columns = tuple(NodeItem.model_fields)
 
     async def rows(self) -> Sequence[NodeItem]:
-        return selected(self.view, self.query)
+        return await asyncio.to_thread(selected, self.view, self.query)
 
 
 class NodeEndpoint(Endpoint):
