@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import statistics
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from tests.hub_client import Person
 from .cluster import Cluster, NotMeasured, wait_for
 from .report import Row
 
+WHAT = "One JupyterLab session in the container: click to ready"
 WHO = "ada"
 ENVIRONMENT = "jupyterlab"
 RESOURCES: dict[str, Any] = {"gpus": 1, "cpus": 2, "memory": "4G", "time": "0:30:00"}
@@ -40,9 +43,17 @@ def _answers(url: str) -> bool:
 
 
 def by_hand(cluster: Cluster) -> float:
-    """Seconds from ``sbatch`` until the server answers; same script, command and resources.
+    """Seconds from ``sbatch`` until the server answers; same script, command and resources."""
+    with server_by_hand(cluster) as (_, seconds):
+        return seconds
 
-    It says its port to the responder instead of a Hub, so it does the same work as in a session.
+
+@contextlib.contextmanager
+def server_by_hand(cluster: Cluster) -> Iterator[tuple[str, float]]:
+    """A server that was started with ``sbatch``: its address, and the seconds until it answered.
+
+    It says its port to the responder instead of a Hub, and asks it who comes, so it does the same
+    work as in a session.
     """
     state = cluster.state
     words = yaml.safe_load((Path(state["environments"]) / f"{ENVIRONMENT}.yaml").read_text())
@@ -52,6 +63,7 @@ def by_hand(cluster: Cluster) -> float:
     server = {
         "JUPYTERHUB_API_URL": f"{cluster.responder_url}/posted/{WHO}",
         "JUPYTERHUB_API_TOKEN": "none",
+        "JUPYTERHUB_ALLOW_TOKEN_IN_URL": "1",
         "JUPYTERHUB_BASE_URL": "/",
         "JUPYTERHUB_CLIENT_ID": f"jupyterhub-user-{WHO}",
         "JUPYTERHUB_HOST": "",
@@ -75,12 +87,12 @@ def by_hand(cluster: Cluster) -> float:
     job = told.stdout.strip()
     try:
         _, body = wait_for("the server by hand", lambda: cluster.posts().get(WHO), PATIENCE, 0.02)
-        url = f"http://127.0.0.1:{json.loads(body)['port']}/user/{WHO}/api"
-        wait_for("the server by hand", lambda: _answers(url), PATIENCE, 0.02)
-        return time.monotonic() - began
+        url = f"http://127.0.0.1:{json.loads(body)['port']}/user/{WHO}/"
+        wait_for("the server by hand", lambda: _answers(f"{url}api"), PATIENCE, 0.02)
+        yield url, time.monotonic() - began
     finally:
         cluster.run("scancel", job)
-        _wait_for_none(cluster)
+        wait_for_none(cluster)
 
 
 def through_portal(cluster: Cluster, person: Person) -> float:
@@ -96,7 +108,7 @@ def through_portal(cluster: Cluster, person: Person) -> float:
         return time.monotonic() - began
     finally:
         person.stop()
-        _wait_for_none(cluster)
+        wait_for_none(cluster)
 
 
 def _follow(person: Person) -> None:
@@ -117,7 +129,8 @@ def _follow(person: Person) -> None:
     raise NotMeasured("the Hub stopped telling how the launch goes on")
 
 
-def _wait_for_none(cluster: Cluster) -> None:
+def wait_for_none(cluster: Cluster) -> None:
+    """Return once no job is left of the last turn."""
     wait_for("no job of the last turn", lambda: not cluster.run("squeue", "-h").split(), 60)
 
 
@@ -132,12 +145,10 @@ def measure(cluster: Cluster) -> list[Row]:
         ours.append(through_portal(cluster, person))
     print("  by hand: " + ", ".join(f"{seconds:.2f}" for seconds in hand) + " s")
     print("  portal: " + ", ".join(f"{seconds:.2f}" for seconds in ours) + " s", flush=True)
-    for piece in ("hub", "proxy", "slapd"):
-        cluster.running.tell("stop", piece)  # the other parts measure Hubs of their own
     value, peer = statistics.median(ours), statistics.median(hand)
     return [
         Row(
-            "One JupyterLab session in the container: click to ready",
+            WHAT,
             value,
             "s",
             "sbatch by hand",

@@ -2,7 +2,7 @@
 
 Any request is answered as a ready single-user server does. What is posted below ``/posted/NAME``
 is noted with its time; ``GET /posted`` gives the notes as JSON, {NAME: [Unix seconds, body]}, and
-starts anew.
+starts anew. ``GET /posted/NAME/user`` is answered as a Hub would that knows the token as NAME's.
 """
 
 from __future__ import annotations
@@ -13,6 +13,17 @@ import sys
 import time
 
 notes: dict[str, list[object]] = {}
+
+
+def person(name: str) -> dict[str, object]:
+    """What a Hub answers a server that asks whose token this is."""
+    return {
+        "kind": "user",
+        "name": name,
+        "admin": False,
+        "groups": [],
+        "scopes": [f"access:servers!server={name}/"],
+    }
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -30,6 +41,8 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             if path == "/posted" and method == "GET":
                 answer = json.dumps(notes).encode()
                 notes.clear()
+            elif path.startswith("/posted/") and path.split("?")[0].endswith("/user"):
+                answer = json.dumps(person(path.split("/")[2])).encode()
             elif path.startswith("/posted/") and method == "POST":
                 notes.setdefault(path.split("/")[2], [time.time(), body])
             writer.write(

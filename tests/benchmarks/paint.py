@@ -1,0 +1,105 @@
+"""From the click on Start to a JupyterLab that can be used, in a real browser, beside the same
+server started by hand and opened in the same browser."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import statistics
+import time
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.hub_client import PASSWORD, Person
+
+from .cluster import Cluster, NotMeasured
+from .lab import ENVIRONMENT, PATIENCE, RESOURCES, WHO, server_by_hand, wait_for_none
+from .report import Row
+
+TIMES = 5
+WHAT = "One JupyterLab session in the container: click to usable Lab in Chromium"
+_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+_MOST = (1.1, 0.5)  # times the peer, plus seconds
+
+
+def measure(cluster: Cluster) -> list[Row]:
+    """The row; the two take turns, after one of each that warms the caches of the machine.
+
+    The browser's own cache is empty each time, for both: by hand each server has an address that
+    no browser has seen.
+    """
+    if not _CHROMIUM:
+        raise NotMeasured("no chromium on this machine")
+    person = Person(str(cluster.state["url"]), WHO)
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=_CHROMIUM, args=_FLAGS)
+        by_hand(cluster, browser)
+        through_portal(cluster, browser, person)
+        hand, ours = [], []
+        for _ in range(TIMES):
+            hand.append(by_hand(cluster, browser))
+            ours.append(through_portal(cluster, browser, person))
+        browser.close()
+    print("  by hand: " + ", ".join(f"{seconds:.2f}" for seconds in hand) + " s")
+    print("  portal: " + ", ".join(f"{seconds:.2f}" for seconds in ours) + " s", flush=True)
+    value, peer = statistics.median(ours), statistics.median(hand)
+    return [
+        Row(
+            WHAT,
+            value,
+            "s",
+            "sbatch by hand",
+            peer,
+            None,
+            "at most peer + 10 % + 0.5 s",
+            value <= _MOST[0] * peer + _MOST[1],
+        )
+    ]
+
+
+def by_hand(cluster: Cluster, browser: Browser) -> float:
+    """Seconds from ``sbatch`` to a usable Lab, opened the moment that the server answers."""
+    with server_by_hand(cluster) as (url, seconds):
+        page = _page(browser)
+        began = time.monotonic()
+        page.goto(f"{url}lab?token=none", wait_until="commit")
+        _usable(page)
+        seconds += time.monotonic() - began
+        page.context.close()
+    return seconds
+
+
+def through_portal(cluster: Cluster, browser: Browser, person: Person) -> float:
+    """Seconds from the click on Start to a usable Lab; the person has logged in before."""
+    page = _page(browser)
+    try:
+        page.goto(f"{person.url}/hub/login")
+        page.get_by_label("User name").fill(WHO)
+        page.get_by_label("Password", exact=True).fill(PASSWORD)
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url("**/hub/**")
+        choice = "&".join(f"{key}={value}" for key, value in RESOURCES.items())
+        page.goto(f"{person.url}/hub/spawn#environment={ENVIRONMENT}&{choice}")
+        page.reload()
+        start = page.get_by_role("button", name="Start")
+        start.wait_for()
+        began = time.monotonic()
+        start.click()
+        page.wait_for_url(re.compile(f"/user/{WHO}/lab"), timeout=PATIENCE * 1000)
+        _usable(page)
+        return time.monotonic() - began
+    finally:
+        page.context.close()
+        person.stop()
+        wait_for_none(cluster)
+
+
+def _page(browser: Browser) -> Page:
+    return browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
+
+
+def _usable(page: Any) -> None:
+    """Wait for the launcher's first card: from then on a notebook can be opened."""
+    page.locator(".jp-LauncherCard").first.wait_for(timeout=PATIENCE * 1000)
