@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 MIB = 1024 * 1024
@@ -56,10 +57,9 @@ def _job_cgroups(job_id: str, root: Path) -> list[tuple[Path, dict[str, str]]]:
 def _resident(job_id: str, root: Path) -> int | None:
     """The sum of what this account's processes of the job hold in memory, as Slurm itself counts.
 
-    They are known by SLURM_JOB_ID in their environment. Memory that several of them share counts
+    They are known by the job's id in their environment. Memory that several of them share counts
     for each.
     """
-    mark = b"\0SLURM_JOB_ID=" + job_id.encode() + b"\0"
     pages = 0
     found = False
     for process in (root / "proc").iterdir():
@@ -68,12 +68,25 @@ def _resident(job_id: str, root: Path) -> int | None:
         try:
             if process.stat().st_uid != os.getuid():
                 continue
-            if mark in b"\0" + (process / "environ").read_bytes():
+            if _job_in((process / "environ").read_bytes()) == job_id.encode():
                 pages += int((process / "statm").read_text().split()[1])
                 found = True
         except (OSError, ValueError, IndexError):
             continue  # it has ended meanwhile, or may not be looked at
     return pages * os.sysconf("SC_PAGE_SIZE") // MIB if found else None
+
+
+def _job_in(environ: bytes) -> bytes:
+    """The id of the job that a process belongs to, from /proc/PID/environ; b"" where it names none.
+
+    Terminals and kernels have it as PORTAL_JOB_ID (command_line.py), and so have jobs that were
+    submitted from them: those have a SLURM_JOB_ID of their own.
+    """
+    for name in (b"SLURM_JOB_ID", b"PORTAL_JOB_ID"):
+        found = re.search(b"\0" + name + b"=([^\0]*)\0", b"\0" + environ + b"\0")
+        if found:
+            return found[1]
+    return b""
 
 
 def _read(path: Path) -> str:

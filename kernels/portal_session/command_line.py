@@ -1,0 +1,69 @@
+"""What terminals and kernels find in their environment, and so what the jobs take along that are
+submitted from them.
+
+``sbatch`` and ``srun`` hand on their environment (``--export=ALL``), and read their own defaults
+from it (sbatch(1), "INPUT ENVIRONMENT VARIABLES"). With the variables of the session's own job in
+it, ``srun`` starts a step inside the session instead of a job, ``--mem`` and ``--cpus-per-task`` of
+the session count for everything else, and a script that asks for ``--mem-per-cpu`` is refused. So
+they are taken out, and with them the session's secrets. The server itself keeps them.
+
+The same in kernels, also for those who submit nothing: PyTorch Lightning takes SLURM_NTASKS and
+Open MPI takes SLURM_JOBID for a start by ``srun``, and both fail in a notebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
+from jupyter_server_terminals.terminalmanager import TerminalManager
+
+JOB_ID = "PORTAL_JOB_ID"
+KEPT = "PORTAL_KEPT_VARIABLES"  # names that stay all the same, separated by spaces
+
+# How Slurm's commands find the cluster and write times: the node's and the person's, not the job's.
+_OF_COMMANDS = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN"})
+_OF_THE_JOB = ("SLURM_", "SLURMD_")
+# The whole environment of a job is stored by slurmctld, and at some sites by slurmdbd.
+_SECRETS = frozenset({"JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN", "JUPYTER_TOKEN", KEPT})
+# What Apptainer would take from here in a job that starts a container of its own; and what
+# profiles of a site take for a shell that nobody sits at.
+_OF_THE_CONTAINER = ("APPTAINERENV_", "SINGULARITYENV_")
+_MISLEADING = frozenset({"APPTAINER_BIND", "SINGULARITY_BIND", "ENVIRONMENT"})
+
+
+def for_commands(environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` without what is the session's alone. PORTAL_JOB_ID names the session's job."""
+    kept = {*environ.get(KEPT, "").split(), *_OF_COMMANDS}
+    found = {
+        name: value
+        for name, value in environ.items()
+        if name in kept
+        or not (
+            name.startswith((*_OF_THE_JOB, *_OF_THE_CONTAINER))
+            or name in _SECRETS
+            or name in _MISLEADING
+        )
+    }
+    if environ.get("SLURM_JOB_ID"):
+        found[JOB_ID] = environ["SLURM_JOB_ID"]
+    return found
+
+
+class SessionProvisioner(LocalProvisioner):  # type: ignore[misc]
+    """Starts kernels as jupyter_client does (they find it as "portal-provisioner")."""
+
+    def _finalize_env(self, env: dict[str, str]) -> None:
+        super()._finalize_env(env)
+        clean = for_commands(env)
+        env.clear()
+        env.update(clean)
+
+
+class SessionTerminals(TerminalManager):  # type: ignore[misc]
+    """Opens terminals as jupyter_server_terminals does."""
+
+    def make_term_env(self, *args: Any, **kwargs: Any) -> dict[str, str]:
+        """The environment of a new terminal."""
+        return for_commands(super().make_term_env(*args, **kwargs))
