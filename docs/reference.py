@@ -37,6 +37,7 @@ CLASSES = (
     ("portal.telemetry", "Telemetry"),
     ("portal.store", "Store"),
     ("portal.hubapi", "HubApi"),
+    ("portal.launch.extending", "Extending"),
     ("portal.store.command", "DatabaseCommand"),
     ("portal.store.command", "CopyCommand"),
     ("portal.doctor.app", "DoctorApp"),

@@ -25,6 +25,7 @@ from portal.errors import ConfigurationError
 from portal.handlers.parts import Parts
 from portal.handlers.rendering import Pages, site_variables
 from portal.hubapi import HubApi
+from portal.launch.extending import Extending
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.control import ClusterControl
 from portal.store import Store
@@ -52,6 +53,7 @@ class PortalService(Application):
         Telemetry,
         Store,
         HubApi,
+        Extending,
         HubOAuth,
     ]
     aliases = {
@@ -215,6 +217,7 @@ class PortalService(Application):
             dashboard=Dashboard(parent=self, cluster=cluster, telemetry=telemetry, store=store),
             store=store,
             hub=HubApi(parent=self),
+            extending=Extending(parent=self),
         )
 
     def make_pages(self) -> Pages:

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from portal.errors import PortalError
+from portal.launch.extending import Extending
 from portal.models.audit import AuditEntry, Outcome
 
 from .allowance import Allowance
+from .situations import Situations
 
 if TYPE_CHECKING:
     from portal.catalog import EnvironmentCatalog
@@ -36,7 +38,12 @@ class Parts:
     dashboard: Dashboard
     store: Store
     hub: HubApi
+    extending: Extending = field(default_factory=Extending)
     allowance: Allowance = field(default_factory=Allowance)
+    situations: Situations = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.situations = Situations(self)
 
     async def audit(
         self,

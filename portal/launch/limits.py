@@ -59,29 +59,34 @@ def accounting_limits(
     whose limits it has, the one that counts first first.
     """
     reasons = []
-    walls = [(f"The QOS '{one.name}'", one.max_wall) for one in qos]
-    walls.append(("Your account", _most([row.max_wall for row in rows])))
-    who, longest = next(((w, limit) for w, limit in walls if limit is not None), ("", None))
+    who, longest = longest_wall(rows, qos)
     if longest is not None and resources.time and time_seconds(resources.time) > longest:
         reasons.append(f"{who} allows at most {time_text(longest)} of time.")
     gpus = _most([row.max_gpus_per_job for row in rows])
     sources: list[tuple[str, _Limits]] = [(f"The QOS '{one.name}'", one.max_tres) for one in qos]
     sources.append(("Your account", {"job": {"gres/gpu": gpus}} if gpus is not None else {}))
-    each = _tres(resources)
+    each = asked_tres(resources)
     whole = {name: amount * resources.nodes for name, amount in each.items()}
     for name in each:
         found = [
             first
             for whose in ("job", "user", "account", "group")
-            if (first := _first(sources, whose, name)) and whole[name] > first[1]
+            if (first := first_limit(sources, whose, name)) and whole[name] > first[1]
         ]
         if found:
             who, limit = min(found, key=lambda one: one[1])
-            reasons.append(f"{who} allows at most {_words(name, limit)} in one session.")
-        per_node = _first(sources, "node", name)
+            reasons.append(f"{who} allows at most {tres_words(name, limit)} in one session.")
+        per_node = first_limit(sources, "node", name)
         if per_node and each[name] > per_node[1]:
-            reasons.append(f"{per_node[0]} allows at most {_words(name, per_node[1])} on one node.")
+            reasons.append(f"{per_node[0]} allows at most {tres_words(name, per_node[1])} on one node.")
     return reasons
+
+
+def longest_wall(rows: Sequence[Association], qos: Sequence[Qos]) -> tuple[str, int | None]:
+    """Who limits the time, and its seconds, of what ``accounting_limits`` takes; None: nobody."""
+    walls = [(f"The QOS '{one.name}'", one.max_wall) for one in qos]
+    walls.append(("Your account", _most([row.max_wall for row in rows])))
+    return next(((who, limit) for who, limit in walls if limit is not None), ("", None))
 
 
 def _most(limits: Sequence[int | None]) -> int | None:
@@ -89,7 +94,10 @@ def _most(limits: Sequence[int | None]) -> int | None:
     return max(known) if known and len(known) == len(limits) else None
 
 
-def _first(sources: Sequence[tuple[str, _Limits]], whose: str, name: str) -> tuple[str, int] | None:
+def first_limit(
+    sources: Sequence[tuple[str, _Limits]], whose: str, name: str
+) -> tuple[str, int] | None:
+    """Who sets the limit that counts for a TRES, and the limit; None where nobody does."""
     for who, limits in sources:
         limit = limits.get(whose, {}).get(name)
         if limit is not None:
@@ -97,7 +105,7 @@ def _first(sources: Sequence[tuple[str, _Limits]], whose: str, name: str) -> tup
     return None
 
 
-def _tres(resources: Resources) -> dict[str, int]:
+def asked_tres(resources: Resources) -> dict[str, int]:
     """What is asked for on each node, by Slurm's names; memory in MiB."""
     asked = {"cpu": resources.cpus or 0, "gres/gpu": resources.gpus}
     if resources.gpu_type:
@@ -107,7 +115,8 @@ def _tres(resources: Resources) -> dict[str, int]:
     return {name: amount for name, amount in asked.items() if amount}
 
 
-def _words(name: str, amount: int) -> str:
+def tres_words(name: str, amount: int) -> str:
+    """ "2 GPUs", "16G of memory" for a TRES as Slurm names it."""
     if name == "mem":
         whole, rest = divmod(amount, 1024)
         return f"{amount}M of memory" if rest else f"{whole}G of memory"

@@ -42,9 +42,15 @@ class Message(Frozen):
 
 
 class Situation(Frozen):
-    """Times are Unix seconds of the service's clock, which ``now`` tells."""
+    """Times are Unix seconds of the service's clock, which ``now`` tells.
+
+    ``taken_at`` is when Slurm last answered; ``error`` the sentence why it does not now: then what
+    is of Slurm here is as it was.
+    """
 
     now: float
+    taken_at: float
+    error: str = ""
     session_id: str
     job_id: str
     user: str

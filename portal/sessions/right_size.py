@@ -78,6 +78,16 @@ def suggestion_for(
     )
 
 
+def hint_for(record: SessionRecord, efficiency: Efficiency, environment: Environment | None) -> str:
+    """What a session that still runs could do without the next time, in a sentence; "" where
+    nothing is to be said yet. Its time says nothing before its end."""
+    if environment is None or record.state is not SessionState.RUNNING:
+        return ""
+    found = (_gpus(record, efficiency, environment), _memory(record, efficiency, environment))
+    words = " ".join(one[1] for one in found if one is not None)
+    return f"Until now: {words[0].lower()}{words[1:]}" if words else ""
+
+
 _Change = tuple[dict[str, Any], str] | None
 
 

@@ -79,6 +79,11 @@ class Accounts:
         if user not in (self._next or ()):
             self._asked.pop(user, None)
 
+    def known(self, user: str) -> _Found:
+        """See Cluster.known_associations."""
+        kept = self._known.get(user)
+        return kept[1] if kept else None
+
     async def of(self, user: str) -> _Found:
         """See Cluster.associations."""
         if not _USER.match(user):

@@ -17,7 +17,7 @@ from traitlets import Float, Instance, Integer
 from traitlets.config import LoggingConfigurable
 
 from ..errors import SlurmUnavailable
-from ..models.cluster import Association, ClusterSnapshot, Job, Node
+from ..models.cluster import Association, ClusterSnapshot, Job, Node, Qos
 from . import parse, queries
 from .accounts import Accounts
 from .budget import QueryBudget
@@ -194,6 +194,15 @@ class Cluster(LoggingConfigurable):
         raised when there is none.
         """
         return await self._accounts.of(user)
+
+    def known_associations(self, user: str) -> tuple[Association, ...] | None:
+        """The last answer about this person, however old; None also where nobody has asked."""
+        return self._accounts.known(user)
+
+    @property
+    def known_qos(self) -> Mapping[str, Qos]:
+        """The QOS as accounting last told them; empty where nobody has asked."""
+        return self._qos.value or {}
 
     def forget(self, user: str) -> None:
         """This person's associations have changed: the next question about them goes to Slurm."""

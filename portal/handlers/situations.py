@@ -1,0 +1,137 @@
+"""Gathers what a session is told about itself. A thousand sessions ask every ten seconds: nothing
+here asks Slurm, the Hub or the database for one of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from portal.launch.extending import Running, offer
+from portal.models.announcement import Announcement
+from portal.models.cluster import Association, ClusterSnapshot, Job
+from portal.models.environment import Environment
+from portal.models.idle import IdleState
+from portal.models.move import Move
+from portal.models.resources import time_seconds
+from portal.models.rights import Rights
+from portal.models.session import SessionRecord
+from portal.models.situation import ExtendOffer, Situation
+from portal.models.usage import JobUsage, SessionReports
+from portal.sessions.asked_once import AskedOnce
+from portal.sessions.situation import Known, situation_of
+
+if TYPE_CHECKING:
+    from portal.dashboard import ClusterView
+
+    from .parts import Parts
+
+_Measured = tuple[Mapping[str, JobUsage], Mapping[str, SessionReports]]
+
+# Seconds for which an answer is told to all.
+_ANNOUNCED = 5.0
+_MEASURED = 60.0
+_CATALOG = 30.0
+_LIMITS = 300.0
+_NO_RIGHT = (
+    "The portal's Slurm account may not extend sessions here. Ask an admin of the portal, who sees "
+    "which right it lacks."
+)
+
+
+class Situations:
+    """One a service. ``idle_of`` and ``move_of`` give what their parts know of a session, by its
+    id, at once and without raising; those parts put their own in the place of these."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.idle_of: Callable[[str], IdleState] = lambda _: IdleState()
+        self.move_of: Callable[[str], Move | None] = lambda _: None
+        log = parts.log
+        self.announcements = AskedOnce[list[Announcement]](
+            lambda: parts.store.announcements.active(time.time()), [], age=_ANNOUNCED, log=log
+        )
+        self._measured = AskedOnce[_Measured](self._measure, ({}, {}), age=_MEASURED, log=log)
+        self._catalog = AskedOnce[None](lambda: parts.catalog.load(), None, age=_CATALOG, log=log)
+        self._rights = AskedOnce[Rights](
+            lambda: parts.control.rights(), Rights(known=False), age=_MEASURED, log=log
+        )
+        self._limits = AskedOnce[None](self._expect_limits, None, age=_LIMITS, log=log)
+
+    async def of(self, record: SessionRecord, job: Job, view: ClusterView) -> Situation:
+        """What the session of ``record``, whose job is ``job``, is told."""
+        parts, now = self._parts, time.time()
+        usage, reports = await self._measured.get()
+        await self._catalog.get()
+        await self._limits.get()
+        keys = (f"{node}/{index}" for node, some in job.gpu_indexes.items() for index in some)
+        known = Known(
+            now=now,
+            taken_at=view.taken_at,
+            error=view.error,
+            prefix=parts.prefix,
+            base=parts.prefix.removesuffix("services/portal/"),
+            environment=self.environment(record),
+            gpus=[view.gpus[key] for key in keys if key in view.gpus],
+            usage=usage.get(record.id),
+            reports=reports.get(record.id),
+            simulated=parts.telemetry.simulated,
+            announcements=await self.announcements.get(),
+            warn_minutes=parts.extending.warn_minutes,
+            extend=await self.offer(record, job, view.snapshot),
+            idle=self.idle_of(record.id),
+            move=self.move_of(record.id),
+        )
+        return situation_of(record, job, known)
+
+    async def offer(
+        self, record: SessionRecord, job: Job, snapshot: ClusterSnapshot
+    ) -> ExtendOffer:
+        """Whether its time can be extended, from what is known without asking Slurm."""
+        parts = self._parts
+        rights = await self._rights.get()
+        qos = parts.cluster.known_qos
+        if qos:
+            snapshot = snapshot.model_copy(update={"qos": qos})
+        limits = parts.cluster.known_associations(record.account or record.user)
+        made = offer(self.running(record, job, snapshot, limits), parts.extending, time.time())
+        if made.allowed and rights.known and not rights.jobs:
+            return ExtendOffer(latest_end=made.latest_end, reason=_NO_RIGHT)
+        return made
+
+    def running(
+        self,
+        record: SessionRecord,
+        job: Job,
+        snapshot: ClusterSnapshot,
+        associations: tuple[Association, ...] | None,
+    ) -> Running:
+        """The session's job with what limits its time."""
+        return Running(
+            job=job,
+            environment=self.environment(record),
+            snapshot=snapshot,
+            associations=associations,
+            asked=_asked(record),
+        )
+
+    def environment(self, record: SessionRecord) -> Environment | None:
+        """The session's environment as the catalog has it now, whoever may use it."""
+        return self._parts.catalog.environments.get(record.environment)
+
+    async def _measure(self) -> _Measured:
+        view = self._parts.dashboard.view
+        ids = [record.id for record in view.sessions.values()] if view else []
+        store = self._parts.store
+        return await store.usage.of_sessions(ids), await store.reports.of_sessions(ids)
+
+    async def _expect_limits(self) -> None:
+        self._parts.cluster.expect_launches()
+
+
+def _asked(record: SessionRecord) -> int | None:
+    text = record.options.get("time")
+    try:
+        return time_seconds(text) if isinstance(text, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,234 @@
+"""How much longer a running session may go on. Pure.
+
+Slurm itself takes any time limit from an Operator, whatever partition, QOS or association allow
+(update_job in src/slurmctld/job_mgr.c), so what limits a launch is checked here once more.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from traitlets import Bool, Integer, TraitError, Tuple, validate
+from traitlets.config import Configurable
+
+from ..errors import Conflict, InvalidRequest, NotAllowed, PortalError
+from ..models.cluster import Association, ClusterSnapshot, Job, JobState
+from ..models.environment import Environment
+from ..models.resources import time_seconds, time_text
+from ..models.situation import ExtendOffer
+from .limits import longest_wall
+from .qos import ANY_TIME, charged, limiting
+
+_GOES_ON = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.STOPPED, JobState.SIGNALING})
+_FLEXIBLE = "FLEX"  # scontrol(1): jobs of such a reservation may end after it
+_A_WEEK = 7 * 24 * 60
+
+
+class Extending(Configurable):
+    """What a site lets people do about the time of their running sessions."""
+
+    allowed = Bool(
+        True,
+        help="""
+        Whether owners may extend their running sessions, within what the environment, the
+        partition, QOS and account allow. Who holds custom:portal:jobs:manage may in any case.
+
+        Example::
+
+            c.Extending.allowed = False
+        """,
+    ).tag(config=True)
+
+    minutes = Tuple(
+        (30, 60, 120),
+        help="""
+        By how many minutes a session can be extended at once: what is offered, in ascending
+        order. The largest is the most that is taken.
+
+        Example::
+
+            c.Extending.minutes = (60, 240)
+        """,
+    ).tag(config=True)
+
+    most_minutes = Integer(
+        0,
+        min=0,
+        help="""
+        By how many minutes in all a session can be extended beyond the time of its launch; 0: no
+        limit but those of the environment, the partition, QOS and account.
+
+        Example::
+
+            c.Extending.most_minutes = 480
+        """,
+    ).tag(config=True)
+
+    warn_minutes = Tuple(
+        (15, 5),
+        help="""
+        At how many minutes before its end a session warns its owner, in JupyterLab.
+
+        Example::
+
+            c.Extending.warn_minutes = (30, 10, 2)
+        """,
+    ).tag(config=True)
+
+    @validate("minutes", "warn_minutes")
+    def _check(self, proposal: dict[str, object]) -> tuple[int, ...]:
+        value = proposal["value"]
+        assert isinstance(value, tuple)
+        if not all(type(one) is int and 0 < one <= _A_WEEK for one in value):
+            raise TraitError(f"These are whole minutes, from 1 to {_A_WEEK}: {value!r}.")
+        if not value and proposal["trait"].name == "minutes":  # type: ignore[attr-defined]
+            raise TraitError("c.Extending.minutes is empty: set c.Extending.allowed = False.")
+        return tuple(sorted(set(value)))
+
+
+@dataclass(frozen=True)
+class Running:
+    """A session's running job, and all that limits its time.
+
+    ``environment`` is the catalog's now, whoever may use it (None: there is none of that name any
+    more); ``asked`` the seconds that its launch asked for; ``associations`` None where they are
+    not known, or the site has none; the snapshot's ``qos`` may be empty likewise.
+    """
+
+    job: Job
+    environment: Environment | None
+    snapshot: ClusterSnapshot
+    associations: Sequence[Association] | None = None
+    asked: int | None = None
+
+
+class _Bound(NamedTuple):
+    """How many more seconds there are, and what ends them."""
+
+    room: float
+    why: str
+
+
+def offer(running: Running, settings: Extending, now: float) -> ExtendOffer:
+    """What may be chosen now. ``now`` in Unix seconds."""
+    try:
+        end, bound = _end_and_bound(running, settings, now)
+    except PortalError as error:
+        return ExtendOffer(reason=error.message)
+    gone = max(0.0, now - end)  # slurm.conf(5) OverTimeLimit: it may go on for a while
+    room = math.inf if bound is None else bound.room - gone
+    minutes = tuple(one for one in settings.minutes if one * 60 <= room)
+    if not minutes and room >= 60:
+        minutes = (int(room // 60),)
+    latest = None if bound is None else end + bound.room
+    if not settings.allowed:
+        return ExtendOffer(latest_end=latest, reason="Sessions are not extended on this site.")
+    if not minutes and bound is not None:
+        return ExtendOffer(latest_end=max(end, latest or 0), reason=_cannot(bound))
+    return ExtendOffer(allowed=True, minutes=minutes, latest_end=latest)
+
+
+def extended(running: Running, minutes: int, settings: Extending, now: float) -> int:
+    """The job's time limit, in seconds, that gives it ``minutes`` more; always more than it has.
+
+    Raises InvalidRequest, NotAllowed, which names the latest end that is possible, and Conflict
+    for a job that does not run. Whether ``settings.allowed`` counts is the caller's to know.
+    """
+    if not 1 <= minutes <= max(settings.minutes):
+        raise InvalidRequest(
+            f"A session is extended by 1 to {max(settings.minutes)} minutes at once.", "minutes"
+        )
+    end, bound = _end_and_bound(running, settings, now)
+    gone = max(0.0, now - end)
+    wanted = minutes * 60 + gone
+    if bound is not None and bound.room < wanted:
+        most = int((bound.room - gone) // 60)
+        if most < 1:
+            raise NotAllowed(_cannot(bound))
+        raise NotAllowed(
+            f"This session can be extended by {most} minute{'' if most == 1 else 's'} at most, "
+            f"until {clock(end + bound.room)}: {bound.why}."
+        )
+    assert running.job.time_limit is not None  # _end_and_bound saw it
+    return running.job.time_limit + math.ceil(wanted / 60) * 60
+
+
+def clock(moment: float) -> str:
+    """Unix seconds as the site's clock, with its zone: "Sat 21 Nov 17:20 UTC"."""
+    return time.strftime("%a %d %b %H:%M %Z", time.localtime(moment))
+
+
+def _cannot(bound: _Bound) -> str:
+    return f"This session cannot be extended: {bound.why}."
+
+
+def _end_and_bound(
+    running: Running, settings: Extending, now: float
+) -> tuple[float, _Bound | None]:
+    """When its time is up, and the nearest of all limits. Raises Conflict, NotAllowed."""
+    job = running.job
+    if job.state.pending:
+        raise Conflict("This session has not started: its time has not begun.")
+    if job.state not in _GOES_ON:
+        raise Conflict("This session is over already, or about to be.")
+    if job.time_limit is None or job.end_time is None:
+        raise Conflict("This session has no time limit: there is nothing to extend.")
+    if running.environment is None:
+        raise NotAllowed(
+            "This session's environment is no longer offered, so it cannot be extended."
+        )
+    bounds = [
+        *_bounds_of_time(running, running.environment, settings, job.time_limit),
+        *_bounds_of_reservations(job, running.snapshot, job.end_time, now),
+    ]
+    return job.end_time, min(bounds, default=None)
+
+
+def _bounds_of_time(
+    running: Running, environment: Environment, settings: Extending, limit: int
+) -> list[_Bound]:
+    """Those that limit how long it runs from its start to its end."""
+    job, snapshot = running.job, running.snapshot
+    found = []
+    if environment.max_time:
+        words = f"'{environment.title}' allows at most {environment.max_time} of time"
+        found.append(_Bound(time_seconds(environment.max_time) - limit, words))
+    flags = snapshot.qos[job.qos].flags if job.qos in snapshot.qos else ()
+    partition = snapshot.partitions.get(job.partition)
+    if partition is not None and partition.max_time is not None and ANY_TIME not in flags:
+        most = time_text(partition.max_time)
+        words = f"the partition '{partition.name}' allows at most {most} of time"
+        found.append(_Bound(partition.max_time - limit, words))
+    if running.associations is not None:
+        rows = charged(job.account or None, job.partition, running.associations)
+        who, longest = longest_wall(rows, limiting(snapshot, job.qos, job.partition))
+        if longest is not None:
+            words = f"{who[0].lower()}{who[1:]} allows at most {time_text(longest)} of time"
+            found.append(_Bound(longest - limit, words))
+    if settings.most_minutes and running.asked is not None:
+        most = time_text(settings.most_minutes * 60)
+        words = f"sessions are extended by at most {most} of time in all"
+        found.append(_Bound(running.asked + settings.most_minutes * 60 - limit, words))
+    return found
+
+
+def _bounds_of_reservations(
+    job: Job, snapshot: ClusterSnapshot, end: float, now: float
+) -> list[_Bound]:
+    """The end of the reservation that it runs in, and the beginning of others on its nodes."""
+    own = set(job.reservation.split(",")) - {""}
+    found = []
+    for reservation in snapshot.reservations.values():
+        if reservation.name in own:
+            if _FLEXIBLE not in reservation.flags:
+                words = f"its reservation '{reservation.name}' ends then"
+                found.append(_Bound(reservation.end_time - end, words))
+        elif reservation.end_time > now and not set(job.nodes).isdisjoint(reservation.nodes):
+            # Where the two overlap already, that is Slurm's or an admin's doing: no further.
+            words = f"the reservation '{reservation.name}' has its node from then on"
+            found.append(_Bound(max(0.0, reservation.start_time - end), words))
+    return found

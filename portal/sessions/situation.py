@@ -1,0 +1,102 @@
+"""What a running session is told about itself, made of what the service has in memory. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from portal.models.announcement import Announcement
+from portal.models.cluster import Job
+from portal.models.dashboard import GpuItem
+from portal.models.environment import Environment
+from portal.models.idle import IdleState
+from portal.models.move import Move
+from portal.models.session import SessionRecord
+from portal.models.situation import ExtendOffer, GpuNow, Message, Situation
+from portal.models.usage import JobUsage, SessionReports
+
+from .efficiency import efficiency_of
+from .links import spawn_url
+from .right_size import hint_for
+
+SIMULATED = "simulated"  # as GpuItem.source says it
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known beside the session's record and its job.
+
+    ``prefix`` is the service's path and ``base`` the Hub's, with their slashes; ``environment`` is
+    the catalog's now; ``gpus`` are those that the job holds; ``simulated``: the site's telemetry
+    is; ``taken_at`` and ``error`` are the view's.
+    """
+
+    now: float
+    taken_at: float
+    error: str
+    prefix: str
+    base: str
+    environment: Environment | None
+    gpus: Sequence[GpuItem] = ()
+    usage: JobUsage | None = None
+    reports: SessionReports | None = None
+    simulated: bool = False
+    announcements: Sequence[Announcement] = ()
+    warn_minutes: tuple[int, ...] = ()
+    extend: ExtendOffer = field(default_factory=ExtendOffer)
+    idle: IdleState = field(default_factory=IdleState)
+    move: Move | None = None
+
+
+def situation_of(record: SessionRecord, job: Job, known: Known) -> Situation:
+    """The situation of the session whose job is ``job``."""
+    efficiency = efficiency_of(
+        record, known.usage, known.reports, now=known.now, simulated=known.simulated
+    )
+    running = job.state.running
+    options = {"environment": record.environment, **record.options}
+    return Situation(
+        now=known.now,
+        taken_at=known.taken_at,
+        error=known.error,
+        session_id=record.id,
+        job_id=job.id,
+        user=record.user,
+        environment=record.environment,
+        environment_title=record.environment_title,
+        node=job.nodes[0] if job.nodes else "",
+        started_at=job.start_time if running else None,
+        ends_at=job.end_time if running else None,
+        warn_minutes=tuple(sorted(known.warn_minutes, reverse=True)),
+        cpus=job.cpus,
+        memory=job.memory,
+        gpu_type=job.gpu_type,
+        gpus=tuple(_now(gpu) for gpu in known.gpus),
+        simulated=any(gpu.source == SIMULATED for gpu in known.gpus),
+        extend=known.extend,
+        hint=hint_for(record, efficiency, known.environment),
+        announcements=tuple(
+            Message(id=one.id, text=one.text, level=one.level, ends_at=one.ends_at)
+            for one in known.announcements
+            if one.starts_at <= known.now < one.ends_at
+        ),
+        idle=known.idle,
+        move=known.move,
+        links={
+            "session": f"{known.prefix}sessions/{record.id}",
+            "launch": spawn_url(record, known.base, options),
+            "cluster": known.prefix,
+        },
+    )
+
+
+def _now(gpu: GpuItem) -> GpuNow:
+    return GpuNow(
+        node=gpu.node,
+        index=gpu.index,
+        type=gpu.type,
+        utilization=gpu.utilization,
+        memory_used=gpu.memory_used,
+        memory_total=gpu.memory_total,
+        source=gpu.source or "",
+    )
