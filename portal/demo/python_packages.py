@@ -20,6 +20,8 @@ from ..where import data_path
 from .making import Progress, run, timed
 
 SYSTEM_PYTHON = Path("/usr/bin/python3")  # a version manager's Python is often out of users' reach
+# What somebody's npm leaves in kernels/labextension: nothing of the distribution.
+_MADE = frozenset({"node_modules", "lib", "out"})
 _READY = ".portal-ready"  # stands in a virtual environment that was made to its end
 
 
@@ -91,7 +93,8 @@ def build_session_wheel(cache: Path, into: Path) -> Path:
     run(
         [uv_program(), "build", *options, "--out-dir", into, data_path("kernels")],
         "build portal-session",
-        env=uv_environment(cache),
+        # The extension of JupyterLab is built there once (kernels/hatch_build.py).
+        env={**uv_environment(cache), "PORTAL_CACHE": str(cache)},
         cwd=into,
     )
     return next(into.glob("portal_session-*.whl"))
@@ -116,7 +119,13 @@ def constraints() -> Path | None:
 
 def session_key() -> str:
     """Ten hexadecimal digits that change when the packages of the environments do."""
-    files = [p for p in sorted(data_path("kernels").rglob("*")) if p.suffix not in ("", ".pyc")]
+    source = data_path("kernels")
+    files = [
+        path
+        for path in sorted(source.rglob("*"))
+        if path.suffix not in ("", ".pyc")
+        and not _MADE.intersection(path.parts[len(source.parts) :])
+    ]
     parts = [*requirements(), os.uname().machine, SYSTEM_PYTHON.resolve().name]
     if found := constraints():
         parts.append(found.read_text())

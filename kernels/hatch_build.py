@@ -1,0 +1,135 @@
+"""Builds the extension of JupyterLab (`labextension/`) into the wheel of portal-session.
+
+What npm and the compiler leave behind lies in a cache outside the source (about 210 MB, most of
+it npm's packages): the source may be read-only, and an unchanged extension is not built again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+NAME = "@data-scientist-portal/session"
+_PLACE = f"share/jupyter/labextensions/{NAME}"
+_BUILD = ("package.json", "package-lock.json", ".npmrc", "tsconfig.json", "src", "style")
+# Read by JupyterLab: how the extension came here (jupyterlab docs, "Extension Developer Guide").
+_INSTALL = {
+    "packageManager": "python",
+    "packageName": "portal-session",
+    "uninstallInstructions": "pip uninstall portal-session",
+}
+
+
+class LabExtensionHook(BuildHookInterface):
+    """Called by hatchling for wheels, editable ones too."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        built = build(Path(self.root) / "labextension", cache_directory(os.environ))
+        build_data["shared_data"][str(built)] = _PLACE
+
+
+def cache_directory(environ: Any) -> Path:
+    """``PORTAL_CACHE`` where it is set, else below the person's own cache directory."""
+    base = environ.get("PORTAL_CACHE")
+    if not base:
+        home_cache = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        base = f"{home_cache}/portal-session"
+    return Path(base) / "labextension"
+
+
+def build(source: Path, cache: Path) -> Path:
+    """The directory with the built extension. Raises SystemExit with a sentence when it fails."""
+    key = digest(source)
+    built = cache / f"built-{key}"
+    if built.exists():
+        return built
+    cache.mkdir(parents=True, exist_ok=True)
+    with alone(cache / "lock"):
+        if not built.exists():
+            work = cache / "work"
+            copy_source(source, work)
+            install(work, cache)
+            run(["npm", "run", "--silent", "build"], work, "build the JupyterLab extension")
+            (work / "out/install.json").write_text(json.dumps(_INSTALL, indent=2) + "\n")
+            for old in cache.glob("built-*"):
+                shutil.rmtree(old, ignore_errors=True)
+            (work / "out").rename(built)
+    return built
+
+
+def digest(source: Path) -> str:
+    """Sixteen hexadecimal digits that change when what is built does."""
+    found = hashlib.sha256(Path(__file__).read_bytes())
+    for name in _BUILD:
+        path = source / name
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file():
+                found.update(f"{file.relative_to(source)}\0".encode() + file.read_bytes() + b"\0")
+    return found.hexdigest()[:16]
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Two builds at a time would share npm's packages."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def copy_source(source: Path, work: Path) -> None:
+    """The source's files, and nothing of an earlier build but npm's packages."""
+    work.mkdir(exist_ok=True)
+    for name in (*_BUILD, "lib", "out"):
+        old = work / name
+        if old.is_dir():
+            shutil.rmtree(old)
+        elif old.exists():
+            old.unlink()
+        new = source / name
+        if name not in _BUILD:
+            continue
+        if new.is_dir():
+            shutil.copytree(new, old, copy_function=shutil.copyfile)
+        else:
+            shutil.copyfile(new, old)
+
+
+def install(work: Path, cache: Path) -> None:
+    """npm's packages as the lock file names them, unless they are there."""
+    locked = hashlib.sha256((work / "package-lock.json").read_bytes()).hexdigest()
+    mark = work / "node_modules/.portal-ready"
+    if mark.exists() and mark.read_text() == locked:
+        return
+    # No package's own scripts: none is needed, and a build runs nobody else's.
+    argv = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    run(argv, work, "get the packages of the JupyterLab extension from npm")
+    mark.write_text(locked)
+
+
+def run(argv: list[str], directory: Path, what: str) -> None:
+    """Runs ``argv``. Raises SystemExit in words, with the start of what it said."""
+    missing = [name for name in ("node", "npm") if shutil.which(name) is None]
+    if missing:
+        raise SystemExit(
+            f"portal-session holds an extension of JupyterLab, which is built with Node.js: "
+            f"{' and '.join(missing)} cannot be found. Install Node.js 20.19 or newer with npm, "
+            "or build the wheel on a machine that has it."
+        )
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        done = subprocess.run(argv, cwd=directory, stdout=said, stderr=said, check=False)
+        said.seek(0)
+        if done.returncode:
+            raise SystemExit(f"Could not {what}: {said.read(3000)}")

@@ -1,0 +1,59 @@
+/** The one way to the session's own server, below its `portal/` (portal_session.situation). */
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+
+/** What went wrong, in a sentence for the person. `status`: HTTP's number; 0: nobody answered. */
+export class PortalError extends Error {
+  constructor(
+    message: string,
+    readonly status: number
+  ) {
+    super(message);
+    this.name = 'PortalError';
+  }
+}
+
+/**
+ * The server's answer to `method` on `<base_url>portal/<path>`, out of JSON.
+ *
+ * `body` is sent as JSON; with it, the method is POST unless named. Jupyter's own token, cookie
+ * and XSRF header go with it. Throws PortalError.
+ */
+export async function ask<T>(
+  path: string,
+  body?: unknown,
+  method: 'GET' | 'POST' | 'DELETE' = body === undefined ? 'GET' : 'POST'
+): Promise<T> {
+  const settings = ServerConnection.makeSettings();
+  const url = URLExt.join(settings.baseUrl, 'portal', path);
+  const init: RequestInit = { method };
+  if (body !== undefined) {
+    init.body = JSON.stringify(body);
+  }
+  let response: Response;
+  try {
+    response = await ServerConnection.makeRequest(url, init, settings);
+  } catch {
+    throw new PortalError('The server of this session does not answer.', 0);
+  }
+  let answer: unknown = null;
+  try {
+    const text = await response.text();
+    answer = text ? JSON.parse(text) : null;
+  } catch {
+    if (response.ok) {
+      throw new PortalError('The answer of this session’s server cannot be read.', response.status);
+    }
+  }
+  if (!response.ok) {
+    throw new PortalError(sentence(answer, response.status), response.status);
+  }
+  return answer as T;
+}
+
+function sentence(answer: unknown, status: number): string {
+  const message = (answer as { message?: unknown } | null)?.message;
+  return typeof message === 'string' && message
+    ? message
+    : `The server of this session answered with an error (${status}).`;
+}

@@ -1,0 +1,10 @@
+/** The plugins of the extension. Whatever is shown only on demand is loaded on demand. */
+import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
+
+import move from './move';
+import status from './status';
+import tensorboard from './tensorboard';
+
+const plugins: JupyterFrontEndPlugin<unknown>[] = [...status, ...tensorboard, ...move];
+
+export default plugins;
