@@ -10,12 +10,8 @@ from typing import Any
 from portal.errors import PortalError
 from portal.models.cluster import ClusterSnapshot, Job, JobState
 from portal.models.resources import memory_mib, time_seconds
+from portal.models.words import count, duration
 from portal.slurm import pending_words, state_words
-
-
-def count(number: int, noun: str, plural: str = "") -> str:
-    """ "1 GPU", "2 GPUs"."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def ordinal(number: int) -> str:
@@ -42,19 +38,6 @@ def memory(text: str) -> str:
         return size(memory_mib(text) * 1024 * 1024)
     except ValueError:
         return text
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words, at most two units: "45 seconds", "2 hours", "1 day 12 hours"."""
-    seconds = int(seconds)
-    if seconds < 60:
-        return count(max(0, seconds), "second")
-    parts = []
-    for noun, unit in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        number, seconds = divmod(seconds, unit)
-        if number:
-            parts.append(count(number, noun))
-    return " ".join(parts[:2])
 
 
 def time_limit(text: str) -> str:

@@ -1,4 +1,5 @@
-"""Tells the portal's service, now and then, what this session's GPUs and memory do.
+"""Tells the portal's service, now and then, what this session's GPUs and memory do, and when
+something was done in it last.
 
 It runs in a thread of its own that nothing waits for: a driver that hangs, a service that is away,
 never hold up the server or its end. What is reported is shown to the session's owner and on the
@@ -14,7 +15,7 @@ import random
 import re
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -41,6 +42,9 @@ def _load_jupyter_server_extension(app: Any) -> None:
     reporter = make_reporter(os.environ, app.log)
     if reporter is not None:
         app.portal_reporter = reporter
+        activity = getattr(app, "portal_activity", None)
+        if activity is not None:
+            reporter.activity = activity.report
         atexit.register(reporter.stop)
         reporter.start()
 
@@ -84,6 +88,7 @@ class Reporter(threading.Thread):
         self._environ = environ
         self._log = log
         self._gpus = Gpus(environ)
+        self.activity: Callable[[], dict[str, Any] | None] = lambda: None
         self._end = threading.Event()
         self._opener: OpenerDirector | None = None
         self._said: str | None = None  # the last outcome that stands in the log; "" is success
@@ -114,6 +119,7 @@ class Reporter(threading.Thread):
             "gpus": self._gpus.read(),
             "memory_used": used,
             "memory_limit": limit,
+            "activity": self.activity(),
         }
 
     def _post(self, report: dict[str, Any]) -> tuple[str, float]:

@@ -1,4 +1,4 @@
-"""What a session reports of itself: its GPUs through NVML, and its memory."""
+"""What a session reports of itself: its GPUs through NVML, its memory, and its activity."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from . import Frozen
+from .activity import SessionActivity
 
 _MIB = Annotated[int, Field(ge=0, le=64 * 1024 * 1024, strict=True)]
 _Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
@@ -31,3 +32,4 @@ class TelemetryReport(Frozen):
     gpus: Annotated[tuple[ReportedGpu, ...], Field(max_length=64)] = ()
     memory_used: _MIB | None = None
     memory_limit: _MIB | None = None
+    activity: SessionActivity | None = None  # None: the session does not say

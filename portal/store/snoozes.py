@@ -1,12 +1,14 @@
-"""Until when a session's owner wants no word about idle GPUs. Written by the service only."""
+"""Until when a session's owner wants no word about idle GPUs, and how often that was put off.
+Written by the service only."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from sqlalchemy import Column, Table, select
 
-from .columns import NAME, TIME, metadata
+from .columns import COUNT, NAME, TIME, metadata
 from .database import Database
 from .listing import instant
 
@@ -15,7 +17,15 @@ snoozes = Table(
     metadata,
     Column("session_id", NAME, primary_key=True),
     Column("until", TIME, nullable=False),
+    Column("times", COUNT, nullable=False),
 )
+
+
+class Snooze(NamedTuple):
+    """``until``: Unix seconds; ``times``: how many there were since the GPUs were used last."""
+
+    until: float
+    times: int
 
 
 class SnoozeTable:
@@ -24,17 +34,17 @@ class SnoozeTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def set(self, session_id: str, until: float) -> None:
-        """Remember one, in the place of an earlier one. ``until``: Unix seconds."""
-        values = {"session_id": session_id, "until": instant(until, "until")}
+    async def set(self, session_id: str, snooze: Snooze) -> None:
+        """Remember one, in the place of an earlier one."""
+        until, times = instant(snooze.until, "until"), snooze.times
+        values = {"session_id": session_id, "until": until, "times": times}
         insert = self._database.insert(snoozes).values(values)
-        statement = insert.on_conflict_do_update(
-            index_elements=["session_id"], set_={"until": insert.excluded.until}
-        )
+        changed = {"until": insert.excluded.until, "times": insert.excluded.times}
+        statement = insert.on_conflict_do_update(index_elements=["session_id"], set_=changed)
         await self._database.run(lambda to: to.execute(statement), write=True)
 
-    async def of_sessions(self, ids: Collection[str]) -> dict[str, float]:
-        """Until when, by session id; those that never snoozed are left out."""
+    async def of_sessions(self, ids: Collection[str]) -> dict[str, Snooze]:
+        """The last one, by session id; those that never snoozed are left out."""
         query = select(snoozes).where(snoozes.c.session_id.in_(list(ids)))
         rows = await self._database.run(lambda at: list(at.execute(query))) if ids else []
-        return {row.session_id: row.until for row in rows}
+        return {row.session_id: Snooze(row.until, row.times) for row in rows}

@@ -24,7 +24,11 @@ def _key(table: str, *columns: str) -> sa.PrimaryKeyConstraint:
 
 def upgrade() -> None:
     op.create_table(
-        "idle_snoozes", _word("session_id"), _time("until"), _key("idle_snoozes", "session_id")
+        "idle_snoozes",
+        _word("session_id"),
+        _time("until"),
+        sa.Column("times", sa.BigInteger(), nullable=False),
+        _key("idle_snoozes", "session_id"),
     )
     op.create_table(
         "session_startups",

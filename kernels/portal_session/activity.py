@@ -1,0 +1,174 @@
+"""What counts as activity in a session: cells, terminals, and programs that compute.
+
+Told to the Hub in the place of jupyter_server's own ``last_activity``, for which every request
+counts, the polling of a forgotten page included; and to the portal with each report, as ages in
+seconds: a clock that is set, here or there, changes none of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any, NamedTuple
+
+from .processes import Processes
+
+PERIOD = 10.0  # seconds between two looks
+STALE = 3 * PERIOD + 30.0  # a look that is older says nothing: the server hangs
+
+# Beside those that jupyter_server leaves out itself: widgets and the debugger of an open page,
+# completions and history. What a kernel does for them is no execution.
+_NOT_EXECUTION = (
+    "comm_open",
+    "comm_msg",
+    "comm_close",
+    "complete_request",
+    "complete_reply",
+    "inspect_request",
+    "inspect_reply",
+    "history_request",
+    "history_reply",
+    "is_complete_request",
+    "is_complete_reply",
+    "iopub_welcome",
+)
+_ACTS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+def _load_jupyter_server_extension(app: Any) -> None:
+    """Called by jupyter_server. ``app`` is its ServerApp."""
+    activity = Activity(app, Processes(os.environ.get("SLURM_JOB_ID", "")))
+    app.portal_activity = activity
+    activity.begin()
+
+
+class _Look(NamedTuple):
+    """Times by the monotonic clock; ``processes`` is None where /proc does not tell."""
+
+    at: float
+    busy_kernels: int
+    kernel: float
+    terminal: float
+    processes: float | None
+
+
+class Activity:
+    """One a server. ``clock`` is one that nobody sets, in seconds."""
+
+    def __init__(
+        self, app: Any, processes: Any, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._app = app
+        self._processes = processes
+        self._clock = clock
+        began = clock()
+        self._acted_at = began
+        self._marks: dict[Any, Any] = {}  # what each kernel and terminal said of itself last
+        self._last: _Look | None = None
+        self._kernel_at = self._terminal_at = self._processes_at = began
+        self._told: datetime | None = None
+
+    def begin(self) -> None:
+        """Watch from now on, in the server's event loop."""
+        manager = self._app.kernel_manager
+        names = getattr(manager, "untracked_message_types", None)
+        if names is not None:
+            manager.untracked_message_types = [
+                *names,
+                *(name for name in _NOT_EXECUTION if name not in names),
+            ]
+        self._app.web_app.last_activity = self.last_activity
+        self._app.io_loop.spawn_callback(self._watch)
+
+    async def _watch(self) -> None:
+        # Here, since JupyterHub's extension puts its own log function in when all are loaded.
+        self._note_requests(self._app.web_app.settings)
+        while True:
+            try:
+                await self.look()
+            except Exception:  # whatever it is, the session goes on; the next look may work
+                self._app.log.warning("The session's activity is not known", exc_info=True)
+            await asyncio.sleep(PERIOD)
+
+    async def look(self) -> None:
+        """See what has changed since the last look."""
+        now, roots, busy = self._clock(), set(), 0
+        marks: dict[Any, Any] = {}
+        for kernel_id, kernel in _items(self._app.kernel_manager, "_kernels"):
+            state = getattr(kernel, "execution_state", None)
+            busy += state == "busy"
+            marks["kernel", kernel_id] = mark = getattr(kernel, "last_activity", None)
+            roots.add(_number(getattr(kernel, "provisioner", None), "pid"))
+            if state == "busy" or self._marks.get(("kernel", kernel_id)) != mark:
+                self._kernel_at = now
+        terminals = self._app.web_app.settings.get("terminal_manager")
+        for name, terminal in _items(terminals, "terminals"):
+            marks["terminal", name] = mark = getattr(terminal, "last_activity", None)
+            roots.add(_number(getattr(terminal, "ptyproc", None), "pid"))
+            if self._marks.get(("terminal", name)) != mark:
+                self._terminal_at = now
+        self._marks = marks
+        kernel_at, terminal_at = self._kernel_at, self._terminal_at
+        # A node may have thousands of processes: not in the event loop.
+        used = await asyncio.to_thread(self._processes.look, roots - {0}, now)
+        if used is not False:
+            self._processes_at = now
+        known = None if used is None and self._last is not None else self._processes_at
+        self._last = _Look(now, busy, kernel_at, terminal_at, known)
+
+    def report(self) -> dict[str, Any] | None:
+        """For the portal's SessionActivity: ages in seconds; None while nobody knows. May be
+        called in any thread."""
+        last, now = self._last, self._clock()
+        if last is None or now - last.at > STALE:
+            return None
+
+        def age(at: float | None) -> float | None:
+            return None if at is None else round(max(0.0, now - at), 1)
+
+        return {
+            "busy_kernels": last.busy_kernels,
+            "kernel": age(last.kernel),
+            "terminal": age(last.terminal),
+            "processes": age(last.processes),
+        }
+
+    def last_activity(self) -> datetime:
+        """When something was done here last, for the Hub. Never earlier than what was said before:
+        JupyterHub's server would say nothing then, and be taken for silent."""
+        latest = max(self._kernel_at, self._terminal_at, self._processes_at, self._acted_at)
+        at = datetime.now(timezone.utc) - timedelta(seconds=max(0.0, self._clock() - latest))
+        if self._told is None or at > self._told:
+            self._told = at
+        return self._told
+
+    def _note_requests(self, settings: dict[str, Any]) -> None:
+        """Notice what a person does in Lab beside cells: files that are saved, notebooks that are
+        opened. Reading is what pages do by themselves."""
+        before = settings.get("log_function")
+        base = settings.get("base_url", "/")
+        own = (f"{base}api/", f"{base}lab/api/")
+
+        def log(handler: Any) -> None:
+            request = handler.request
+            if request.method in _ACTS and request.path.startswith(own):
+                if handler.get_status() < 400:
+                    self._acted_at = self._clock()
+            if before is not None:
+                before(handler)
+
+        settings["log_function"] = log
+
+
+def _items(manager: Any, name: str) -> list[tuple[Any, Any]]:
+    """Who is in a manager's dictionary now; nobody where there is no such manager."""
+    return list((getattr(manager, name, None) or {}).items())
+
+
+def _number(thing: Any, name: str) -> int:
+    """The number of a process; 0 where there is none here."""
+    value = getattr(thing, name, None)
+    return value if isinstance(value, int) else 0

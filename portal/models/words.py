@@ -1,0 +1,21 @@
+"""Numbers in words, as sentences of the portal have them."""
+
+from __future__ import annotations
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """ "1 GPU", "2 GPUs"."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words, at most two units: "45 seconds", "2 hours", "1 day 12 hours"."""
+    seconds = int(seconds)
+    if seconds < 60:
+        return count(max(0, seconds), "second")
+    parts = []
+    for noun, unit in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        number, seconds = divmod(seconds, unit)
+        if number:
+            parts.append(count(number, noun))
+    return " ".join(parts[:2])
