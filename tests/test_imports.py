@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # their place is known: images, store, hubapi, telemetry, courses.
 BASE = {"models", "errors", "where"}
 ADAPTERS = {"slurm", "directory", "images", "store", "hubapi", "telemetry"}
-NOUNS = {"catalog", "sessions", "courses", "dashboard"}
+NOUNS = {"catalog", "sessions", "courses", "dashboard", "estimates"}
 MAY_KNOW: dict[str, set[str]] = {
     "models": set(),
     "errors": set(),

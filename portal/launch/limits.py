@@ -78,7 +78,9 @@ def accounting_limits(
             reasons.append(f"{who} allows at most {tres_words(name, limit)} in one session.")
         per_node = first_limit(sources, "node", name)
         if per_node and each[name] > per_node[1]:
-            reasons.append(f"{per_node[0]} allows at most {tres_words(name, per_node[1])} on one node.")
+            reasons.append(
+                f"{per_node[0]} allows at most {tres_words(name, per_node[1])} on one node."
+            )
     return reasons
 
 

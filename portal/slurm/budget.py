@@ -34,6 +34,19 @@ class QueryBudget:
         self._fill()
         self._level = max(self._level - cost, 0.0)
 
+    def spend(self, cost: float, *, leave: float = 0.0) -> bool:
+        """Spend ``cost`` requests if they are there now and ``leave`` stay; else False."""
+        self._fill()
+        if self._level < cost + leave:
+            return False
+        self._level -= cost
+        return True
+
+    def owe(self, cost: float) -> None:
+        """Spend what cost was known only afterwards; less than nothing may be left."""
+        self._fill()
+        self._level -= cost
+
     def _fill(self) -> None:
         now = time.monotonic()
         self._level = min(self._burst, self._level + (now - self._filled_at) * self._rate)

@@ -37,7 +37,7 @@ _PREFIX = re.compile(
 _NOISE = re.compile(r"^sudo: unable to resolve host")
 _FAILED = re.compile(
     r"^(?:Batch job submission failed|Kill job error on job id \S+"
-    r"|slurm_\w+ error|Unable to [^:]* job\S*):\s*"
+    r"|slurm_\w+ error|Unable to [^:]* job\S*|allocation failure):\s*"
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 # The dry error alone does not tell a person what to change.

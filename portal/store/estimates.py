@@ -5,11 +5,14 @@ How wrong that was is told by the sessions' own ``started_at``.
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Index, Table
+from typing import Any, NamedTuple
+
+from sqlalchemy import Column, Index, Table, delete, select
 
 from .columns import NAME, TIME, metadata
 from .database import Database
-from .listing import instant
+from .listing import instant, moment
+from .sessions import sessions
 
 estimates = Table(
     "start_estimates",
@@ -20,6 +23,17 @@ estimates = Table(
     Column("source", NAME, nullable=False),
     Index(None, "made_at"),
 )
+
+
+class Outcome(NamedTuple):
+    """An estimate (``expected_at`` None: nobody could say) and when its session did start. Times
+    are Unix seconds."""
+
+    options: dict[str, Any]
+    source: str
+    submitted_at: float
+    expected_at: float | None
+    started_at: float
 
 
 class EstimateTable:
@@ -39,4 +53,27 @@ class EstimateTable:
             "source": source,
         }
         statement = self._database.insert(estimates).values(values).on_conflict_do_nothing()
+        await self._database.run(lambda to: to.execute(statement), write=True)
+
+    async def outcomes(self, since: float) -> list[Outcome]:
+        """The estimates made since for sessions that have started; the newest 5000."""
+        query = (
+            select(
+                sessions.c.options,
+                estimates.c.source,
+                sessions.c.submitted_at,
+                estimates.c.expected_at,
+                sessions.c.started_at,
+            )
+            .join(sessions, sessions.c.id == estimates.c.session_id)
+            .where(estimates.c.made_at >= moment(since, "since"))
+            .where(sessions.c.started_at.is_not(None))
+            .order_by(estimates.c.made_at.desc())
+            .limit(5000)
+        )
+        return await self._database.run(lambda at: [Outcome(*row) for row in at.execute(query)])
+
+    async def prune(self, before: float) -> None:
+        """Forget those made before."""
+        statement = delete(estimates).where(estimates.c.made_at < moment(before, "before"))
         await self._database.run(lambda to: to.execute(statement), write=True)

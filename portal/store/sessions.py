@@ -130,6 +130,20 @@ class SessionTable:
         query = _records().where(sessions.c.state.in_(_LIVING)).order_by(sessions.c.submitted_at)
         return await self._database.run(lambda at: [_record(row) for row in at.execute(query)])
 
+    async def waits(self, since: float) -> list[tuple[dict[str, Any], float]]:
+        """The options of sessions that were submitted since, and how many seconds each waited for
+        its start; the newest 2000."""
+        columns = sessions.c
+        query = (
+            select(columns.options, columns.started_at - columns.submitted_at)
+            .where(columns.submitted_at >= moment(since, "since"), columns.started_at.is_not(None))
+            .order_by(columns.submitted_at.desc())
+            .limit(2000)
+        )
+        return await self._database.run(
+            lambda at: [(row[0], max(0.0, float(row[1]))) for row in at.execute(query)]
+        )
+
     async def prune(self, before: float) -> int:
         """Forget those that ended before; how many."""
         old = sessions.c.ended_at < moment(before, "before")

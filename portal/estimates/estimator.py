@@ -1,0 +1,382 @@
+"""The estimator: Slurm's own word where it may be asked, else what is known already.
+
+Slurm is asked as the person (``sbatch --test-only``), since associations and limits are theirs; the
+answer counts for everyone who asks for the same with the same account and QOS. The order is: a
+limit of the person; Slurm's answer, new or a little old; what is free; when the queue is expected
+to go on; how long like sessions waited. Never "now" while Slurm does not answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Hashable
+from typing import Any
+
+from traitlets import Bool, Float, Instance, Integer
+from traitlets.config import LoggingConfigurable
+
+from portal.errors import PortalError
+from portal.launch import estimate_words as words
+from portal.launch.estimate import (
+    AT_ONCE,
+    Wait,
+    behind_the_queue,
+    from_slurm,
+    room_now,
+    starts_now,
+    without_slurm,
+)
+from portal.launch.nearby import Candidate, candidates
+from portal.launch.policy import Associations
+from portal.launch.qos import charged, effective_qos
+from portal.launch.request import LaunchRequest
+from portal.launch.running_limits import HeldBack, held_back
+from portal.models.cluster import ClusterSnapshot
+from portal.models.estimate import Basis, Estimate, Nearby, Outlook, StartAnswer
+from portal.models.person import Person
+from portal.models.resources import Resources, time_seconds
+from portal.slurm import SlurmRunner
+from portal.slurm.test_only import NoNodeNow, test_only
+from portal.store import Store
+
+from .questions import Questions, Told
+
+_OLDEST = 60.0  # seconds; an older snapshot says nothing about now
+_WAITS_FOR = 300.0  # seconds for which the recorded waits are kept
+_NAMED = 3  # nearby choices
+_BETTER = 0.75  # of the wait: what starts later than that is not worth a change
+
+
+class StartEstimates(LoggingConfigurable):
+    """When a session would start, for the launch page and for "Change resources"."""
+
+    runner = Instance(SlurmRunner, help="What runs the commands.")
+    store = Instance(Store, help="Where the waits are recorded.")
+
+    ask_slurm = Bool(
+        True,
+        help="Whether Slurm is asked (`sbatch --test-only`, as the person). Without it, what is "
+        "free and what was recorded is all that is said. "
+        "Example: c.StartEstimates.ask_slurm = False",
+    ).tag(config=True)
+    queries_per_second = Float(
+        2.0,
+        min=0.01,
+        help="Questions a second that all people together cause in the long run. The Hub (the "
+        "launch page) has two thirds of them, the service one. "
+        "Example: c.StartEstimates.queries_per_second = 1",
+    ).tag(config=True)
+    busy_share = Float(
+        0.2,
+        min=0.001,
+        max=1.0,
+        help="Share of the time in which a question of each process may be under way: where Slurm "
+        "needs long for an answer, since many jobs wait, it is asked less often. "
+        "Example: c.StartEstimates.busy_share = 0.1",
+    ).tag(config=True)
+    fresh_for = Float(
+        20.0,
+        help="Seconds for which Slurm's answer counts for everyone who asks for the same. "
+        "Example: c.StartEstimates.fresh_for = 60",
+    ).tag(config=True)
+    usable_for = Float(
+        180.0,
+        help="Seconds for which an older answer is still better than none, when Slurm may not be "
+        "asked again yet. Example: c.StartEstimates.usable_for = 300",
+    ).tag(config=True)
+    patience = Float(
+        1.5,
+        help="Seconds that a page waits for Slurm's answer before it says what is known already. "
+        "Example: c.StartEstimates.patience = 3",
+    ).tag(config=True)
+    waits_days = Integer(
+        14,
+        min=1,
+        help="Days of recorded sessions whose waits count. "
+        "Example: c.StartEstimates.waits_days = 30",
+    ).tag(config=True)
+
+    def __init__(self, *, share: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.questions = Questions(self.queries_per_second * share, self.busy_share)
+        self.answers: Counter[str] = Counter()  # by basis; "cached" are Slurm's from before
+        self._waits: list[Wait] = []
+        self._waits_at = float("-inf")
+        self._asking_waits: asyncio.Task[None] | None = None
+
+    # -- what is asked ------------------------------------------------------------------------
+
+    async def answer(
+        self,
+        request: LaunchRequest,
+        person: Person,
+        snapshot: ClusterSnapshot,
+        associations: Associations,
+    ) -> StartAnswer:
+        """The answer for a request that the policy allows, with what starts earlier. Raises
+        nothing that Slurm or the database says."""
+        estimate = await self.estimate(request, person.name, snapshot, associations)
+        self.answers[estimate.basis.value or "unknown"] += 1
+        nearby: list[Nearby] = []
+        if estimate.outlook in (Outlook.LATER, Outlook.UNKNOWN) and not self._out_of_date(snapshot):
+            nearby = await self._nearby(estimate, request, person, snapshot, associations)
+        now = time.time()
+        return StartAnswer(
+            outlook=estimate.outlook,
+            words=words.sentence(estimate, now),
+            source=words.source(estimate),
+            basis=estimate.basis,
+            starts_at=estimate.starts_at,
+            made_at=estimate.made_at,
+            nearby=tuple(nearby),
+        )
+
+    @staticmethod
+    def refusal(reason: str) -> StartAnswer:
+        """The answer for what may not be asked for: why not."""
+        return StartAnswer(outlook=Outlook.REFUSED, words=reason, made_at=time.time())
+
+    async def estimate(
+        self,
+        request: LaunchRequest,
+        user: str,
+        snapshot: ClusterSnapshot,
+        associations: Associations,
+    ) -> Estimate:
+        """The same as one estimate, without nearby choices."""
+        resources = request.resources
+        told = self._told(resources, user, snapshot, associations, self.fresh_for)
+        if told is None and self.ask_slurm and not self._out_of_date(snapshot):
+            told = await self._ask(request, resources, user, associations, patience=self.patience)
+        else:
+            self.answers["cached"] += told is not None
+        return self._known(resources, user, snapshot, associations, told)
+
+    def known(
+        self,
+        request: LaunchRequest,
+        user: str,
+        snapshot: ClusterSnapshot,
+        associations: Associations,
+    ) -> Estimate:
+        """What would be said without asking anybody: for the record, at a launch."""
+        return self._known(request.resources, user, snapshot, associations, None)
+
+    # -- what is known ------------------------------------------------------------------------
+
+    def _known(
+        self,
+        resources: Resources,
+        user: str,
+        snapshot: ClusterSnapshot,
+        associations: Associations,
+        told: Told | None,
+    ) -> Estimate:
+        now = time.time()
+        self._remember_waits()
+        away = self._out_of_date(snapshot) or self.questions.away
+        if away:
+            return Estimate(
+                outlook=Outlook.UNKNOWN,
+                reason=f"Nobody can say when this starts: Slurm does not answer now. {away}",
+                made_at=now,
+            )
+        told = told or self._told(resources, user, snapshot, associations, self.usable_for)
+        found = _of(told) or without_slurm(resources, snapshot, self._waits, now)
+        if found.outlook is Outlook.REFUSED:
+            return found
+        held = held_back(resources, user, snapshot, associations)
+        return found if held is None else _behind(held, found, now)
+
+    def _told(
+        self,
+        resources: Resources,
+        user: str,
+        snapshot: ClusterSnapshot,
+        associations: Associations,
+        seconds: float,
+    ) -> Told | None:
+        """Slurm's answer of the last ``seconds``, unless what has come since speaks against it."""
+        now = time.time()
+        told = self.questions.told(_key(resources, associations), user, now - seconds)
+        if told is None or told.start is None:
+            return told
+        was_now = told.start - told.at <= AT_ONCE
+        if not was_now:
+            return told if told.start > now else None
+        # A "now" that is not free any more.
+        over = snapshot.taken_at > told.at and not room_now(resources, snapshot, now)
+        return None if over else told
+
+    async def _ask(
+        self,
+        request: LaunchRequest,
+        resources: Resources,
+        user: str,
+        associations: Associations,
+        *,
+        patience: float,
+        leave: int = 0,
+    ) -> Told | None:
+        key = _key(resources, associations)
+
+        async def ask() -> float | None:
+            return await test_only(self.runner, resources, user, request.environment.name, 10.0)
+
+        before = self.questions.away
+        told = await self.questions.ask(key, user, ask, patience=patience, leave=leave)
+        if self.questions.away not in ("", before):
+            self.log.warning("Slurm's estimate: %s", self.questions.away)
+        return told
+
+    @staticmethod
+    def _out_of_date(snapshot: ClusterSnapshot) -> str:
+        if snapshot.error:
+            return snapshot.error
+        return "" if snapshot.age <= _OLDEST else "Its last answer is too old."
+
+    # -- nearby choices -----------------------------------------------------------------------
+
+    async def _nearby(
+        self,
+        estimate: Estimate,
+        request: LaunchRequest,
+        person: Person,
+        snapshot: ClusterSnapshot,
+        associations: Associations,
+    ) -> list[Nearby]:
+        """At most one of each kind of change: the first that starts now, else the first that
+        starts clearly earlier."""
+        found: dict[str, tuple[Candidate, Estimate]] = {}
+        for one in candidates(request, person, snapshot, associations):
+            if one.kind in found and found[one.kind][1].outlook is Outlook.NOW:
+                continue
+            its = await self._of_candidate(one, request, person, snapshot, associations)
+            if _better(its, estimate) and (one.kind not in found or its.outlook is Outlook.NOW):
+                found[one.kind] = one, its
+        best = sorted(found.values(), key=lambda pair: pair[1].starts_at or 0.0)[:_NAMED]
+        now = time.time()
+        return [
+            Nearby(
+                label=_label(one),
+                words=words.starts(its, now),
+                changes=one.changes,
+                starts_at=its.starts_at,
+            )
+            for one, its in best
+        ]
+
+    async def _of_candidate(
+        self,
+        one: Candidate,
+        request: LaunchRequest,
+        person: Person,
+        snapshot: ClusterSnapshot,
+        associations: Associations,
+    ) -> Estimate:
+        """Slurm is asked about those that the snapshot lets hope for, as far as a question is left
+        for the next person's own choice."""
+        user, resources = person.name, one.resources
+        now = time.time()
+        told = self._told(resources, user, snapshot, associations, self.fresh_for)
+        hopeful = starts_now(resources, snapshot, now) or (
+            one.kind == "time" or behind_the_queue(resources, snapshot, now) is not None
+        )
+        if told is None and self.ask_slurm and hopeful:
+            told = await self._ask(
+                request, resources, user, associations, patience=self.patience / 3, leave=1
+            )
+        return self._known(resources, user, snapshot, associations, told)
+
+    # -- recorded waits -----------------------------------------------------------------------
+
+    def _remember_waits(self) -> None:
+        """Read the recorded waits in the background, now and then; answers do not wait for it."""
+        if time.monotonic() - self._waits_at < _WAITS_FOR:
+            return
+        self._waits_at = time.monotonic()
+        self._asking_waits = asyncio.ensure_future(self._read_waits())
+
+    async def _read_waits(self) -> None:
+        try:
+            since = time.time() - self.waits_days * 86_400
+            self._waits = [
+                Wait(
+                    str(options.get("partition") or ""),
+                    int(options.get("gpus") or 0),
+                    str(options.get("gpu_type") or ""),
+                    seconds,
+                )
+                for options, seconds in await self.store.sessions.waits(since)
+            ]
+        except PortalError as error:
+            self.log.debug("The recorded waits are read later: %s", error)
+            self._waits_at = time.monotonic() - _WAITS_FOR + 10
+
+
+def _key(resources: Resources, associations: Associations) -> Hashable:
+    """What Slurm's answer depends on: the resources, and whom they are charged to."""
+    rows = charged(resources.account, resources.partition, associations or ())
+    qos = effective_qos(resources.qos, resources.account, resources.partition, associations)
+    account = rows[0].account if rows else resources.account
+    return resources.model_copy(update={"account": account, "qos": qos})
+
+
+def _of(told: Told | None) -> Estimate | None:
+    if told is None:
+        return None
+    if told.start is not None:
+        return from_slurm(told.start, told.at)
+    if isinstance(told.error, NoNodeNow):
+        return Estimate(
+            outlook=Outlook.UNKNOWN,
+            basis=Basis.SLURM,
+            reason="Nobody can say when this starts: no node that could run it is in service now.",
+            made_at=told.at,
+        )
+    if told.error is not None:
+        return Estimate(
+            outlook=Outlook.REFUSED,
+            basis=Basis.SLURM,
+            reason=told.error.message,
+            made_at=told.at,
+        )
+    return None
+
+
+def _behind(held: HeldBack, found: Estimate, now: float) -> Estimate:
+    """An estimate for one who is at a limit: not before enough of theirs has ended."""
+    if held.until is None or found.starts_at is None:
+        return Estimate(
+            outlook=Outlook.UNKNOWN,
+            basis=Basis.LIMIT,
+            reason=f"Nobody can say when this starts. {held.reason}",
+            made_at=now,
+        )
+    return Estimate(
+        outlook=Outlook.LATER,
+        starts_at=max(held.until, found.starts_at, now),
+        basis=Basis.LIMIT,
+        reason=held.reason,
+        made_at=now,
+    )
+
+
+def _better(its: Estimate, than: Estimate) -> bool:
+    if its.outlook not in (Outlook.NOW, Outlook.LATER) or its.starts_at is None:
+        return False
+    if its.basis is Basis.WAITS:
+        return False  # how long others waited is no reason to ask for less
+    if its.outlook is Outlook.NOW or than.starts_at is None:
+        return True
+    now = time.time()
+    return its.starts_at - now < _BETTER * (than.starts_at - now)
+
+
+def _label(one: Candidate) -> str:
+    asked = one.resources.time
+    seconds = time_seconds(asked) if asked else 0
+    hours = seconds // 3600
+    return words.choice(one.changes, f"{hours} hour{'' if hours == 1 else 's'}")

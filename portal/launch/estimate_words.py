@@ -1,0 +1,72 @@
+"""An estimate in words, always with its uncertainty: for the launch page and inside sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..models.estimate import Basis, Estimate, Outlook
+
+_SOURCES = {
+    Basis.SLURM: "Slurm's estimate; earlier where jobs end before their time.",
+    Basis.SNAPSHOT: "By what is free now.",
+    Basis.QUEUE: "After the jobs that wait for the like, by Slurm's estimate for those.",
+    Basis.WAITS: "As long as like sessions have usually waited.",
+    Basis.LIMIT: "",
+    Basis.NONE: "",
+}
+
+
+def about(seconds: float) -> str:
+    """A wait, as exactly as it can be known: "about 25 minutes", "more than a day"."""
+    minutes = seconds / 60
+    if minutes < 1.5:
+        return "about a minute"
+    if minutes < 10:
+        return f"about {round(minutes)} minutes"
+    if minutes < 57.5:
+        return f"about {5 * round(minutes / 5)} minutes"
+    hours = round(minutes / 60)
+    if hours < 24:
+        return "about an hour" if hours == 1 else f"about {hours} hours"
+    days = int(seconds // 86_400)
+    if days < 7:
+        return "more than a day" if days <= 1 else f"more than {days} days"
+    return "more than a week"
+
+
+def sentence(estimate: Estimate, now: float) -> str:
+    """The answer: "Starts now.", "Starts in about 25 minutes.", or why nobody can say."""
+    if estimate.outlook is Outlook.NOW:
+        return "Starts now."
+    if estimate.outlook is Outlook.LATER and estimate.starts_at is not None:
+        start = f"Starts in {about(estimate.starts_at - now)}."
+        return f"{start} {estimate.reason}".strip()
+    return estimate.reason or "Nobody can say when this starts."
+
+
+def source(estimate: Estimate) -> str:
+    """Whose estimate that is; "" where the sentence says so already."""
+    if estimate.outlook is Outlook.NOW and estimate.basis is Basis.SLURM:
+        return "Slurm's estimate."
+    if estimate.outlook in (Outlook.NOW, Outlook.LATER):
+        return _SOURCES[estimate.basis]
+    return ""
+
+
+def starts(estimate: Estimate, now: float) -> str:
+    """The same behind the name of a choice: "starts now", "in about 5 minutes"."""
+    if estimate.outlook is Outlook.NOW or estimate.starts_at is None:
+        return "starts now"
+    return f"in {about(estimate.starts_at - now)}"
+
+
+def choice(changes: Mapping[str, Any], time: str = "") -> str:
+    """What is different in a nearby choice: "2 GPUs", "t4", "partition cpu", "1 hour"."""
+    if "gpus" in changes:
+        return f"{changes['gpus']} GPU{'' if changes['gpus'] == 1 else 's'}"
+    if "gpu_type" in changes:
+        return str(changes["gpu_type"])
+    if "partition" in changes:
+        return f"partition {changes['partition']}"
+    return time

@@ -1,0 +1,152 @@
+"""Limits on what may run at one time: MaxJobs, GrpTRES, MaxTRESPerUser and the like.
+
+``sbatch --test-only`` does not look at them (portal/slurm/test_only.py): a person at a limit would
+be told "now" and then wait. Pure: a snapshot in, a reason and a time out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..models.cluster import Association, ClusterSnapshot, Job, JobState
+from ..models.resources import Resources
+from .limits import asked_tres, first_limit, tres_words
+from .qos import charged, effective_qos, limiting
+
+
+class HeldBack(NamedTuple):
+    """``until``: Unix seconds at which enough of what runs has to end; None: nobody can say."""
+
+    reason: str
+    until: float | None
+
+
+def held_back(
+    resources: Resources,
+    user: str,
+    snapshot: ClusterSnapshot,
+    associations: Sequence[Association] | None,
+) -> HeldBack | None:
+    """The limit that would keep a job of ``user`` waiting now, although nodes are free; None
+    where none is known."""
+    if not associations:
+        return None
+    rows = charged(resources.account, resources.partition, associations)
+    found = [
+        *_max_jobs(rows[:1], user, snapshot),
+        *_tres_limits(resources, rows[:1], user, snapshot, associations),
+    ]
+    if found:
+        return max(found, key=lambda one: float("inf") if one.until is None else one.until)
+    return _waits_already(resources, rows, user, snapshot, associations)
+
+
+def _running(snapshot: ClusterSnapshot) -> list[Job]:
+    """The jobs that run, the next one to end first; those without an end last."""
+    jobs = [job for job in snapshot.jobs.values() if job.state.running]
+    return sorted(jobs, key=lambda job: float("inf") if job.end_time is None else job.end_time)
+
+
+def _max_jobs(rows: Sequence[Association], user: str, snapshot: ClusterSnapshot) -> list[HeldBack]:
+    found = []
+    for row in rows:
+        if row.max_jobs is None:
+            continue
+        own = (user, row.account)
+        jobs = [job for job in _running(snapshot) if (job.user, job.account) == own]
+        if len(jobs) >= row.max_jobs:
+            most = f"{row.max_jobs} job{'' if row.max_jobs == 1 else 's'}"
+            ends = jobs[len(jobs) - row.max_jobs].end_time if row.max_jobs else None
+            found.append(
+                HeldBack(f"Your account '{row.account}' lets you run {most} at one time.", ends)
+            )
+    return found
+
+
+def _tres_limits(
+    resources: Resources,
+    rows: Sequence[Association],
+    user: str,
+    snapshot: ClusterSnapshot,
+    associations: Sequence[Association],
+) -> list[HeldBack]:
+    name_of_qos = effective_qos(resources.qos, resources.account, resources.partition, associations)
+    sources = [
+        (one.name, one.max_tres) for one in limiting(snapshot, name_of_qos, resources.partition)
+    ]
+    partition = snapshot.partitions.get(resources.partition or "")
+    account = rows[0].account if rows else ""
+    found = []
+    for name, amount in asked_tres(resources).items():
+        for whose in ("user", "account", "group"):
+            limit = first_limit(sources, whose, name)
+            if limit is None:
+                continue
+            qos, most = limit
+
+            def counts(job: Job, qos: str = qos, whose: str = whose) -> bool:
+                # A partition's own QOS counts every job in it, whatever the job's QOS is.
+                own = partition is not None and partition.qos == qos
+                there = job.partition == resources.partition if own else job.qos == qos
+                mine = {"user": job.user == user, "account": job.account == account}
+                return there and mine.get(whose, True)
+
+            used = [(job, _amount(job, name)) for job in _running(snapshot) if counts(job)]
+            until = _fits_at(used, most - amount * resources.nodes)
+            if until != 0:
+                who = {"user": "you", "account": f"the account '{account}'"}.get(whose, "everyone")
+                reason = (
+                    f"The QOS '{qos}' lets {who} together use {tres_words(name, most)} at one time."
+                ).replace("you together", "you")
+                found.append(HeldBack(reason, until))
+    return found
+
+
+def _amount(job: Job, name: str) -> int:
+    """What a job holds of a TRES; memory in MiB."""
+    if name == "cpu":
+        return job.cpus
+    if name == "mem":
+        return job.memory or 0
+    kind = name.partition(":")[2]
+    return job.gpus if not kind or job.gpu_type == kind else 0
+
+
+def _fits_at(used: Sequence[tuple[Job, int]], room: int) -> float | None:
+    """0 where what is used leaves room; else when enough has ended, None where that is unknown."""
+    over = sum(amount for _, amount in used) - room
+    if over <= 0:
+        return 0
+    for job, amount in used:
+        over -= amount
+        if over <= 0:
+            return job.end_time
+    return None
+
+
+def _waits_already(
+    resources: Resources,
+    rows: Sequence[Association],
+    user: str,
+    snapshot: ClusterSnapshot,
+    associations: Sequence[Association],
+) -> HeldBack | None:
+    """A job of this person that Slurm holds back for a limit that is not known here."""
+    account = rows[0].account if rows else ""
+    qos = effective_qos(resources.qos, resources.account, resources.partition, associations)
+    for job in snapshot.jobs.values():
+        if job.state is not JobState.PENDING or job.user != user:
+            continue
+        about_gpus = "GRES" in job.reason.upper()
+        if about_gpus and not resources.gpus:
+            continue
+        if (job.reason.startswith("Assoc") and job.account == account) or (
+            job.reason.startswith("QOS") and job.qos == qos
+        ):
+            return HeldBack(
+                f"Slurm holds back your job {job.id} for a limit of your account or QOS "
+                f"({job.reason}), and this one would wait with it.",
+                None,
+            )
+    return None

@@ -1,0 +1,19 @@
+"""What ``sbatch --test-only`` says (on stderr): when a job would start."""
+
+from __future__ import annotations
+
+import re
+
+from .values import timestamp
+
+# src/sbatch/sbatch.c and src/api/allocate.c (slurm_job_will_run), 22.05 to 26.05. Behind "on
+# nodes" stand names, and nothing of a user's is in the line.
+_STARTS = re.compile(r"(?m)^sbatch: Job [0-9]+ to start at (\S+) using ")
+
+
+def expected_start(stderr: str) -> float | None:
+    """Unix seconds of "sbatch: Job 7 to start at 1795296450 using 1 processors on …"; the time is
+    local, "2026-11-21T21:27:30", where SLURM_TIME_FORMAT did not reach sbatch. None without one.
+    """
+    found = _STARTS.search(stderr)
+    return timestamp(found[1]) if found else None
