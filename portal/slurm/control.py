@@ -1,4 +1,4 @@
-"""What an admin does to the cluster: cancel, hold and release jobs, drain and resume nodes.
+"""What is done to the cluster: cancel, hold, release and extend jobs, drain and resume nodes.
 
 Slurm has the last word. What the portal's own account may do is asked beforehand, so that a page
 shows no button that cannot work, and says instead which right is missing.
@@ -7,6 +7,7 @@ shows no button that cannot work, and says instead which right is missing.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import pwd
 import re
@@ -38,7 +39,7 @@ _NODE_STATE = "invalid node state"
 # src/slurmctld/proc_req.c and job_mgr.c): sacctmgr(1) names the levels.
 _ENOUGH = {"jobs": ("Operator", "Administrator"), "nodes": ("Administrator",)}
 _WHAT = {
-    "jobs": "Cancelling, holding and releasing other people's jobs needs",
+    "jobs": "Cancelling, holding and releasing other people's jobs, and extending any, needs",
     "nodes": "Draining and resuming nodes needs",
 }
 _UNKNOWN_FOR = 5.0  # seconds until Slurm is asked again, after it did not answer
@@ -144,6 +145,15 @@ class ClusterControl(LoggingConfigurable):
     async def release(self, job_id: str) -> None:
         """Let a held job start. Raises as ``cancel`` does."""
         await self._tell(["scontrol", "release", _job(job_id)[0]], "jobs", job_id)
+
+    async def extend(self, job_id: str, limit: int) -> None:
+        """Set a running job's time limit to ``limit`` seconds, rounded up to Slurm's minutes.
+
+        Slurm lets only an Operator raise it, and asks such a one nothing more: what is allowed is
+        the caller's to know (portal/launch/extending.py). Raises as ``cancel`` does.
+        """
+        words = ["scontrol", "update", f"JobId={_job(job_id)[0]}"]
+        await self._tell([*words, f"TimeLimit={math.ceil(limit / 60)}"], "jobs", job_id)
 
     async def drain(self, node: str, reason: str) -> None:
         """Let no new job start on a node. ``reason`` is one plain line; Slurm keeps it as it is.

@@ -1,0 +1,158 @@
+"""Extending running sessions: by the session itself, by its owner's browser, by an admin."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated
+from weakref import WeakValueDictionary
+
+from pydantic import Field
+
+from portal.errors import Conflict, NotAllowed, SlurmUnavailable
+from portal.launch.extending import clock, extended
+from portal.models import Frozen
+from portal.models.cluster import Job
+from portal.models.scope import JOBS_MANAGE, SESSION_OWN
+from portal.models.session import SessionRecord, SessionState
+from portal.models.situation import ExtendOffer
+
+from .action import Action
+from .actions import SESSION_ID
+from .endpoint import Operation
+from .own_session import OwnSession
+
+_SAME = 60.0  # seconds: Slurm counts in minutes
+_turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by session id
+
+
+class Extension(Frozen):
+    """How much longer. ``ends_at``: the end that the asker saw, Unix seconds; where it is another
+    by now, nothing is done, so that two windows do not extend it twice."""
+
+    minutes: Annotated[int, Field(ge=1, le=10080, strict=True)]
+    ends_at: Annotated[float, Field(ge=0, le=32503680000, allow_inf_nan=False)] | None = None
+
+
+class Extended(Frozen):
+    """The new end, as Slurm says it, and what can be done from now on."""
+
+    message: str
+    ends_at: float
+    time_limit: int  # seconds from the start to the end
+    extend: ExtendOffer
+
+
+class ExtendAction(Action):
+    """Base of both: what is done once it is known whose session it is."""
+
+    async def extend(self, record: SessionRecord) -> Extended:
+        """Do it, with a line in the audit log.
+
+        Raises Conflict for one that does not run or whose end is another by now, InvalidRequest
+        and NotAllowed with what is possible, SlurmRefused, SlurmUnavailable.
+        """
+        turn = _turns.setdefault(record.id, asyncio.Lock())
+        async with self.audited("extend-session", f"session {record.id}", record.user) as line:
+            self._may_extend()
+            if record.state is SessionState.ENDED:
+                raise Conflict("This session is over already.")
+            async with turn:
+                before = await self._job(record)
+                after = await self._extended(record, before)
+            assert after.end_time is not None  # _extended saw it
+            line.detail = (
+                f"By {self.body.minutes} minutes: job {after.id} ends at {clock(after.end_time)}."
+            )
+        done = self.done(f"The session's time is up at {clock(after.end_time)} now.")
+        return Extended(
+            message=done.message,
+            ends_at=after.end_time,
+            time_limit=after.time_limit or 0,
+            extend=await self.parts.situations.offer(record, after, self.view.snapshot),
+        )
+
+    def _may_extend(self) -> None:
+        if not self.parts.extending.allowed and not self.person.may(JOBS_MANAGE):
+            raise NotAllowed("Sessions are not extended on this site. Ask an admin of the portal.")
+
+    async def _job(self, record: SessionRecord) -> Job:
+        """Its job as Slurm has it now: an end that is a second old may be another's by now."""
+        snapshot = await self.parts.cluster.snapshot(time.time(), urgent=True)
+        if snapshot.error:
+            raise SlurmUnavailable(snapshot.error)
+        job = snapshot.jobs.get(record.job_id)
+        if job is None or job.user != (record.account or record.user):
+            raise Conflict("This session is over already.")
+        seen = self.body.ends_at
+        if seen is not None and job.end_time is not None and abs(seen - job.end_time) > _SAME:
+            raise Conflict(
+                f"Its time was changed meanwhile: it is up at {clock(job.end_time)} now. Nothing "
+                "was done."
+            )
+        return job
+
+    async def _extended(self, record: SessionRecord, job: Job) -> Job:
+        parts = self.parts
+        snapshot, associations, _ = await asyncio.gather(
+            parts.cluster.snapshot(qos=True),
+            parts.cluster.associations(record.account or record.user),
+            parts.catalog.load(),
+        )
+        running = parts.situations.running(record, job, snapshot, associations)
+        limit = extended(running, self.body.minutes, parts.extending, time.time())
+        await parts.control.need("jobs")
+        await parts.control.extend(job.id, limit)
+        await parts.dashboard.refreshed()
+        after = self.view.snapshot.jobs.get(job.id)
+        if after is None or after.state.ended:
+            raise Conflict("This session ended meanwhile.")
+        if self.view.error or after.end_time is None:
+            # Slurm has taken it, and does not answer now: the pages show the end when it does.
+            assert job.end_time is not None
+            assert job.time_limit is not None
+            end = job.end_time + limit - job.time_limit
+            after = job.model_copy(update={"end_time": end, "time_limit": limit})
+        return after
+
+
+class ExtendOwnSession(ExtendAction, OwnSession):
+    """The asker's session."""
+
+    path = "session/extend"
+    operations = {
+        "post": Operation(
+            summary="Extend the session that asks.",
+            answer=Extended,
+            body=Extension,
+            scope=SESSION_OWN,
+            errors=(409,),
+            tags=("session",),
+        )
+    }
+
+    async def on_post(self) -> Extended:
+        """With the session's own token only. The answer has the new end, as Slurm tells it."""
+        record, _ = await self.own()
+        return await self.extend(record)
+
+
+class ExtendSession(ExtendAction):
+    """One's own session, or with ``custom:portal:jobs:manage`` anyone's."""
+
+    path = "sessions/{session_id}/extend"
+    parameters = {"session_id": SESSION_ID}
+    operations = {
+        "post": Operation(
+            summary="Extend a running session.", answer=Extended, body=Extension, errors=(409,)
+        )
+    }
+
+    async def on_post(self, session_id: str) -> Extended:
+        """One's own, or with custom:portal:jobs:manage anyone's; within what its environment,
+        partition, QOS and account allow, whoever asks. The answer has the new end."""
+        record = await self.session(session_id, JOBS_MANAGE, "extend-session")
+        return await self.extend(record)
+
+
+ENDPOINTS = (ExtendOwnSession, ExtendSession)
