@@ -15,6 +15,8 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
         {"module": "portal_session.port"},
         {"module": "portal_session.activity"},  # before telemetry, which reports it
         {"module": "portal_session.telemetry"},
+        {"module": "portal_session.unattended"},
+        {"module": "portal_session.local_api"},
     ]
 
 

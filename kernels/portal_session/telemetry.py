@@ -13,28 +13,19 @@ import json
 import os
 import random
 import re
-import ssl
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import (
-    HTTPRedirectHandler,
-    HTTPSHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-    build_opener,
-)
+from urllib.request import OpenerDirector, Request
 
 from .gpus import Gpus
 from .memory import job_memory
-from .port import client_tls
+from .service import LONGEST_PEACE, TIMEOUT, opener, peace
 
 SHORTEST = 2.0  # seconds between two reports; the service takes no more
-LONGEST_WAIT = 300.0  # when the service refuses, or does not answer
-TIMEOUT = 20.0  # seconds for one request
+LONGEST_WAIT = LONGEST_PEACE  # when the service refuses, or does not answer
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
@@ -125,7 +116,7 @@ class Reporter(threading.Thread):
     def _post(self, report: dict[str, Any]) -> tuple[str, float]:
         """("", 0) or the problem in words, and for how many seconds the service wants peace."""
         if self._opener is None:
-            self._opener = _opener(self._environ)
+            self._opener = opener(self._environ)
         request = Request(  # noqa: S310 - make_reporter lets http and https through
             self._url,
             data=json.dumps(report, allow_nan=False).encode(),
@@ -141,7 +132,7 @@ class Reporter(threading.Thread):
                 answer.read(1024)
         except HTTPError as error:
             with error:
-                return f"was answered with {error.code} ({error.reason})", _peace(error)
+                return f"was answered with {error.code} ({error.reason})", peace(error)
         except URLError as error:
             return f"could not be sent ({error.reason})", 0.0
         return "", 0.0
@@ -163,24 +154,3 @@ class Reporter(threading.Thread):
                 self._interval,
             )
         self._said = problem
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    """The token goes to the service and nowhere else: a redirect is an error."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-def _opener(environ: Mapping[str, str]) -> OpenerDirector:
-    """Neither redirects nor the environment's proxies; certificates as for the Hub, and those of
-    the system, since the service is reached through the portal's public address too."""
-    context = client_tls(environ) or ssl.create_default_context()
-    context.load_default_certs()
-    return build_opener(ProxyHandler({}), _NoRedirect(), HTTPSHandler(context=context))
-
-
-def _peace(error: HTTPError) -> float:
-    """Retry-After in seconds, within reason."""
-    text = str(error.headers.get("Retry-After", ""))
-    return min(float(text), LONGEST_WAIT) if re.fullmatch("[0-9]{1,6}", text) else 0.0

@@ -1,0 +1,163 @@
+"""What JupyterLab in the browser asks of this session's server, below ``<base_url>portal/``.
+
+The session's token never leaves the server: what may be asked of the portal is listed here, and
+nothing else is passed on. Who is logged in to this server may ask, as for all of Jupyter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from http import HTTPStatus
+from typing import Any
+
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.base.handlers import APIHandler
+from jupyter_server.utils import url_path_join
+from tornado.web import HTTPError, authenticated
+
+from .service import Address, Service, ServiceError
+from .situation import Situations, in_thread
+
+LARGEST = 16 * 1024  # bytes of a body
+AT_A_TIME = 4  # requests that are passed on; more wait
+# Path here: methods, and the path below the service's api/v1/.
+PASSED_ON = {
+    "extend": ("POST", "session/extend"),
+    "snooze": ("POST", "session/snooze"),
+    "move": ("GET POST DELETE", "session/move"),
+    "estimates": ("POST", "session/estimates"),
+    "startup": ("POST", "session/startup"),
+}
+_NO_CHANGE = frozenset({"estimates", "startup"})
+
+
+def _load_jupyter_server_extension(app: Any) -> None:
+    """Called by jupyter_server. ``app`` is its ServerApp."""
+    address = Address.of(os.environ)
+    service = None if address is None else Service(address, os.environ)
+    add_handlers(app.web_app, service, Situations(service, os.environ))
+
+
+def add_handlers(web_app: Any, service: Service | None, situations: Situations) -> None:
+    """Adds the routes to jupyter_server's web application."""
+    base = web_app.settings["base_url"]
+    shared = {"service": service, "situations": situations, "free": asyncio.Semaphore(AT_A_TIME)}
+    routes: list[Any] = [
+        (url_path_join(base, "portal/situation"), SituationHandler, {"situations": situations})
+    ]
+    for name, (methods, path) in PASSED_ON.items():
+        arguments = {**shared, "name": name, "methods": methods.split(), "path": path}
+        routes.append((url_path_join(base, "portal", name), PassOnHandler, arguments))
+    web_app.add_handlers(".*$", routes)
+
+
+class Refused(HTTPError):
+    """An answer that is no success. tornado's own message is a format, where % means something."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(status)
+        self.sentence = sentence
+
+
+class LocalHandler(APIHandler):
+    """Base: errors are JSON with a sentence; looking at a page is no work that is done."""
+
+    auth_resource = "portal"
+    # An open status bar would keep an idle session alive (jupyter_server, APIHandler).
+    _track_activity = False
+
+    def set_default_headers(self) -> None:
+        super().set_default_headers()
+        self.set_header("Cache-Control", "no-store")
+
+    def compute_etag(self) -> None:
+        return None
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """As Jupyter's, without a warning in the log each time that the portal says no."""
+        error = (kwargs.get("exc_info") or (None, None))[1]
+        if isinstance(error, Refused):
+            message = error.sentence
+        elif status_code < 500:
+            phrase = HTTPStatus(status_code).phrase
+            message = f"This session's server refused the request: {phrase}."
+        else:
+            message = "This session's server could not answer; its log tells why."
+        self.finish(json.dumps({"message": message}))
+
+
+class SituationHandler(LocalHandler):
+    """``GET portal/situation``: see Situations.answer."""
+
+    def initialize(self, situations: Situations) -> None:
+        self.situations = situations
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        self.finish(json.dumps(await self.situations.answer()))
+
+
+class PassOnHandler(LocalHandler):
+    """Hands a request to the portal's service, with the session's token, and its answer back."""
+
+    def initialize(
+        self,
+        service: Service | None,
+        situations: Situations,
+        free: asyncio.Semaphore,
+        name: str,
+        methods: list[str],
+        path: str,
+    ) -> None:
+        self.service = service
+        self.situations = situations
+        self.free = free
+        self.name = name
+        self.methods = methods
+        self.path = path
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        await self._pass_on(None)
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        await self._pass_on(self._body())
+
+    @authenticated
+    @authorized
+    async def delete(self) -> None:
+        await self._pass_on(None)
+
+    async def _pass_on(self, body: dict[str, Any] | None) -> None:
+        method = self.request.method
+        if method not in self.methods:
+            raise Refused(405, f"This address knows {', '.join(self.methods)} only.")
+        if self.service is None:
+            raise Refused(503, "The portal did not tell this session where to ask.")
+        try:
+            async with self.free:
+                answer = await in_thread(self.service.ask, method, self.path, body)
+        except ServiceError as error:
+            raise Refused(error.status, str(error)) from None
+        finally:
+            if method != "GET" and self.name not in _NO_CHANGE:
+                self.situations.outdate()
+        self.finish(json.dumps(answer))
+
+    def _body(self) -> dict[str, Any]:
+        if len(self.request.body) > LARGEST:
+            raise Refused(413, f"The body is longer than {LARGEST} bytes.")
+        try:
+            found = json.loads(self.request.body or b"{}")
+            json.dumps(found, allow_nan=False)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise Refused(400, "The body is not a JSON object.")
+        return found
