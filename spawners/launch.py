@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from portal.errors import NotAllowed, PortalError, SlurmUnavailable
 from portal.launch.policy import decide
 from portal.launch.request import LaunchRequest, read_options
+from portal.launch.tensorboard import below, for_tensorboard, split_options
 from portal.models.cluster import Association, ClusterSnapshot
 from portal.models.environment import Environment
 from portal.models.resources import Resources
@@ -104,8 +105,31 @@ async def render_form(spawner: PortalSpawner) -> str:
     return form.render(view)
 
 
+async def considered(
+    spawner: PortalSpawner, options: Mapping[str, Any]
+) -> tuple[LaunchRequest, ClusterSnapshot, Sequence[Association] | None]:
+    """What ``options`` would be, and what was known for that: the policy of a launch without the
+    look at the owner's folders, which a page that asks again and again should not cost. Nothing is
+    made for the owner. Raises PortalError with the reason."""
+    snapshot = await _snapshot(spawner)
+    try:
+        associations = await spawner.shared.cluster.associations(spawner.user.name)
+    except SlurmUnavailable:
+        associations = None
+    request = decide(
+        options,
+        spawner.person,
+        await environments(spawner),
+        snapshot,
+        associations,
+        Resources.model_validate(spawner.default_resources),
+    )
+    return request, snapshot, associations
+
+
 async def launch_request(spawner: PortalSpawner, options: Mapping[str, Any]) -> LaunchRequest:
     """Judge ``user_options``, wherever they come from. Raises PortalError with the reason."""
+    folders, options = split_options(options)
     read_options(options)  # malformed options make nobody's home
     snapshot = await _snapshot(spawner)
     if snapshot.error:
@@ -116,11 +140,17 @@ async def launch_request(spawner: PortalSpawner, options: Mapping[str, Any]) -> 
     ready = await readiness(spawner)
     if ready.problems:
         raise ready.error(" ".join(ready.problems))
-    return decide(
+    offered = await environments(spawner)
+    if folders:
+        folders = below(folders, await spawner.home(), [area.path for area in ready.storage])
+        largest = Resources.model_validate(spawner.tensorboard_resources)
+        offered = {name: for_tensorboard(one, largest) for name, one in offered.items()}
+    request = decide(
         options,
         spawner.person,
-        await environments(spawner),
+        offered,
         snapshot,
         ready.associations,
         Resources.model_validate(spawner.default_resources),
     )
+    return request.model_copy(update={"tensorboard": folders})

@@ -15,6 +15,7 @@ from traitlets.config import Config
 from traitlets.log import get_logger
 
 from portal.catalog import EnvironmentCatalog
+from portal.estimates import HUB, StartEstimates
 from portal.models.announcement import Announcement
 from portal.slurm import Cluster
 from portal.store import Store
@@ -39,6 +40,7 @@ class Shared:
     form: LaunchForm
     storage: Storage
     store: Store
+    estimates: StartEstimates
     commits: Commits = field(default_factory=Commits)
     turns: Turns = field(default_factory=Turns)
     blocking: Blocking = field(default_factory=Blocking)
@@ -59,12 +61,16 @@ class Shared:
     def of(cls, config: Config) -> Shared:
         """The process's one instance, made with ``config`` at the first call."""
         if cls._only is None:
+            cluster, store = Cluster(config=config), Store(config=config)
             cls._only = cls(
-                cluster=Cluster(config=config),
+                cluster=cluster,
                 catalog=EnvironmentCatalog(config=config),
                 form=LaunchForm(config=config),
                 storage=Storage(config=config),
-                store=Store(config=config),
+                store=store,
+                estimates=StartEstimates(
+                    config=config, runner=cluster.runner, store=store, share=HUB
+                ),
             )
             with contextlib.suppress(RuntimeError):  # no event loop: not in a Hub that serves
                 asyncio.get_running_loop()

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, NoReturn
 
 from jupyterhub import orm
 from traitlets import Instance, default
@@ -21,26 +21,27 @@ from portal.errors import (
     SlurmUnavailable,
     StartFailed,
 )
-from portal.launch.container import session_command
-from portal.launch.request import LaunchRequest
-from portal.launch.script import sbatch_options, session_script
 from portal.models.cluster import Job
-from portal.models.environment import Bind
 from portal.models.person import Person
 from portal.sessions.ending import Ending, explain
 
 from . import (
+    estimates,  # registers the route that the launch page asks
+    moves,  # noqa: F401  registers the routes by which the service moves sessions
     port,  # noqa: F401  registers the port route and removes the stock one
     stops,  # registers the routes that note who asks for a stop
 )
 from .accounts import home_of
+from .arrival import JobOver, NoServer, address_of
 from .door import LaunchDoor, refusal
-from .environ import job_environment
 from .history import SessionHistory
 from .joblog import log_tail, make_log
+from .moving import Moving
 from .progress import Progress
 from .reports import token_scopes
 from .shared import Shared
+from .submit import submit
+from .successor import Successor
 from .watch import JobWatch
 
 
@@ -51,6 +52,7 @@ class PortalSpawner(LaunchDoor):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.api_token: str
         self.last_options: dict[str, Any] = {}  # validated: what "the same again" means
         self.prefill: dict[str, Any] = {}  # what a link asks for; shown once
         self.posted_port = 0
@@ -62,6 +64,7 @@ class PortalSpawner(LaunchDoor):
         self.log_name = ""
         self._came_back = False  # the Hub was restarted under this session
         self.history = SessionHistory(self)
+        self.moving = Moving(self)
         self._watch: JobWatch | None = None
         self.progress_state = Progress()
         self._expect_launch()
@@ -145,43 +148,20 @@ class PortalSpawner(LaunchDoor):
         self.token_id = token.id if token else 0
         try:
             self.log_name = await make_log(self.log_directory)
-            self.job_id = await self._submit(request)
+            self.job_id = await submit(self, request, self.log_name)
         except PortalError as error:
             self.history.refused(request, error.message)
             raise refusal(error) from None
         try:
             self.history.submitted(request)
+            estimates.note(self, request)
             # Before anything else: a Hub that dies now must find the job again.
-            await self._store_state()
+            await self.store_state()
             self.history.note()
             self.progress_state.submitted(self.job_id)
-            return await self._wait_for_server()
+            return await self.wait_for_server()
         except PortalError as error:
             raise refusal(error) from None
-
-    async def _submit(self, request: LaunchRequest) -> str:
-        home = await self.home()
-        command = session_command(
-            request.environment,
-            request.resources,
-            home=home,
-            apptainer=self.apptainer,
-            binds=[Bind(**bind) for bind in self.binds],
-            server=self.cmd,
-            args=self.get_args(),
-        )
-        options = sbatch_options(
-            request.resources,
-            name=f"portal-{request.environment.name}",
-            output=f"{self.log_directory}/{self.log_name}",
-            directory=home,
-            comment=f"portal:{request.environment.name}:{self.name}",
-        )
-        return await self.shared.cluster.submit(
-            ["sbatch", *options, str(session_script()), *command],
-            env=job_environment(self, request, home),
-            user=self.user.name,
-        )
 
     async def move_certs(self, paths: dict[str, str]) -> dict[str, str]:
         """Leave the certificates with the Hub: their content travels to the job's environment."""
@@ -191,70 +171,96 @@ class PortalSpawner(LaunchDoor):
     def _ssl_alt_names_default(self) -> Any:
         return _node_names
 
-    async def accept_port(self, number: int) -> None:
-        """Take the port that the session posted, and store it before the answer goes out."""
-        self.posted_port = number
-        self._port_posted.set()
-        await self._store_state()
+    def knows_token(self, token_id: int) -> bool:
+        """Whether this is the token of the session's server, or of the one that will be."""
+        successor = self.moving.current
+        return token_id == self.token_id or (
+            successor is not None and successor.live and successor.token_id == token_id
+        )
 
-    async def _wait_for_server(self) -> str:
+    async def accept_port(self, token_id: int, number: int) -> None:
+        """Take the port that a server posted, and store it before the answer goes out."""
+        if not self.moving.accept_port(token_id, number):
+            self.posted_port = number
+            self._port_posted.set()
+        await self.store_state()
+
+    async def wait_for_server(self) -> str:
         """The URL of the session's server, once its job runs and it has posted its port.
 
         Raises StartFailed with the ending's words when the job ends first.
         """
-        running_since: float | None = None
-        while True:
-            # First the pause: what Slurm said before the job was submitted says nothing of it.
-            await self._pause()
-            job, over = await self.watch.next_look(self._port_posted, self.watch_interval)
-            if self.watch.snapshot is not None:
-                self.progress_state.see(job, self.watch.snapshot, self.watch.position)
-            if job is not None and over:
-                await self._record_ending(job)
-                raise StartFailed(self.ending.message if self.ending else "The job ended.")
-            if job is not None and job.state.running:
-                running_since = running_since or time.monotonic()
-                self.history.running(job)
-                address = self.watch.address()
-                if self.posted_port and address:
-                    return self._found(address)
-                if time.monotonic() - running_since > self.server_timeout:
-                    await self._give_up(job)
-
-    async def _pause(self) -> None:
-        if self.posted_port:
-            await asyncio.sleep(0.1)
-            return
         try:
-            await asyncio.wait_for(self._port_posted.wait(), self.watch_interval)
-        except TimeoutError:
-            return
+            address = await address_of(
+                self.watch,
+                self._port_posted,
+                interval=self.watch_interval,
+                patience=self.server_timeout,
+                see=self._see,
+            )
+        except JobOver as error:
+            await self._record_ending(error.job)
+            raise StartFailed(self.ending.message if self.ending else "The job ended.") from None
+        except NoServer as error:
+            await self._give_up(error.message)
+        return self._found(address)
+
+    def _see(self, job: Job | None, over: bool) -> None:
+        if self.watch.snapshot is not None:
+            self.progress_state.see(job, self.watch.snapshot, self.watch.position)
+        if job is not None and job.state.running and not over:
+            self.history.running(job)
 
     def _found(self, address: str) -> str:
         self._ready = True
         self.server_address = address
         self.ip, self.port = address, self.posted_port
         self.history.ready(self.job)
-        scheme = "https" if self.internal_ssl else "http"
-        host = f"[{address}]" if ":" in address else address
-        return f"{scheme}://{host}:{self.posted_port}"
+        return self.url_at(address, self.posted_port)
 
-    async def _give_up(self, job: Job) -> None:
+    def url_at(self, address: str, number: int) -> str:
+        """The URL, without a path, of a server of this session that listens on port ``number``."""
+        scheme = "https" if self.internal_ssl else "http"
+        return f"{scheme}://{f'[{address}]' if ':' in address else address}:{number}"
+
+    async def _give_up(self, message: str) -> NoReturn:
         log = await self._log_tail()
-        message = (
-            f"The job runs on {', '.join(job.nodes)}, but its server did not answer within "
-            f"{self.server_timeout} seconds."
-        )
         self.ending = Ending(code="start_failed", message=message, log=log, job_id=self.job_id)
         self.history.stopping(self.ending)
         raise StartFailed(message)
+
+    def become(self, successor: Successor, token: str) -> None:
+        """From now on the session's job is this one. ``token``: its server's; "" where the Hub
+        knows it no longer. To be called within a commit, and then ``answers_at``."""
+        db, old = self.user.db, self.token_id
+        self.job_id, self.log_name = successor.job_id, successor.log_name
+        self.token_id, self.api_token = successor.token_id, token
+        self.posted_port, self.server_address = successor.port, ""
+        self._ready, self.ending = False, None
+        (self._port_posted.set if successor.port else self._port_posted.clear)()
+        self.last_options = dict(successor.options)
+        self.user_options = dict(successor.options)
+        new = db.get(orm.APIToken, successor.token_id)
+        client = self.orm_spawner.oauth_client
+        if client is not None and new is not None:
+            # Its secret is its server's token, of which both keep the same kind of hash
+            # (jupyterhub/orm.py, Hashed; oauth/provider.py, authenticate_client).
+            client.secret = new.hashed
+        before = db.get(orm.APIToken, old)
+        if before is not None:
+            db.delete(before)
+
+    def answers_at(self, address: str) -> None:
+        """The session's server is there. To be called within a commit."""
+        self._found(address)
+        self.server.ip, self.server.port = address, self.posted_port
 
     async def get_url(self) -> str:
         """The server's URL. After a restart of the Hub this waits for a job that is still
         pending, so that ``http_timeout`` does not cancel it."""
         if not self.server_address:
             try:
-                return await self._wait_for_server()
+                return await self.wait_for_server()
             except PortalError as error:
                 self.log.warning("Session of %s: %s", self._log_name, error)
                 # The Hub asks the URL next: make it find out at once that nobody is there.
@@ -268,13 +274,16 @@ class PortalSpawner(LaunchDoor):
         """None while the job lives or nothing is known of it, else its exit code."""
         if not self.job_id:
             return 0
+        asked = self.job_id
         try:
             job, over = await self.watch.look(time.time() - self.poll_interval)
         except SlurmUnavailable:
             return None
-        if job is None or not over:
+        if job is None or not over or self.job_id != asked:
             return None
         await self._record_ending(job)
+        if self.ending is not None and self.moving.session_over(self.ending):
+            return None
         return job.exit_code or 0
 
     async def stop(self, now: bool = False) -> None:
@@ -282,21 +291,29 @@ class PortalSpawner(LaunchDoor):
         if not self.job_id:
             return
         self._stopping = True
+        self.moving.forget()
         if self.ending is None:
             self.ending = self._why_stopped()
             self.history.stopping(self.ending)
-            await self._store_state()
+            await self.store_state()
         try:
-            cancel = self.shared.cluster.cancel
-            if self._ready and not now:
-                await cancel(self.job_id, self.user.name, gently=True)
-                if await self.watch.is_over((0.2, 0.3, 0.5, 1, 2, 4)):
-                    return
-            await cancel(self.job_id, self.user.name)
-            if not now:
-                await self.watch.is_over((0.2, 0.3, 0.5, 1, 2, 4, 8, 16, 32))
+            await self.end_job(self.watch, gently=self._ready, now=now)
         except PortalError as error:
             raise refusal(error) from None
+
+    async def end_job(self, watch: JobWatch, *, gently: bool, now: bool = False) -> None:
+        """Cancel a job of this session's owner and wait until it is over (unless ``now``).
+
+        ``gently``: its server runs, and may end by itself first.
+        """
+        cancel = self.shared.cluster.cancel
+        if gently and not now:
+            await cancel(watch.job_id, self.user.name, gently=True)
+            if await watch.is_over((0.2, 0.3, 0.5, 1, 2, 4)):
+                return
+        await cancel(watch.job_id, self.user.name)
+        if not now:
+            await watch.is_over((0.2, 0.3, 0.5, 1, 2, 4, 8, 16, 32))
 
     def _why_stopped(self) -> Ending:
         reason = stops.reason(
@@ -306,6 +323,7 @@ class PortalSpawner(LaunchDoor):
             answers=not self._waiting_for_response,
             came_back=self._came_back,
             http_timeout=self.http_timeout,
+            why=stops.why(),
         )
         return reason.model_copy(update={"job_id": self.job_id})
 
@@ -315,7 +333,7 @@ class PortalSpawner(LaunchDoor):
             owner = self.user.name
             self.ending = explain(job, log, stopped=self._stopping, ready=self._ready, owner=owner)
             self.history.ended(job, self.ending)
-            await self._store_state()
+            await self.store_state()
 
     async def _log_tail(self) -> str:
         return await log_tail(self.log_directory, self.log_name)
@@ -338,6 +356,7 @@ class PortalSpawner(LaunchDoor):
             "last_options": self.last_options,
             "ending": self.ending.model_dump() if self.ending else None,
             "record": self.history.state(),
+            "moving": self.moving.state(),
         }
         return {key: value for key, value in state.items() if value}
 
@@ -352,19 +371,25 @@ class PortalSpawner(LaunchDoor):
         self.last_options = dict(state.get("last_options", {}))
         ending = state.get("ending")
         self.ending = Ending(**ending) if ending else None
+        if self.posted_port:
+            self._port_posted.set()
         self.history.load(state.get("record"))
+        self.moving.load(state.get("moving"))
 
     def clear_state(self) -> None:
         """Forget the job. The last choice and the reason of the ending stay."""
+        self.moving.forget()
         self.history.left()
         super().clear_state()
         self.log_name = self.server_address = ""
         self.posted_port = self.token_id = 0
 
-    async def _store_state(self) -> None:
-        await self.shared.commits.store(self.user.db, self._write_state)
+    async def store_state(self) -> None:
+        """Return once the state is in the Hub's database."""
+        await self.shared.commits.store(self.user.db, self.write_state)
 
-    def _write_state(self) -> None:
+    def write_state(self) -> None:
+        """Give the state to the Hub's database, for the next commit."""
         self.orm_spawner.state = self.get_state()
         self.orm_spawner.user_options = dict(self.user_options)
 

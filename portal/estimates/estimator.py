@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
 from traitlets import Bool, Float, Instance, Integer
 from traitlets.config import LoggingConfigurable
 
-from portal.errors import PortalError
+from portal.errors import PortalError, TooManyRequests
 from portal.launch import estimate_words as words
 from portal.launch.estimate import (
     AT_ONCE,
@@ -38,13 +38,18 @@ from portal.models.estimate import Basis, Estimate, Nearby, Outlook, StartAnswer
 from portal.models.person import Person
 from portal.models.resources import Resources, time_seconds
 from portal.slurm import SlurmRunner
+from portal.slurm.budget import QueryBudget
 from portal.slurm.test_only import NoNodeNow, test_only
 from portal.store import Store
 
 from .questions import Questions, Told
 
+# What each process has of queries_per_second: the launch page is the Hub's.
+HUB, SERVICE = 2 / 3, 1 / 3
 _OLDEST = 60.0  # seconds; an older snapshot says nothing about now
 _WAITS_FOR = 300.0  # seconds for which the recorded waits are kept
+_AT_A_TIME = 15  # questions of one person after a quiet time
+_PEOPLE = 5000  # whose questions are counted
 _NAMED = 3  # nearby choices
 _BETTER = 0.75  # of the wait: what starts later than that is not worth a change
 
@@ -98,15 +103,32 @@ class StartEstimates(LoggingConfigurable):
         "Example: c.StartEstimates.waits_days = 30",
     ).tag(config=True)
 
+    per_person = Float(
+        3.0,
+        min=0.1,
+        help="Questions a second that one person may ask the portal in the long run; a few more "
+        "at once. Example: c.StartEstimates.per_person = 1",
+    ).tag(config=True)
+
     def __init__(self, *, share: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.questions = Questions(self.queries_per_second * share, self.busy_share)
         self.answers: Counter[str] = Counter()  # by basis; "cached" are Slurm's from before
+        self._people: OrderedDict[str, QueryBudget] = OrderedDict()
         self._waits: list[Wait] = []
         self._waits_at = float("-inf")
         self._asking_waits: asyncio.Task[None] | None = None
 
     # -- what is asked ------------------------------------------------------------------------
+
+    def admit(self, user: str) -> None:
+        """Count a request of this person. Raises TooManyRequests."""
+        allowed = self._people.pop(user, None) or QueryBudget(self.per_person, _AT_A_TIME, 0.0)
+        self._people[user] = allowed
+        while len(self._people) > _PEOPLE:
+            self._people.popitem(last=False)
+        if not allowed.spend(1):
+            raise TooManyRequests("That is asked too often; ask again in a second.")
 
     async def answer(
         self,
