@@ -215,9 +215,11 @@ def client_data(
     supply: Availability,
     defaults: Resources | None,
     simulated: Collection[str] = (),
+    owner: str = "",
 ) -> dict[str, Any]:
     site = defaults.model_dump(exclude_unset=True, exclude_none=True) if defaults else {}
     return {
+        "owner": owner,  # whose session it will be: an admin may start one for somebody else
         "environments": {
             e.name: {
                 "title": e.title,

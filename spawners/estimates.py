@@ -1,4 +1,4 @@
-"""When a session would start: the route that the launch page asks, and the record of its answers.
+"""When a session would start: the launch page's route, and the record of what was said."""
 
 from __future__ import annotations
 

@@ -211,7 +211,9 @@ class LaunchForm(LoggingConfigurable):
             stale=stale,
             problems=tuple(problems),
             contact=self.contact,
-            client=choices.client_data(environments, supply, defaults, simulated),
+            client=choices.client_data(
+                environments, supply, defaults, simulated, owner=person.name
+            ),
         )
 
     def _times(self, preset: Mapping[str, Any], longest: int | None) -> tuple[Choice, ...]:

@@ -161,8 +161,90 @@ function show() {
   fit();
   document.getElementById("launch-summary").textContent = summary();
   document.getElementById("launch-hint").textContent = hint();
+  askWhen();
   const tiles = document.getElementById("launch-gpu-type");
   if (tiles instanceof HTMLFieldSetElement) tiles.disabled = !gpus();
+}
+
+// When it would start, as the Hub says: asked when the person has stopped choosing for a moment. The
+// old answer stays, greyed, until the new one is there; the same answer is not written (and not read
+// aloud) again.
+const PAUSE = 400; // milliseconds without a change
+const AGAIN = 30000; // after which the answer for the same choice is asked for again
+const estimate = { asked: "", timer: 0, running: null, shown: "" };
+
+function chosen() {
+  const names = ["environment", "gpus", "gpu_type", "time", "cpus", "memory", "nodes", "partition", "account", "qos", "reservation"];
+  const fields = new FormData(form);
+  return Object.fromEntries(names.filter((name) => fields.get(name)).map((name) => [name, fields.get(name)]));
+}
+
+function askWhen(again = false) {
+  const place = document.getElementById("launch-estimate");
+  if (!place || !data.owner || document.getElementById("start").disabled) return;
+  const body = JSON.stringify(chosen());
+  if (body === estimate.asked && !again) return;
+  estimate.asked = body;
+  estimate.running?.abort();
+  place.classList.add("portal-old");
+  clearTimeout(estimate.timer);
+  estimate.timer = setTimeout(() => fetchWhen(body), again ? 0 : PAUSE);
+}
+
+async function fetchWhen(body) {
+  const stop = (estimate.running = new AbortController());
+  let answer = null;
+  try {
+    const address = `${hub.base_url}api/portal/estimates/${encodeURIComponent(data.owner)}?_xsrf=${encodeURIComponent(hub.xsrf_token)}`;
+    const response = await fetch(address, {
+      method: "POST",
+      credentials: "same-origin",
+      headers: { "Content-Type": "application/json" },
+      body,
+      signal: stop.signal,
+    });
+    if (response.ok) answer = await response.json();
+  } catch {
+    if (stop.signal.aborted) return; // a newer choice is asked about
+  }
+  if (body !== estimate.asked) return;
+  showWhen(answer);
+  estimate.timer = setTimeout(() => {
+    if (document.hidden) document.addEventListener("visibilitychange", () => askWhen(true), { once: true });
+    else askWhen(true);
+  }, AGAIN);
+}
+
+// ``answer`` null: nobody answered, so nothing is said, rather than something old.
+function showWhen(answer) {
+  const place = document.getElementById("launch-estimate");
+  place.classList.remove("portal-old");
+  place.hidden = !answer;
+  const nearby = answer?.nearby ?? [];
+  const shown = JSON.stringify([answer?.words, answer?.source, nearby.map((one) => [one.label, one.words])]);
+  if (shown === estimate.shown) return;
+  estimate.shown = shown;
+  place.dataset.outlook = answer?.outlook ?? "";
+  document.getElementById("launch-starts").textContent = answer?.words ?? "";
+  document.getElementById("launch-starts-source").textContent = answer?.source ?? "";
+  const buttons = document.getElementById("launch-nearby");
+  buttons.hidden = !nearby.length;
+  buttons.replaceChildren(
+    ...nearby.map((one) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "btn btn-sm btn-outline-secondary";
+      button.textContent = `${one.label}: ${one.words}`;
+      button.addEventListener("click", () => {
+        take(new URLSearchParams(Object.entries(one.changes)));
+        show();
+        document.getElementById("start").focus();
+      });
+      return button;
+    }),
+  );
+  // What Slurm says of this choice is better than what the page itself can tell.
+  document.getElementById("launch-hint").hidden = answer?.outlook === "now" || nearby.length > 0;
 }
 
 // A new environment brings its own defaults, unless the person has already chosen.
