@@ -16,6 +16,7 @@ from typing import Any
 from portal.errors import PortalError
 from portal.models.cluster import Job, JobState
 from portal.models.session import SessionRecord, SessionState
+from portal.models.stop_reason import StopCode
 from portal.sessions.ending import Ending, explain
 from portal.sessions.log import tail
 from portal.slurm import Cluster
@@ -27,6 +28,8 @@ _FACTS = 3  # looks that accounting gets to tell the peak memory of an ended job
 _GONE = 6  # looks before a job that nobody knows counts as over: accounting may be away
 _AT_ONCE = 4
 _EARLY = 0.05  # seconds
+_OWN_REASONS = ("start_failed", "failed", "moved")
+_WHY_STOPPED = frozenset(StopCode)  # says more than "stopped"
 
 
 @dataclass
@@ -115,9 +118,13 @@ class Closing:
 
 
 def ended(record: SessionRecord, job: Job, ending: Ending) -> SessionRecord:
-    """``record`` after its job's end. A failure that the Hub itself has seen is its reason; what
-    Slurm says comes before "stopped"."""
-    own = record.ending_code in ("start_failed", "failed") or record.state is SessionState.ENDED
+    """``record`` after its job's end. A failure that the Hub itself has seen is its reason, and a
+    move to another job; what Slurm says comes before "stopped"."""
+    own = (
+        record.ending_code in _OWN_REASONS
+        or record.state is SessionState.ENDED
+        or (record.ending_code in _WHY_STOPPED and ending.code == "stopped")
+    )
     return record.model_copy(
         update={
             "state": SessionState.ENDED,

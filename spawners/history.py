@@ -18,6 +18,7 @@ from .closing import ended
 
 if TYPE_CHECKING:
     from .slurm import PortalSpawner
+    from .successor import Successor
 
 
 class SessionHistory:
@@ -78,6 +79,32 @@ class SessionHistory:
         if self.record is not None and self.record.state is not SessionState.ENDED:
             self.record = ended(self.record, job, ending)
             self.note()
+
+    def moved(self, successor: Successor, ending: Ending | None) -> None:
+        """Another job is the session now. ``ending``: why the one before ends, where it has not
+        ended already."""
+        before = self.record
+        if before is None:
+            return
+        if ending is not None:
+            self.stopping(ending)
+        self.left()
+        spawner = self._spawner
+        self.record = SessionRecord(
+            id=secrets.token_urlsafe(12),
+            user=before.user,
+            server=before.server,
+            account=before.account,
+            groups=spawner.person.groups,
+            environment=before.environment,
+            environment_title=before.environment_title,
+            options=successor.options,
+            course=before.course,
+            job_id=successor.job_id,
+            submitted_at=successor.asked_at // 1,  # as Slurm counts
+            log_path=f"{spawner.log_directory}/{successor.log_name}",
+        )
+        self.note()
 
     def left(self) -> None:
         """The spawner looks after this session no longer."""

@@ -9,7 +9,7 @@ handlers; ours accepts one integer and nothing else.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import batchspawner.api
 from jupyterhub import apihandlers, orm
@@ -17,6 +17,15 @@ from jupyterhub.apihandlers import APIHandler
 from tornado import web
 
 MAX_BODY = 64  # bytes: {"port": 65535} and some white space
+
+
+@runtime_checkable
+class SaysPort(Protocol):
+    """A spawner whose servers post their ports here."""
+
+    def knows_token(self, token_id: int) -> bool: ...
+
+    async def accept_port(self, token_id: int, number: int) -> None: ...
 
 
 class PortHandler(APIHandler):
@@ -38,7 +47,7 @@ class PortHandler(APIHandler):
         spawner = self._spawner(token)
         if spawner is None:
             raise web.HTTPError(404, "No session that is starting or running has this token.")
-        await spawner.accept_port(port)
+        await spawner.accept_port(token.id, port)
         self.set_status(201)
         self.finish(json.dumps({"port": port}))
 
@@ -55,13 +64,13 @@ class PortHandler(APIHandler):
             raise web.HTTPError(400, "'port' must be a whole number from 1024 to 65535.")
         return port
 
-    def _spawner(self, token: orm.APIToken) -> Any:
+    def _spawner(self, token: orm.APIToken) -> SaysPort | None:
         user = self.users[token.user]
         for orm_spawner in token.user.orm_spawners.values():
             if orm_spawner.server is None:
                 continue
             spawner = user.spawners[orm_spawner.name]
-            if getattr(spawner, "token_id", None) == token.id:
+            if isinstance(spawner, SaysPort) and spawner.knows_token(token.id):
                 return spawner
         return None
 

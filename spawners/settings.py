@@ -6,6 +6,8 @@ from batchspawner import SlurmSpawner
 from jupyterhub.app import JupyterHub
 from traitlets import Any, Dict, Float, Integer, List, Unicode, default
 
+from portal.models.environment import Bind
+
 from .reports import service_address
 
 
@@ -40,6 +42,12 @@ class SessionSettings(SlurmSpawner):
         help="""Seconds between two looks at a session that is starting or stopping.
         Example: c.PortalSpawner.watch_interval = 5""",
     ).tag(config=True)
+    move_patience = Float(
+        15.0,
+        help="""Seconds that open pages of a session get to save their documents when it moves to
+        another job ("Change resources"); without an open page nothing is waited for.
+        Example: c.PortalSpawner.move_patience = 30""",
+    ).tag(config=True)
     account_timeout = Float(
         5.0,
         help="""Seconds that a launch waits for the answer who the person's Unix account is (NSS:
@@ -62,6 +70,20 @@ class SessionSettings(SlurmSpawner):
         help="""Folders that every container sees beside the home.
         Example: c.PortalSpawner.binds = [{"source": "/data", "read_only": True}]""",
     ).tag(config=True)
+    commands_in_containers = List(
+        Unicode(),
+        help="""Files and folders of the nodes that containers see at the same place, read-only,
+        so that Slurm's commands and `module` work in terminals and notebooks there too: the
+        commands, their libraries, slurm.conf, munge's socket. All of them must be on every node,
+        or no container starts. docs/how-to/command-line.md has a list to begin with.
+        Example: c.PortalSpawner.commands_in_containers = ["/usr/bin/sbatch", "/etc/slurm"]""",
+    ).tag(config=True)
+    kept_variables = List(
+        Unicode(),
+        help="""Variables that terminals and kernels keep although they are the session's own: the
+        SLURM_… of its job, JUPYTERHUB_API_TOKEN. Jobs that are submitted from there carry them
+        along. Example: c.PortalSpawner.kept_variables = ["SLURM_CPUS_PER_TASK"]""",
+    ).tag(config=True)
     log_directory = Unicode(
         "/var/lib/data-scientist-portal/log",
         help="""Folder of the jobs' logs, on a file system that the Hub and the nodes share, owned
@@ -82,6 +104,12 @@ class SessionSettings(SlurmSpawner):
         {"cpus": 2, "memory": "4G", "time": "2:00:00"},
         help="""Resources of a session where neither the user nor the environment names them.
         Example: c.PortalSpawner.default_resources = {"cpus": 4, "memory": "16G"}""",
+    ).tag(config=True)
+    tensorboard_resources = Dict(
+        {"cpus": 1, "memory": "2G", "time": "1:00:00"},
+        help="""Resources of a TensorBoard that is started for the logs of an ended session: what
+        it gets, and the most that may be asked for. It never has GPUs.
+        Example: c.PortalSpawner.tensorboard_resources = {"cpus": 2, "partition": "cpu"}""",
     ).tag(config=True)
     service_url = Unicode(
         help="""Address of the portal's service as the nodes reach it: there a session reports what
@@ -112,6 +140,11 @@ class SessionSettings(SlurmSpawner):
         async hook is cancelled; a plain function goes on, and whoever tries again waits for it.
         Example: c.PortalSpawner.preparation_timeout = 60""",
     ).tag(config=True)
+
+    def container_binds(self) -> list[Bind]:
+        """What every container sees, before its environment's own."""
+        commands = [Bind(source=path) for path in self.commands_in_containers]
+        return [*commands, *(Bind(**bind) for bind in self.binds)]
 
     @default("service_url")
     def _service_url_default(self) -> str:

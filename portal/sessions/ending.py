@@ -19,11 +19,13 @@ from .cause import cause_of
 TITLES = {
     "completed": "Shut down from inside",
     "stopped": "Stopped",
+    "idle": "Idle",
     "cancelled": "Cancelled in Slurm",
     "walltime": "Time limit",
     "out_of_memory": "Out of memory",
     "node_failure": "Node failure",
     "preempted": "Preempted",
+    "moved": "Moved to other resources",
     "start_failed": "Could not start",
     "failed": "Failed",
     "unknown": "Unknown",

@@ -1,0 +1,121 @@
+"""The routes by which the portal's service moves sessions to other resources.
+
+They answer the service's own token and nothing else: it has checked who asks, and writes the audit
+log. What is asked for is judged here once more, as a launch of the session's owner.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from jupyterhub import apihandlers, orm
+from jupyterhub.apihandlers import APIHandler
+from tornado import web
+
+from portal.errors import InvalidRequest, NotFound, PortalError
+
+from .handover import busy_kernels
+from .stops import SERVICE, asked_by
+
+MAX_BODY = 4096  # bytes
+_REMEMBERED = 600.0  # seconds that a move that is over is still told
+
+
+class MovesBase(APIHandler):
+    """What both routes do."""
+
+    def check_xsrf_cookie(self) -> None:
+        """Nothing to check: only a service's token is accepted."""
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        who = self.current_user
+        if not isinstance(who, orm.Service) or who.name != SERVICE:
+            raise web.HTTPError(403, "Only the portal's service may ask this.")
+
+    def answer(self, model: Any, status: int = 200) -> None:
+        self.set_status(status)
+        self.finish(json.dumps(model))
+
+    def refuse(self, error: PortalError) -> None:
+        """The error's own words, and its code, from which the service makes the same error."""
+        field = error.field if isinstance(error, InvalidRequest) else None
+        model = {"status": error.status, "message": error.message, "code": error.code}
+        self.answer({**model, "field": field}, error.status)
+
+
+class MovesHandler(MovesBase):
+    """``GET /hub/api/portal/moves``: those that are under way, or were a few minutes ago."""
+
+    def get(self) -> None:
+        moves = []
+        for user in self.users.values():
+            for name, spawner in user.spawners.items():
+                current = spawner.moving.current if hasattr(spawner, "moving") else None
+                if current and (current.ended_at or time.time()) > time.time() - _REMEMBERED:
+                    model = spawner.moving.shown().model_dump(mode="json")
+                    moves.append({"user": user.name, "server": name, "move": model})
+        self.answer({"moves": moves})
+
+
+class MoveHandler(MovesBase):
+    """``/hub/api/portal/moves/USER/SERVER``: begin (POST with user_options), call off (DELETE),
+    and what to know before (GET: the kernels that compute)."""
+
+    async def get(self, user: str, server: str) -> None:
+        try:
+            spawner = self._spawner(user, server)
+        except PortalError as error:
+            self.refuse(error)
+            return
+        move = spawner.moving.shown()
+        busy = await busy_kernels(spawner) if spawner.ready else None
+        self.answer({"move": move.model_dump(mode="json") if move else None, "busy": busy})
+
+    async def post(self, user: str, server: str) -> None:
+        try:
+            move = await self._spawner(user, server).moving.begin(self._options(), asked_by(self))
+        except PortalError as error:
+            self.refuse(error)
+            return
+        self.answer(move.model_dump(mode="json"), 202)
+
+    async def delete(self, user: str, server: str) -> None:
+        try:
+            move = await self._spawner(user, server).moving.cancel(asked_by(self))
+        except PortalError as error:
+            self.refuse(error)
+            return
+        self.answer(move.model_dump(mode="json"))
+
+    def _spawner(self, name: str, server: str) -> Any:
+        user = self.find_user(name)
+        if user is None or server not in user.orm_user.orm_spawners:
+            raise NotFound("There is no such session.")
+        spawner = user.spawners[server]
+        if not hasattr(spawner, "moving"):
+            raise NotFound("This session is not one of the portal's.")
+        return spawner
+
+    def _options(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self.request.body) if len(self.request.body) <= MAX_BODY else None
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise InvalidRequest("The body must be a JSON object with resources.")
+        return found
+
+
+def register(rows: list[Any]) -> None:
+    """Add our routes to a list of Hub API handlers."""
+    if not any(row[1] is MovesHandler for row in rows):
+        rows += [
+            (r"/api/portal/moves", MovesHandler),
+            (r"/api/portal/moves/([^/]+)/([^/]*)", MoveHandler),
+        ]
+
+
+register(apihandlers.default_handlers)

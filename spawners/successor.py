@@ -1,0 +1,42 @@
+"""The job that is to take a session's place: what of it must outlive the Hub. No secret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portal.models import Frozen
+from portal.models.move import Move, MoveState
+
+LIVE = frozenset({MoveState.QUEUED, MoveState.STARTING, MoveState.READY, MoveState.SWITCHING})
+
+
+class Successor(Frozen):
+    """``token_id`` is the row of the token that the new server has, ``by`` who asked for it.
+    Times are Unix seconds."""
+
+    state: MoveState = MoveState.QUEUED
+    options: dict[str, Any]
+    words: str = ""
+    by: str = ""
+    asked_at: float
+    ended_at: float | None = None
+    job_id: str
+    token_id: int
+    log_name: str
+    port: int = 0
+
+    @property
+    def live(self) -> bool:
+        return self.state in LIVE
+
+    def move(self, expected_start: float | None = None, position: int | None = None) -> Move:
+        """As it is shown."""
+        return Move(
+            state=self.state,
+            options=self.options,
+            job_id=self.job_id,
+            words=self.words,
+            asked_at=self.asked_at,
+            expected_start=expected_start,
+            position=position,
+        )
