@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import re
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from jupyter_client.kernelspec import KernelSpec
-from jupyter_client.provisioning import KernelProvisionerBase
-from portal_session.command_line import SessionProvisioner, SessionTerminals, for_commands
+from jupyter_client.provisioning import KernelProvisionerBase, KernelProvisionerFactory
+from jupyter_server_terminals.terminalmanager import TerminalManager
+from portal_session.command_line import (
+    PROVISIONER,
+    SessionProvisioner,
+    _load_jupyter_server_extension,
+    for_commands,
+)
 from portal_session.memory import job_memory
+from traitlets.config import Config
 
 # As slurmd of 22.05 sets them, and what the portal, JupyterHub and Apptainer add.
 OF_A_SESSION = {
@@ -59,12 +69,35 @@ def test_what_a_site_keeps_stays() -> None:
     }  # fmt: skip
 
 
+def a_server(**settings: Any) -> Any:
+    return SimpleNamespace(web_app=SimpleNamespace(settings=settings), config=Config())
+
+
+@pytest.fixture(autouse=True)
+def provisioners() -> Iterator[KernelProvisionerFactory]:
+    KernelProvisionerFactory.clear_instance()
+    yield KernelProvisionerFactory.instance()
+    KernelProvisionerFactory.clear_instance()
+
+
 def test_terminals_get_that(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in OF_A_SESSION.items():
         monkeypatch.setenv(name, value)
-    found = SessionTerminals(shell_command=["sh"], extra_env={"MORE": "1"}).make_term_env(24, 80)
+    manager = TerminalManager(shell_command=["sh"], extra_env={"MORE": "1"})
+    _load_jupyter_server_extension(a_server(terminal_manager=manager))
+    found = manager.make_term_env(24, 80)
     assert found["MORE"] == "1" and found["TERM"] and found["PORTAL_JOB_ID"] == "42"
     assert "SLURM_JOB_ID" not in found and "secret" not in found.values()
+
+
+def test_kernels_are_started_so_unless_a_site_has_its_own_way(
+    provisioners: KernelProvisionerFactory,
+) -> None:
+    _load_jupyter_server_extension(a_server())
+    assert provisioners.default_provisioner_name == PROVISIONER
+    provisioners.default_provisioner_name = "of-the-site"
+    _load_jupyter_server_extension(a_server())
+    assert provisioners.default_provisioner_name == "of-the-site"
 
 
 async def test_kernels_get_that(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,12 +133,8 @@ def test_memory_counts_terminals_and_kernels_but_not_their_jobs(
     assert bool(used) is counts
 
 
-def test_jupyter_is_told_of_them() -> None:
-    kernels = Path(__file__).resolve().parent.parent / "kernels"
-    config = (kernels / "config/server_extension.json").read_text()
-    (name,) = re.findall(r'"default_provisioner_name": "([^"]+)"', config)
-    assert (
-        f'{name} = "portal_session.command_line:SessionProvisioner"'
-        in (kernels / "pyproject.toml").read_text()
-    )
-    assert f'"{SessionTerminals.__module__}.{SessionTerminals.__name__}"' in config
+def test_the_package_says_where_its_provisioner_is() -> None:
+    project = Path(__file__).resolve().parent.parent / "kernels/pyproject.toml"
+    groups = tomllib.loads(project.read_text())["project"]["entry-points"]
+    where = groups[KernelProvisionerFactory.GROUP_NAME][PROVISIONER]
+    assert where == f"{SessionProvisioner.__module__}:{SessionProvisioner.__name__}"

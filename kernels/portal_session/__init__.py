@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
     """Where jupyter_server finds the extensions."""
     return [
+        {"module": "portal_session.command_line"},
         {"module": "portal_session.port"},
         {"module": "portal_session.activity"},  # before telemetry, which reports it
         {"module": "portal_session.telemetry"},

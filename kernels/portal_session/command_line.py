@@ -13,13 +13,14 @@ Open MPI takes SLURM_JOBID for a start by ``srun``, and both fail in a notebook.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from jupyter_client.provisioning import KernelProvisionerFactory
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
-from jupyter_server_terminals.terminalmanager import TerminalManager
 
 JOB_ID = "PORTAL_JOB_ID"
+PROVISIONER = "portal-provisioner"  # an entry point of this package
 KEPT = "PORTAL_KEPT_VARIABLES"  # names that stay all the same, separated by spaces
 
 # How Slurm's commands find the cluster and write times: the node's and the person's, not the job's.
@@ -51,8 +52,8 @@ def for_commands(environ: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-class SessionProvisioner(LocalProvisioner):  # type: ignore[misc]
-    """Starts kernels as jupyter_client does (they find it as "portal-provisioner")."""
+class SessionProvisioner(LocalProvisioner):
+    """Starts kernels as jupyter_client does."""
 
     def _finalize_env(self, env: dict[str, str]) -> None:
         super()._finalize_env(env)
@@ -61,9 +62,21 @@ class SessionProvisioner(LocalProvisioner):  # type: ignore[misc]
         env.update(clean)
 
 
-class SessionTerminals(TerminalManager):  # type: ignore[misc]
-    """Opens terminals as jupyter_server_terminals does."""
+def _load_jupyter_server_extension(app: Any) -> None:
+    """Called by jupyter_server, after its terminals (extensions are loaded by name)."""
+    kernels = KernelProvisionerFactory.instance(parent=app)
+    if kernels.default_provisioner_name == "local-provisioner":
+        # Not by its variable, which a Jupyter in another environment would inherit.
+        kernels.default_provisioner_name = PROVISIONER
+    terminals = app.web_app.settings.get("terminal_manager")
+    if terminals is not None:
+        terminals.make_term_env = _clean(terminals.make_term_env)
 
-    def make_term_env(self, *args: Any, **kwargs: Any) -> dict[str, str]:
-        """The environment of a new terminal."""
-        return for_commands(super().make_term_env(*args, **kwargs))
+
+def _clean(make: Callable[..., dict[str, str]]) -> Callable[..., dict[str, str]]:
+    """terminado's ``make_term_env`` of a new terminal, with less in it."""
+
+    def make_term_env(*args: Any, **kwargs: Any) -> dict[str, str]:
+        return for_commands(make(*args, **kwargs))
+
+    return make_term_env
