@@ -8,6 +8,7 @@ A command line would show them to everyone on the node.
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,10 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
     session["PYTHONUSERBASE"] = user_base(environment, home)
     session["PORTAL_ENVIRONMENT"] = environment.name
     session |= report_environment(spawner)
+    if request.tensorboard:
+        session["PORTAL_TENSORBOARD"] = json.dumps(request.tensorboard)
+    if spawner.kept_variables:
+        session["PORTAL_KEPT_VARIABLES"] = " ".join(spawner.kept_variables)
     env = {f"APPTAINERENV_{key}": str(value) for key, value in session.items()}
     env["PORTAL_KIND"] = str(environment.kind)
     env["PORTAL_UMASK"] = spawner.session_umask

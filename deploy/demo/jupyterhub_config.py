@@ -39,6 +39,8 @@ c.EnvironmentCatalog.directory = demo["environments"]
 c.PortalSpawner.apptainer = demo["apptainer"]
 c.PortalSpawner.log_directory = demo["session_logs"]
 c.PortalSpawner.listen_address = demo["slurm_address"]
+# Slurm's commands and `module` in the container's terminals; its Debian is the machine's.
+c.PortalSpawner.commands_in_containers = demo["commands_in_containers"]
 storage = Path(demo["homes"]).parent  # portal.demo.home.Home made both folders
 c.PortalSpawner.binds = [
     {"source": str(storage / "scratch"), "read_only": False},

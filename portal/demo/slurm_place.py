@@ -29,6 +29,32 @@ _COMMANDS = (
     "sacctmgr",
     "sbatch",
 )
+# What terminals in the demo's container find of the machine's own (Debian's and Ubuntu's places).
+_IN_CONTAINERS = (
+    "sbatch",
+    "srun",
+    "salloc",
+    "squeue",
+    "scancel",
+    "sinfo",
+    "sacct",
+    "tclsh8.6",
+    "ps",
+)
+_MODULES = (
+    "/etc/profile.d/modules.sh",
+    "/etc/environment-modules",
+    "/usr/share/modules",
+    "/usr/share/tcltk/tcl8.6",
+)
+_LIBRARIES = (
+    "*/slurm-wlm",
+    "*/libmunge.so.2",
+    "*/libproc2.so.0",
+    "*/libtcl8.6.so*",
+    "*/modulecmd.tcl",
+    "*/libtclenvmodules.so",
+)
 _SBIN = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -69,6 +95,21 @@ class SlurmPlace:
         """The nodes' names."""
         gpu_nodes = [f"gpu{n:02}" for n in range(1, 7)] if self.gpus.simulated else ["gpu01"]
         return [*gpu_nodes, "cpu01", "cpu02"]
+
+    def commands_for_containers(self) -> list[str]:
+        """What a container must see so that Slurm's commands and `module` work in it: programs,
+        libraries, configuration, munge's socket, and the accounts that Slurm names."""
+        wanted = [
+            *(f"/usr/bin/{name}" for name in _IN_CONTAINERS),
+            *_MODULES,
+            str(self.etc),
+            str(self.munge_socket.parent),
+            *(["/etc/slurm", "/etc/passwd", "/etc/group"] if self.real_accounts else []),
+        ]
+        libraries = Path("/usr/lib")
+        for pattern in _LIBRARIES:
+            wanted += [str(path) for path in sorted(libraries.glob(pattern))]
+        return [path for path in wanted if Path(path).exists()]
 
     def prepare(self) -> None:
         """Make directories, key and configuration. To be called before the namespace is entered.

@@ -93,6 +93,7 @@ class WholeDemo:
             simulated_gpus=self.slurm.gpus.simulated,
             slurm_conf=self.slurm.env["SLURM_CONF"],
             slurm_address=self.slurm.address,
+            commands_in_containers=self.slurm.commands_for_containers(),
         )
 
     def _start(self) -> None:

@@ -34,15 +34,20 @@ _SHOULD_BE = {
 
 
 class LaunchRequest(Frozen):
-    """What one session will be: an environment this person may use, and complete resources."""
+    """What one session will be: an environment this person may use, and complete resources.
+
+    ``tensorboard``: the log folders of a TensorBoard of its own, absolute; none: JupyterLab.
+    """
 
     environment: Environment
     resources: Resources
+    tensorboard: tuple[str, ...] = ()
 
     def options(self) -> dict[str, Any]:
         """The ``user_options`` that ask for the same again: only known keys, JSON values."""
         chosen = self.resources.model_dump(exclude_none=True)
-        return {"environment": self.environment.name, **chosen}
+        shown = {"tensorboard": list(self.tensorboard)} if self.tensorboard else {}
+        return {"environment": self.environment.name, **chosen, **shown}
 
 
 def read_options(options: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:

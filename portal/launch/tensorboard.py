@@ -1,0 +1,100 @@
+"""A TensorBoard of its own, after a session: which log folders it shows, and what it may use.
+
+It is a session like others, in a job without GPUs, whose server opens TensorBoard instead of
+JupyterLab (portal_session reads PORTAL_TENSORBOARD).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import InvalidRequest, NotAllowed
+from ..models.environment import Environment
+from ..models.resources import Resources
+from .limits import within
+
+OPTION = "tensorboard"  # the key of ``user_options`` with the folders
+SERVER = "tensorboard"  # the named server, beside the person's session
+MOST = 20  # folders
+LONGEST = 1000  # characters of one
+
+
+def split_options(options: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The folders that ``user_options`` name, each well formed, and the other options.
+
+    No folders: another kind of session. Raises InvalidRequest.
+    """
+    if not isinstance(options, Mapping):
+        return (), options  # refused with the words for all of them
+    others = dict(options)
+    return read_folders(others.pop(OPTION, None)), others
+
+
+def read_folders(value: object) -> tuple[str, ...]:
+    """Each once, normalized: absolute, or "~" and what is below it. Raises InvalidRequest."""
+    if value is None or value == "":
+        return ()
+    if not isinstance(value, list | tuple) or not value:
+        raise InvalidRequest(f"'{OPTION}' must be a list of log folders.", field=OPTION)
+    if len(value) > MOST:
+        raise InvalidRequest(f"A TensorBoard shows at most {MOST} log folders.", field=OPTION)
+    return tuple(dict.fromkeys(_folder(one) for one in value))
+
+
+def _folder(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidRequest("A log folder must be text.", field=OPTION)
+    folder = value.strip(" ")
+    if not folder or len(folder) > LONGEST or not folder.isprintable():
+        raise InvalidRequest(
+            f"A log folder has 1 to {LONGEST} characters, all of them printable.", field=OPTION
+        )
+    if not (folder.startswith("/") or folder == "~" or folder.startswith("~/")):
+        raise InvalidRequest(
+            f"'{folder[:60]}' is not a log folder: write it from the root, /…, or from your home, "
+            "~/….",
+            field=OPTION,
+        )
+    if ".." in folder.split("/"):
+        raise InvalidRequest("A log folder may not contain '..'.", field=OPTION)
+    # normpath keeps two slashes at the beginning, which POSIX lets mean something else.
+    return posixpath.normpath(f"/{folder.lstrip('/')}" if folder[0] == "/" else folder)
+
+
+def below(folders: Sequence[str], home: str, areas: Sequence[str]) -> tuple[str, ...]:
+    """The folders as absolute paths, when all of them are in ``home`` or one of ``areas``.
+
+    By their names: links are looked at in the job, where the person's own rights count. Raises
+    NotAllowed.
+    """
+    roots = list(dict.fromkeys(posixpath.normpath(root) for root in (home, *areas)))
+    absolute = [home + folder[1:] if folder.startswith("~") else folder for folder in folders]
+    for folder in absolute:
+        if not any(folder == root or folder.startswith(f"{root.rstrip('/')}/") for root in roots):
+            raise NotAllowed(
+                f"'{folder[:200]}' is not in a folder of yours. A TensorBoard shows what is in: "
+                f"{', '.join(roots)}."
+            )
+    return tuple(dict.fromkeys(absolute))
+
+
+def for_tensorboard(environment: Environment, largest: Resources) -> Environment:
+    """``environment`` as TensorBoard's jobs may use it: without GPUs, with ``largest`` as both its
+    default and its limit. Account and QOS stay those of the environment."""
+    usual = environment.default.model_dump(include={"account", "qos"}, exclude_none=True)
+    cut = within(environment, {**usual, **largest.model_dump(exclude_unset=True)})
+    cut |= {"gpus": 0, "nodes": 1}
+    cut.pop("gpu_type", None)
+    return environment.model_copy(
+        update={
+            "title": f"TensorBoard in {environment.title}"[:120],
+            "gpu_types": (),
+            "default": Resources(**cut),
+            "max_gpus": 0,
+            "max_cpus": cut.get("cpus"),
+            "max_memory": cut.get("memory"),
+            "max_time": cut.get("time"),
+        }
+    )
