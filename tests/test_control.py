@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +310,49 @@ def test_the_waiting_tasks_of_an_array_as_squeue_writes_them(slurm_cluster: Any)
         slurm_cluster.run(["scancel", array], check=False)
 
 
+def test_a_running_jobs_time_is_extended(slurm_cluster: Any) -> None:
+    command = ["sbatch", "--parsable", "--partition=cpu", "--time=2", "--wrap=sleep 60"]
+    id_ = slurm_cluster.run(command, user=slurm_cluster.user("ada")).stdout.strip()
+    try:
+        wait_until("it runs", lambda: job_state(slurm_cluster, id_) == "RUNNING")
+        if slurm_cluster.people:  # its owner may not
+            alone = ["scontrol", "update", f"JobId={id_}", "TimeLimit=5"]
+            said = slurm_cluster.run(alone, user="ada", check=False)
+            assert "denied" in said.stdout + said.stderr
+        # Whole minutes, rounded up; and Slurm counts the end from the start.
+        assert as_portal(slurm_cluster, ("extend", id_, 3541)) == ["done"]
+        start, end, limit = squeue(slurm_cluster, id_, "%S %e %l").split()
+        assert limit == "1:00:00"
+        apart = datetime.fromisoformat(end) - datetime.fromisoformat(start)
+        assert apart.total_seconds() == 3600
+        # Beyond what the partition allows: Slurm leaves that to an Operator, and so the portal
+        # looks at it (portal/launch/extending.py).
+        assert as_portal(slurm_cluster, ("extend", id_, 4 * 86400)) == ["done"]
+        assert squeue(slurm_cluster, id_, "%l") == "4-00:00:00"
+    finally:
+        slurm_cluster.run(["scancel", id_], check=False)
+    wait_until("it is over", lambda: job_state(slurm_cluster, id_) in ("", "CANCELLED"))
+    (answer,) = as_portal(slurm_cluster, ("extend", id_, 3600))
+    assert answer == {"code": "conflict", "message": f"Job {id_} is over already."}
+
+
+def test_without_the_right_slurms_refusal_names_it(slurm_cluster: Any) -> None:
+    need_real_accounts(slurm_cluster)
+    command = ["sbatch", "--parsable", "--partition=cpu", "--time=2", "--wrap=sleep 60"]
+    id_ = slurm_cluster.run(command, user="ada").stdout.strip()
+    set_level(slurm_cluster, "None")
+    try:
+        wait_until("it runs", lambda: job_state(slurm_cluster, id_) == "RUNNING")
+        need, refused = as_portal(slurm_cluster, ("need", "jobs"), ("extend", id_, 3600))
+    finally:
+        set_level(slurm_cluster, "Operator")
+        slurm_cluster.run(["scancel", id_], check=False)
+    assert need["code"] == "not_allowed"
+    assert refused["code"] == "slurm_refused"
+    for answer in (need, refused):
+        assert "extending any, needs AdminLevel=Operator" in answer["message"]
+
+
 @pytest.mark.parametrize(
     "id_",
     ["", "0x1", "-1", "1 2", "1;id", "$(id)", "1\n2", "--user=ada", "1_[1-3", "1+", "ALL", "²"],
@@ -319,6 +363,8 @@ async def test_what_is_no_job_id_never_reaches_slurm(id_: str, tmp_path: Path) -
     for act in (control.cancel, control.hold, control.release):
         with pytest.raises(InvalidRequest, match="not a job id"):
             await act(id_)
+    with pytest.raises(InvalidRequest, match="not a job id"):
+        await control.extend(id_, 3600)
     assert runs(tmp_path, "scontrol") == 0
 
 

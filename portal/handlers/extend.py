@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from pydantic import Field
 
 from portal.errors import Conflict, NotAllowed, SlurmUnavailable
-from portal.launch.extending import clock, extended
+from portal.launch.extending import Running, clock, extended
 from portal.models import Frozen
 from portal.models.cluster import Job
 from portal.models.scope import JOBS_MANAGE, SESSION_OWN
@@ -58,8 +58,7 @@ class ExtendAction(Action):
             if record.state is SessionState.ENDED:
                 raise Conflict("This session is over already.")
             async with turn:
-                before = await self._job(record)
-                after = await self._extended(record, before)
+                after = await self._extended(record, await self._running(record))
             assert after.end_time is not None  # _extended saw it
             line.detail = (
                 f"By {self.body.minutes} minutes: job {after.id} ends at {clock(after.end_time)}."
@@ -76,13 +75,21 @@ class ExtendAction(Action):
         if not self.parts.extending.allowed and not self.person.may(JOBS_MANAGE):
             raise NotAllowed("Sessions are not extended on this site. Ask an admin of the portal.")
 
-    async def _job(self, record: SessionRecord) -> Job:
-        """Its job as Slurm has it now: an end that is a second old may be another's by now."""
-        snapshot = await self.parts.cluster.snapshot(time.time(), urgent=True)
+    async def _running(self, record: SessionRecord) -> Running:
+        """Its job, and what limits that, as Slurm has them now: what is a second old may be
+        another's doing by now, and Slurm itself would look at none of it."""
+        parts, account = self.parts, record.account or record.user
+        snapshot, associations, _ = await asyncio.gather(
+            parts.cluster.snapshot(
+                time.time(), jobs_only=False, urgent=True, qos=True, fresh_reservations=True
+            ),
+            parts.cluster.associations(account),
+            parts.catalog.load(),
+        )
         if snapshot.error:
             raise SlurmUnavailable(snapshot.error)
         job = snapshot.jobs.get(record.job_id)
-        if job is None or job.user != (record.account or record.user):
+        if job is None or job.user != account:
             raise Conflict("This session is over already.")
         seen = self.body.ends_at
         if seen is not None and job.end_time is not None and abs(seen - job.end_time) > _SAME:
@@ -90,16 +97,11 @@ class ExtendAction(Action):
                 f"Its time was changed meanwhile: it is up at {clock(job.end_time)} now. Nothing "
                 "was done."
             )
-        return job
+        return parts.situations.running(record, job, snapshot, associations)
 
-    async def _extended(self, record: SessionRecord, job: Job) -> Job:
-        parts = self.parts
-        snapshot, associations, _ = await asyncio.gather(
-            parts.cluster.snapshot(qos=True),
-            parts.cluster.associations(record.account or record.user),
-            parts.catalog.load(),
-        )
-        running = parts.situations.running(record, job, snapshot, associations)
+    async def _extended(self, record: SessionRecord, running: Running) -> Job:
+        """The job afterwards."""
+        parts, job = self.parts, running.job
         limit = extended(running, self.body.minutes, parts.extending, time.time())
         await parts.control.need("jobs")
         await parts.control.extend(job.id, limit)

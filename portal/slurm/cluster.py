@@ -115,6 +115,7 @@ class Cluster(LoggingConfigurable):
         urgent: bool = False,
         gpu_indexes: bool = False,
         qos: bool = False,
+        fresh_reservations: bool = False,
     ) -> ClusterSnapshot:
         """The cluster now, from the cache where that is fresh.
 
@@ -123,7 +124,8 @@ class Cluster(LoggingConfigurable):
         nodes, partitions and reservations as they were last known. ``urgent`` does not wait for
         rpcs_per_second. ``gpu_indexes`` also fills Job.gpu_indexes, as far as they are known, and
         asks for the nodes after the jobs (portal/slurm/gpu_holders.py). ``qos``
-        also fills ClusterSnapshot.qos, as far as accounting answers.
+        also fills ClusterSnapshot.qos, as far as accounting answers. ``fresh_reservations`` asks
+        for those at ``newer_than`` too.
         Jobs that ended within Slurm's MinJobAge are there with their end state.
 
         When Slurm does not answer: the last snapshot with its old ``taken_at`` and ``error``.
@@ -149,6 +151,7 @@ class Cluster(LoggingConfigurable):
                 if not (jobs_only and noun.value is not None and not noun.error)
             ),
             *([self._qos.newer_than(now - self.associations_ttl)] if qos else []),
+            *([self._reservations.newer_than(newer_than)] if fresh_reservations else []),
         )
         if gpu_indexes:
             await self._nodes.newer_than(self._jobs_known_at)

@@ -1,0 +1,326 @@
+"""Extending a session through the API, with a Slurm that a test plays: who may, what is said, and
+what happens when two do it at once. On the real one: tests/hub/test_extend.py."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from jupyterhub.services.auth import HubAuth
+from tornado.httpserver import HTTPServer
+from tornado.testing import bind_unused_port
+from tornado.web import Application, RequestHandler
+
+from portal.errors import Conflict, NotAllowed
+from portal.handlers.extend import ENDPOINTS
+from portal.handlers.parts import Parts
+from portal.launch.extending import Extending
+from portal.models.cluster import ClusterSnapshot, Job, JobState
+from portal.models.environment import Environment
+from portal.models.rights import Rights
+from portal.models.scope import JOBS_MANAGE, SESSION_OWN
+from portal.models.session import SessionRecord, SessionState
+from portal.store import Store
+
+PREFIX = "/services/portal/"
+TORCH = Environment(
+    name="torch", title="PyTorch", kind="venv", path="/opt/torch", max_time="3:00:00"
+)
+
+
+def of_server(user: str, server: str = "") -> dict[str, Any]:
+    return {"name": user, "kind": "user", "scopes": [f"{SESSION_OWN}!server={user}/{server}"]}
+
+
+def person(user: str, *scopes: str) -> dict[str, Any]:
+    own = [f"{SESSION_OWN}!user={user}", "access:services!service=portal"]
+    return {"name": user, "kind": "user", "scopes": [*own, *scopes]}
+
+
+TOKENS = {
+    "session": of_server("ada"),
+    "barbaras-session": of_server("barbara"),
+    "ada": person("ada"),
+    "barbara": person("barbara"),
+    "grace": person("grace", JOBS_MANAGE),
+}
+
+
+class HubUser(RequestHandler):
+    """``/hub/api/user`` as the Hub answers it."""
+
+    def get(self) -> None:
+        found = TOKENS.get(self.request.headers["Authorization"].removeprefix("token "))
+        if found is None:
+            self.send_error(403)
+        else:
+            self.finish(found)
+
+
+class Slurm:
+    """Watcher, control and dashboard in one: a running job, whose limit can be set."""
+
+    def __init__(self) -> None:
+        now = time.time() // 1
+        self.job = Job(
+            id="10",
+            user="ada",
+            state=JobState.RUNNING,
+            nodes=("gpu01",),
+            start_time=now - 600,
+            end_time=now + 3000,
+            time_limit=3600,
+        )
+        self.record = SessionRecord(
+            id="S10",
+            user="ada",
+            job_id="10",
+            environment="torch",
+            state=SessionState.RUNNING,
+            options={"time": "1:00:00"},
+            submitted_at=now - 600,
+        )
+        self.limits: list[int] = []  # that were set
+        self.ends_at_extend = False
+        self.error = ""
+        self.known_qos: dict[str, Any] = {}
+
+    def known_associations(self, user: str) -> None:
+        return None
+
+    async def associations(self, user: str) -> None:
+        return None
+
+    async def snapshot(self, *_: Any, **__: Any) -> ClusterSnapshot:
+        await asyncio.sleep(0)
+        return ClusterSnapshot(taken_at=time.time(), jobs={"10": self.job}, error=self.error)
+
+    async def rights(self) -> Rights:
+        return Rights(jobs=True)
+
+    async def need(self, what: str) -> None:
+        assert what == "jobs"
+
+    async def extend(self, job_id: str, limit: int) -> None:
+        await asyncio.sleep(0)
+        if self.ends_at_extend:
+            self.job = self.job.model_copy(update={"state": JobState.COMPLETED})
+            raise Conflict(f"Job {job_id} is over already.")
+        self.limits.append(limit)
+        more = {"time_limit": limit, "end_time": (self.job.start_time or 0) + limit}
+        self.job = self.job.model_copy(update=more)
+
+    async def refreshed(self) -> None:
+        await asyncio.sleep(0)
+
+    @property
+    def view(self) -> Any:
+        return SimpleNamespace(
+            error="",
+            sessions={"10": self.record},
+            snapshot=ClusterSnapshot(taken_at=time.time(), jobs={"10": self.job}),
+        )
+
+
+class Site:
+    """The endpoints on loopback."""
+
+    def __init__(self, url: str, parts: Parts, slurm: Slurm) -> None:
+        self.client = httpx.AsyncClient(base_url=url, trust_env=False)
+        self.parts, self.slurm = parts, slurm
+
+    async def post(self, token: str, path: str, body: Any) -> httpx.Response:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"Authorization": f"token {token}", "Content-Type": "application/json"}
+        return await self.client.post(path, content=content, headers=headers)
+
+    async def own(self, body: Any, token: str = "session") -> httpx.Response:
+        return await self.post(token, "session/extend", body)
+
+    async def audit(self) -> list[tuple[str, str, str, str, str]]:
+        entries, _ = await self.parts.store.audit.find()
+        return [(e.actor, e.action, e.target, e.owner, str(e.outcome)) for e in entries]
+
+
+def said(answer: httpx.Response) -> str:
+    found = answer.json()
+    return str(found["error"]["message"] if "error" in found else found["message"])
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    log = logging.getLogger("service")
+    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
+    await store.upgrade()
+    slurm = Slurm()
+    await store.sessions.save(slurm.record)
+
+    async def load() -> None:
+        pass
+
+    parts = Parts(
+        prefix=PREFIX,
+        log=log,
+        store=store,
+        catalog=SimpleNamespace(load=load, environments={"torch": TORCH}),
+        cluster=slurm,
+        control=slurm,
+        telemetry=SimpleNamespace(simulated=False),
+        dashboard=slurm,
+        hub=SimpleNamespace(),
+    )  # type: ignore[arg-type]
+    servers = []
+    hub, hub_port = bind_unused_port()
+    servers.append(HTTPServer(Application([("/hub/api/user", HubUser)])))
+    servers[-1].add_socket(hub)
+    auth = HubAuth(
+        api_url=f"http://127.0.0.1:{hub_port}/hub/api", api_token="service", cache_max_age=300
+    )
+    web = Application(
+        [kind.route(PREFIX) for kind in ENDPOINTS],
+        parts=parts,
+        log=log,
+        session_tokens=auth,
+        hub_auth=auth,
+        log_function=lambda _: None,
+    )
+    listening, port = bind_unused_port()
+    servers.append(HTTPServer(web))
+    servers[-1].add_socket(listening)
+    made = Site(f"http://127.0.0.1:{port}{PREFIX}api/v1/", parts, slurm)
+    try:
+        yield made
+    finally:
+        await made.client.aclose()
+        for server in servers:
+            server.stop()
+        await store.close()
+
+
+async def test_a_session_extends_itself(site: Site) -> None:
+    before = site.slurm.job.end_time
+    answer = await site.own({"minutes": 30})
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert found["ends_at"] == pytest.approx((before or 0) + 1800)
+    assert found["time_limit"] == 5400
+    assert found["extend"]["allowed"]
+    assert site.slurm.limits == [5400]
+    assert await site.audit() == [("ada", "extend-session", "session S10", "ada", "done")]
+
+
+async def test_past_the_limit_the_sentence_says_what_is_possible(site: Site) -> None:
+    assert (await site.own({"minutes": 120})).status_code == 200
+    answer = await site.own({"minutes": 1})
+    assert answer.status_code == 403
+    assert said(answer) == (
+        "This session cannot be extended: 'PyTorch' allows at most 3:00:00 of time."
+    )
+    assert site.slurm.limits == [3 * 3600]
+    assert (await site.audit())[0][4] == "refused"
+
+
+async def test_two_windows_extend_once(site: Site) -> None:
+    body = {"minutes": 30, "ends_at": site.slurm.job.end_time}
+    answers = await asyncio.gather(*(site.own(body) for _ in range(5)))
+    assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409, 409]
+    assert site.slurm.limits == [5400]
+    refused = next(answer for answer in answers if answer.status_code == 409)
+    assert "changed meanwhile" in said(refused)
+
+
+async def test_two_at_once_who_name_no_end_add_up(site: Site) -> None:
+    answers = await asyncio.gather(*(site.own({"minutes": 30}) for _ in range(2)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert site.slurm.limits == [5400, 7200]
+
+
+async def test_a_session_that_ends_meanwhile_is_said_to_be_over(site: Site) -> None:
+    site.slurm.ends_at_extend = True
+    answer = await site.own({"minutes": 30})
+    assert answer.status_code == 409
+    assert "over already" in said(answer)
+    assert (await site.audit())[0][4] == "failed"
+
+
+async def test_while_slurm_is_away_nothing_is_promised(site: Site) -> None:
+    site.slurm.error = "Slurm does not answer."
+    answer = await site.own({"minutes": 30})
+    assert (answer.status_code, said(answer)) == (503, "Slurm does not answer.")
+    assert site.slurm.limits == []
+
+
+async def test_a_right_that_is_missing_is_named(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def need(_: str) -> None:
+        raise NotAllowed("It needs AdminLevel=Operator.")
+
+    monkeypatch.setattr(site.slurm, "need", need)
+    answer = await site.own({"minutes": 30})
+    assert (answer.status_code, said(answer)) == (403, "It needs AdminLevel=Operator.")
+    assert site.slurm.limits == []
+
+
+@pytest.mark.parametrize("who", ["ada", "barbara", "grace"])
+async def test_a_persons_token_is_no_sessions(site: Site, who: str) -> None:
+    answer = await site.own({"minutes": 30}, who)
+    assert answer.status_code == 403
+    assert site.slurm.limits == []
+    assert [line[1] for line in await site.audit()] == ["denied"]
+
+
+async def test_another_session_extends_only_itself(site: Site) -> None:
+    answer = await site.own({"minutes": 30, "job_id": "10"}, "barbaras-session")
+    assert answer.status_code == 400
+    answer = await site.own({"minutes": 30}, "barbaras-session")
+    assert answer.status_code == 503  # no session of hers is known
+    assert site.slurm.limits == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b"{}",
+        b'{"minutes": "30"}',
+        b'{"minutes": 30.5}',
+        b'{"minutes": true}',
+        b'{"minutes": 0}',
+        b'{"minutes": -30}',
+        b'{"minutes": 121}',
+        b'{"minutes": 1e400}',
+        b'{"minutes": 99999999999999999999999999}',
+        b'{"minutes": 30, "ends_at": "soon"}',
+        b'{"minutes": 30, "ends_at": NaN}',
+        b'{"minutes": 30, "limit": 99999}',
+        b'{"minutes": 30, "job_id": "11"}',
+        b"\xff\xfe",
+        b'{"minutes": 30}' + b" " * 70000,
+    ],
+)
+async def test_a_hostile_body_is_refused_with_a_sentence(site: Site, body: bytes) -> None:
+    answer = await site.own(body)
+    assert answer.status_code == 400, answer.text
+    assert "Traceback" not in answer.text
+    assert said(answer).endswith(".")
+    assert site.slurm.limits == []
+
+
+async def test_where_the_site_does_not_want_it_only_its_admins_may(site: Site) -> None:
+    site.parts.extending = Extending(allowed=False)
+    answer = await site.own({"minutes": 30})
+    assert answer.status_code == 403
+    assert "not extended on this site" in said(answer)
+    assert site.slurm.limits == []
