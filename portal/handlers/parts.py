@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from portal.errors import PortalError
+from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
 from portal.models.audit import AuditEntry, Outcome
+from portal.models.resources import Resources
 
 from .allowance import Allowance
 from .situations import Situations
@@ -39,6 +41,9 @@ class Parts:
     store: Store
     hub: HubApi
     extending: Extending = field(default_factory=Extending)
+    estimates: StartEstimates = field(default_factory=StartEstimates)
+    # What a session gets where neither the person nor the environment says anything.
+    default_resources: Resources = field(default_factory=Resources)
     allowance: Allowance = field(default_factory=Allowance)
     situations: Situations = field(init=False)
 

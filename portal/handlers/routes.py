@@ -20,6 +20,7 @@ from . import (
     sessions,
     stream,
     telemetry,
+    tensorboard,
     usage,
 )
 from .base import APINotFoundHandler, CallbackHandler
@@ -43,6 +44,7 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *sessions.ENDPOINTS,
     *stream.ENDPOINTS,
     *telemetry.ENDPOINTS,
+    *tensorboard.ENDPOINTS,
     *usage.ENDPOINTS,
 )
 
