@@ -13,10 +13,27 @@ from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest, HT
 from traitlets import Float, Unicode, default
 from traitlets.config import LoggingConfigurable
 
-from .errors import ConfigurationError, Conflict, HubUnavailable, NotFound, PortalError, Unavailable
+from .errors import (
+    ConfigurationError,
+    Conflict,
+    HubUnavailable,
+    InvalidRequest,
+    NotAllowed,
+    NotFound,
+    PortalError,
+    SlurmRefused,
+    SlurmUnavailable,
+    Unavailable,
+)
+from .models.stop_reason import REASON_HEADER, StopReason
 
 FOR_HEADER = "X-Portal-For"
 _NO_HEADERS: Mapping[str, str] = {}
+# What a launch is refused with: the Hub has the error's code as the reason of its answer.
+_OF_LAUNCHES: Mapping[str, type[PortalError]] = {
+    kind.code: kind
+    for kind in (InvalidRequest, NotAllowed, SlurmRefused, SlurmUnavailable, Unavailable)
+}
 _AT_ONCE = 50  # requests; tornado's own number, 10, lets others wait behind slow stops
 
 
@@ -60,10 +77,13 @@ class HubApi(LoggingConfigurable):
             make_ssl_context(key, certificate, cafile=authority) if key and certificate else None
         )
 
-    async def stop_server(self, user: str, server: str, *, on_behalf_of: str) -> None:
+    async def stop_server(
+        self, user: str, server: str, *, on_behalf_of: str = "", reason: StopReason | None = None
+    ) -> None:
         """Ask the Hub to stop one server ("": the default one); it may still be stopping then.
 
-        The Hub keeps ``on_behalf_of`` as the one who stopped it.
+        The Hub keeps ``on_behalf_of`` as the one who stopped it; where that is nobody but the
+        service itself, ``reason`` is how the session ended.
         Raises NotFound for a server that is not there or does not run, Conflict when the Hub
         cannot do it now, HubUnavailable, ConfigurationError when the service's role lacks a scope.
         """
@@ -73,15 +93,34 @@ class HubApi(LoggingConfigurable):
         server_model = _json(await self._ask("GET", path, "read:servers"))
         if not (server_model.get("ready") or server_model.get("pending")):
             raise NotFound("The Hub runs no such server.")
-        await self._ask("DELETE", path, "delete:servers", {FOR_HEADER: header_of(on_behalf_of)})
+        headers = {FOR_HEADER: header_of(on_behalf_of)} if on_behalf_of else {}
+        if reason is not None:
+            headers[REASON_HEADER] = reason.header()
+        await self._ask("DELETE", path, "delete:servers", headers)
+
+    async def start_server(self, user: str, server: str, options: Mapping[str, Any]) -> None:
+        """Ask the Hub to start a named server with these ``user_options``, which it judges as it
+        does its owner's own launch; it may still be starting then.
+
+        Raises what the launch is refused with (InvalidRequest, NotAllowed, SlurmUnavailable…), in
+        its words; Conflict for a server that runs or starts; otherwise as ``stop_server``.
+        """
+        path = f"users/{quote(user, safe='')}/servers/{quote(server, safe='')}"
+        await self._ask("POST", path, "start:servers", body=json.dumps({"user_options": options}))
 
     async def _ask(
-        self, method: str, path: str, scope: str, headers: Mapping[str, str] = _NO_HEADERS
+        self,
+        method: str,
+        path: str,
+        scope: str,
+        headers: Mapping[str, str] = _NO_HEADERS,
+        body: str | None = None,
     ) -> HTTPResponse:
         request = HTTPRequest(
             f"{self.api_url.rstrip('/')}/{path}",
             method=method,
             headers={"Authorization": f"token {self.api_token}", **headers},
+            body=body,
             request_timeout=self.timeout,
             connect_timeout=min(self.timeout, 10),
             follow_redirects=False,
@@ -96,7 +135,8 @@ class HubApi(LoggingConfigurable):
             return answer
         said = _message(answer)
         self.log.warning("The Hub answered %s %s with %d: %s", method, path, answer.code, said)
-        raise _error(answer.code, said, scope)
+        refused = _OF_LAUNCHES.get(answer.reason)
+        raise refused(said) if refused else _error(answer.code, said, scope)
 
 
 def header_of(name: str) -> str:

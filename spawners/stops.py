@@ -1,7 +1,7 @@
-"""Who asked for a stop, and what it means that nobody did.
+"""Who asked for a stop and why, and what it means that nobody did.
 
 ``Spawner.stop()`` is not told. The Hub's routes that stop servers are replaced here, on import,
-by subclasses that leave the asker's name in a context variable; the Hub's tasks inherit it.
+by subclasses that leave that in context variables; the Hub's tasks inherit them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,45 @@ from jupyterhub import apihandlers, handlers, orm
 from jupyterhub.apihandlers.users import UserAPIHandler, UserServerAPIHandler
 from jupyterhub.handlers.login import LogoutHandler
 
+from portal.models.stop_reason import REASON_HEADER, StopCode, StopReason
 from portal.sessions.ending import Ending, stop_words
+
+from . import culler
 
 SERVICE = "portal"
 FOR_HEADER = "X-Portal-For"  # of portal.hubapi, which only the service uses
 
+CULLED = StopReason(
+    code=StopCode.IDLE,
+    words="Nothing was done in it for a long time, and this site ends such sessions.",
+)
+
 _asker: ContextVar[str] = ContextVar("portal_asker", default="")
+_why: ContextVar[StopReason | None] = ContextVar("portal_why", default=None)
 
 
 def asker() -> str:
     """The name of the person or service for whom this runs; "" where it is the Hub itself."""
     return _asker.get()
+
+
+def why() -> StopReason | None:
+    """What the service that asks gives as its reason; None where a person asks."""
+    return _why.get()
+
+
+def reason_of(handler: Any) -> StopReason | None:
+    """Why a service asks for this stop: the portal's own says it, where it acts for nobody else;
+    the idle culler has one reason only. From anybody else the header means nothing."""
+    who = handler.current_user
+    if not isinstance(who, orm.Service):
+        return None
+    if who.name == culler.SERVICE:
+        return CULLED
+    headers = handler.request.headers
+    if who.name != SERVICE or headers.get(FOR_HEADER):
+        return None
+    return StopReason.read(headers.get(REASON_HEADER, ""))
 
 
 def asked_by(handler: Any) -> str:
@@ -44,17 +72,20 @@ def asked_by(handler: Any) -> str:
 
 @contextlib.contextmanager
 def _on_behalf_of(handler: Any) -> Iterator[None]:
-    before = _asker.set(asked_by(handler))
+    asker_before, why_before = _asker.set(asked_by(handler)), _why.set(reason_of(handler))
     try:
         yield
     finally:
-        _asker.reset(before)
+        _asker.reset(asker_before)
+        _why.reset(why_before)
 
 
 class StopServerHandler(UserServerAPIHandler):
     """``DELETE users/NAME/server`` and ``…/servers/SERVER``; its other methods are as they were."""
 
     async def delete(self, user_name: str, server_name: str = "") -> None:
+        if isinstance(self.current_user, orm.Service) and self.current_user.name == culler.SERVICE:
+            culler.refuse_for_silence(self.find_user(user_name), server_name)
         with _on_behalf_of(self):
             await super().delete(user_name, server_name)
 
@@ -88,13 +119,23 @@ def register(rows: list[Any]) -> None:
 
 
 def reason(
-    by: str, owner: str, *, ready: bool, answers: bool, came_back: bool, http_timeout: int
+    by: str,
+    owner: str,
+    *,
+    ready: bool,
+    answers: bool,
+    came_back: bool,
+    http_timeout: int,
+    why: StopReason | None = None,
 ) -> Ending:
-    """Why a session is being stopped. ``by``: who asked for it, "" being the Hub itself.
+    """Why a session is being stopped. ``by``: who asked for it, "" being the Hub itself; ``why``:
+    the reason that a service gave.
 
     ``ready``: its server has said its port; ``answers`` is False while the Hub waits for that
     server's first answer; ``came_back``: the Hub was restarted under the session.
     """
+    if by and why is not None:
+        return Ending(code=why.code, message=why.words, by=by)
     if by:
         return Ending(code="stopped", message=stop_words(by, owner, owner), by=by)
     if not ready:

@@ -1,0 +1,139 @@
+"""jupyterhub-idle-culler: ends sessions, with GPUs or without, in which nobody has done anything.
+
+Off unless a site sets a time. What counts as doing something is the session's own report
+(portal_session.activity), which the Hub gets every five minutes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from jupyterhub import orm
+from jupyterhub.app import JupyterHub
+from jupyterhub.utils import utcnow
+from tornado.web import HTTPError
+from traitlets import Integer, TraitError, validate
+from traitlets.config import Configurable
+
+SERVICE = "idle-culler"
+# Of its documentation (jupyterhub-idle-culler, README, "Permissions").
+SCOPES = ["list:users", "read:users:activity", "read:servers", "delete:servers"]
+LEAST = 1800  # seconds: a session reports every five minutes, and its network may be cut for a while
+SILENT = 900  # seconds: three reports that did not come
+
+
+class IdleSessions(Configurable):
+    """What the Hub does about sessions in which nobody does anything."""
+
+    timeout = Integer(
+        0,
+        min=0,
+        help="""
+        Seconds without a cell, a terminal, a computing program or a saved file after which a
+        session is stopped, with GPUs or without; 0: never. Half an hour at least. A session that
+        the Hub has not heard of for a quarter of an hour is never stopped for that: its network may
+        be cut.
+
+        Example::
+
+            c.IdleSessions.timeout = 8 * 3600
+        """,
+    ).tag(config=True)
+
+    cull_every = Integer(
+        0,
+        min=0,
+        help="""
+        Seconds between two looks; 0: half of `timeout`.
+
+        Example::
+
+            c.IdleSessions.cull_every = 600
+        """,
+    ).tag(config=True)
+
+    max_age = Integer(
+        0,
+        min=0,
+        help="""
+        Seconds after its start at which a session is stopped whatever is done in it; 0: never. It
+        needs a `timeout` too.
+
+        Example::
+
+            c.IdleSessions.max_age = 7 * 86400
+        """,
+    ).tag(config=True)
+
+    @validate("timeout")
+    def _long_enough(self, proposal: Any) -> int:
+        if 0 < proposal.value < LEAST:
+            raise TraitError(
+                f"c.IdleSessions.timeout must be 0 or at least {LEAST} seconds, not "
+                f"{proposal.value}: sessions say only every five minutes what was done in them."
+            )
+        return int(proposal.value)
+
+
+def offer(hub: JupyterHub) -> None:
+    """Add the service, where the site wants it, once the Hub has read all of its configuration,
+    the site's files too: it opens its database then, before it makes services and roles."""
+    hub.observe(_configured, names="session_factory")
+
+
+def _configured(change: Any) -> None:
+    hub = change.owner
+    settings = IdleSessions(config=hub.config)
+    if settings.timeout:
+        hub.services = [*hub.services, service(settings, hub)]
+        hub.load_roles = [*hub.load_roles, role()]
+
+
+def service(settings: IdleSessions, hub: JupyterHub) -> dict[str, Any]:
+    """The culler as a service that the Hub manages."""
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterhub_idle_culler",
+        "--config=",  # none: by default it takes one from wherever the Hub was started
+        f"--timeout={settings.timeout}",
+    ]
+    if settings.cull_every:
+        command.append(f"--cull-every={settings.cull_every}")
+    if settings.max_age:
+        command.append(f"--max-age={settings.max_age}")
+    if hub.internal_ssl:
+        certificates = Path(hub.internal_certs_location).resolve()
+        command += ["--ssl-enabled=True", f"--internal-certs-location={certificates}"]
+    return {"name": SERVICE, "command": command}
+
+
+def role() -> dict[str, Any]:
+    """What it may do."""
+    return {
+        "name": SERVICE,
+        "description": "Stops sessions in which nobody does anything",
+        "scopes": SCOPES,
+        "services": [SERVICE],
+    }
+
+
+def refuse_for_silence(user: Any, server: str) -> None:
+    """Raise a 409 for a session of which the Hub has heard nothing for ``SILENT`` seconds: what is
+    done in it, nobody can say. Each of its reports comes with its own token, also one that says
+    that nothing was done.
+    """
+    spawner = user.spawners.get(server) if user is not None else None
+    number = getattr(spawner, "token_id", 0)
+    if not number:
+        return
+    token = user.db.get(orm.APIToken, number)
+    heard = (token.last_activity or token.created) if token is not None else None
+    if heard is None or (utcnow(with_tz=False) - heard).total_seconds() > SILENT:
+        raise HTTPError(
+            409,
+            "This session does not report to the Hub at present. What is done in it is not known, "
+            "so it is not stopped for idleness.",
+        )
