@@ -1,0 +1,148 @@
+"""What one execution of a cell printed and showed, as it stands in a notebook.
+
+The kernel's messages go in, nbformat's outputs come out. A terminal's control characters are
+applied as JupyterLab does it, so that a progress bar is one line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+LARGEST = 16 * 1024 * 1024  # characters kept of one cell; a notebook with more opens no more
+TOO_MUCH = f"\nThe rest of this output was not kept: it is more than {LARGEST >> 20} MB.\n"
+
+_CONTROL = re.compile("([\n\r\b])")
+
+
+class CellOutputs:
+    """The outputs of one execution. ``changes`` grows with each change; ``size`` in characters."""
+
+    def __init__(self) -> None:
+        self.execution_count: int | None = None
+        self.changes = 0
+        self.size = 0
+        self._items: list[dict[str, Any] | StreamText] = []
+        self._display_ids: dict[int, str] = {}  # by the id() of an item
+        self._clear_first = False
+        self._full = False
+
+    def take(self, kind: str, content: dict[str, Any]) -> None:
+        """Take one message of the kernel; those that show nothing are passed over."""
+        if kind == "execute_input":
+            self.execution_count = content.get("execution_count")
+            self.changes += 1
+        elif kind == "clear_output":
+            self._clear_first = bool(content.get("wait"))
+            if not self._clear_first:
+                self._clear()
+        elif kind == "stream":
+            self._print(content.get("name", "stdout"), content.get("text", ""))
+        elif kind in ("display_data", "execute_result"):
+            item = {
+                "output_type": kind,
+                "data": content.get("data", {}),
+                "metadata": content.get("metadata", {}),
+            }
+            if kind == "execute_result":
+                item["execution_count"] = content.get("execution_count")
+            self._show(item, (content.get("transient") or {}).get("display_id"))
+        elif kind == "error":
+            item = {"output_type": "error"}
+            item |= {name: content.get(name, "") for name in ("ename", "evalue")}
+            self._show({**item, "traceback": content.get("traceback", [])}, always=True)
+
+    def update(self, content: dict[str, Any]) -> None:
+        """An ``update_display_data``, which may come from another cell: show the new data where
+        its display is."""
+        wanted = (content.get("transient") or {}).get("display_id")
+        for item in self._items:
+            if wanted and isinstance(item, dict) and self._display_ids.get(id(item)) == wanted:
+                item["data"] = content.get("data", {})
+                item["metadata"] = content.get("metadata", {})
+                self.changes += 1
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """What stands in the cell's ``outputs``."""
+        return [
+            item.as_json() if isinstance(item, StreamText) else dict(item) for item in self._items
+        ]
+
+    def _clear(self) -> None:
+        self._items, self._display_ids = [], {}
+        self._clear_first, self._full, self.size = False, False, 0
+        self.changes += 1
+
+    def _room(self, size: int) -> bool:
+        if self._clear_first:
+            self._clear()
+        if self._full:
+            return False
+        self.changes += 1
+        if self.size + size <= LARGEST:
+            self.size += size
+            return True
+        self._full = True
+        note = StreamText("stderr")
+        note.write(TOO_MUCH)
+        self._items.append(note)
+        return False
+
+    def _print(self, name: str, text: str) -> None:
+        if not self._room(0):
+            return
+        last = self._items[-1] if self._items else None
+        if not (isinstance(last, StreamText) and last.name == name):
+            last = StreamText(name)
+            self._items.append(last)
+        grown = last.write(text)
+        self.size += grown
+        if self.size > LARGEST:
+            self._room(1)
+
+    def _show(
+        self, item: dict[str, Any], display_id: str | None = None, *, always: bool = False
+    ) -> None:
+        if not self._room(len(json.dumps(item))) and not always:
+            return
+        self._items.append(item)
+        if display_id:
+            self._display_ids[id(item)] = display_id
+
+
+class StreamText:
+    """What one stream shows: whole lines, and the line that is still written to."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lines: list[str] = []
+        self._line = ""
+        self._at = 0  # where the next character goes in the line
+
+    def write(self, text: str) -> int:
+        """Add ``text``; by how many characters what is shown grew."""
+        grown = 0
+        for part in _CONTROL.split(text):
+            before = len(self._line)
+            if part == "\n":
+                self._lines.append(self._line + "\n")
+                self._line, self._at = "", 0
+                grown += 1
+                continue
+            if part == "\r":
+                self._at = 0
+            elif part == "\b":
+                if self._at:
+                    self._line = self._line[: self._at - 1] + self._line[self._at :]
+                    self._at -= 1
+            else:
+                end = self._at + len(part)
+                self._line = self._line[: self._at] + part + self._line[end:]
+                self._at = end
+            grown += len(self._line) - before
+        return grown
+
+    def as_json(self) -> dict[str, Any]:
+        text = "".join(self._lines) + self._line
+        return {"output_type": "stream", "name": self.name, "text": text}
