@@ -6,6 +6,7 @@ from batchspawner import SlurmSpawner
 from jupyterhub.app import JupyterHub
 from traitlets import Any, Dict, Float, Integer, List, Unicode, default
 
+from portal.launch.request import DEFAULT_RESOURCES
 from portal.models.environment import Bind
 
 from .reports import service_address
@@ -101,7 +102,7 @@ class SessionSettings(SlurmSpawner):
         help="""umask of the sessions. Example: c.PortalSpawner.session_umask = "0027" """,
     ).tag(config=True)
     default_resources = Dict(
-        {"cpus": 2, "memory": "4G", "time": "2:00:00"},
+        DEFAULT_RESOURCES,
         help="""Resources of a session where neither the user nor the environment names them.
         Example: c.PortalSpawner.default_resources = {"cpus": 4, "memory": "16G"}""",
     ).tag(config=True)

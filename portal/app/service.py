@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from jupyterhub.services.auth import HubOAuth
+from pydantic import ValidationError
 from tornado.httpserver import HTTPServer
 from traitlets import Float, Integer, Unicode, default
 from traitlets.config import Application, catch_config_error
@@ -22,10 +23,14 @@ from portal import __version__
 from portal.catalog import EnvironmentCatalog
 from portal.dashboard import Dashboard
 from portal.errors import ConfigurationError
+from portal.estimates import SERVICE, StartEstimates
 from portal.handlers.parts import Parts
 from portal.handlers.rendering import Pages, site_variables
 from portal.hubapi import HubApi
 from portal.launch.extending import Extending
+from portal.launch.request import DEFAULT_RESOURCES
+from portal.models.resources import Resources
+from portal.sessions.idle_gpus import IdleGpus
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.control import ClusterControl
 from portal.store import Store
@@ -54,7 +59,9 @@ class PortalService(Application):
         Store,
         HubApi,
         Extending,
+        IdleGpus,
         HubOAuth,
+        StartEstimates,
     ]
     aliases = {
         "f": "PortalService.config_file",
@@ -218,7 +225,18 @@ class PortalService(Application):
             store=store,
             hub=HubApi(parent=self),
             extending=Extending(parent=self),
+            estimates=StartEstimates(parent=self, runner=runner, store=store, share=SERVICE),
+            default_resources=self._default_resources(),
+            idle=IdleGpus(parent=self),
         )
+
+    def _default_resources(self) -> Resources:
+        """The site's, from the section of the Hub's spawner in the same configuration file."""
+        section = self.config.PortalSpawner
+        try:
+            return Resources.model_validate(section.get("default_resources", DEFAULT_RESOURCES))
+        except ValidationError as error:
+            raise ConfigurationError(f"c.PortalSpawner.default_resources: {error}") from None
 
     def make_pages(self) -> Pages:
         """The pages, in the Hub's look and with the site's own variables."""

@@ -17,10 +17,10 @@ from portal.launch.policy import decide
 from portal.models import Frozen
 from portal.models.estimate import EstimateError, StartAnswer
 from portal.models.person import Person
-from portal.models.resources import Resources
 from portal.models.scope import SESSION_OWN, USAGE_READ
 
 from .endpoint import Endpoint, Operation, Query
+from .environments import as_seen_by_catalog
 from .own_session import OwnSession
 
 _JOBS_MAY_BE_OLD = 15  # seconds
@@ -47,10 +47,8 @@ class EstimateErrors(Frozen):
 
 
 class _Base(Endpoint):
-    async def answered(
-        self, person: Person, options: dict[str, Any], defaults: Resources
-    ) -> StartAnswer:
-        """The answer for ``options``, which what is not named there completes."""
+    async def answered(self, person: Person, options: dict[str, Any]) -> StartAnswer:
+        """The answer for ``options``. Raises InvalidRequest, TooManyRequests, SlurmUnavailable."""
         parts = self.parts
         parts.estimates.admit(person.name)
         await parts.catalog.load()
@@ -62,7 +60,9 @@ class _Base(Endpoint):
         except SlurmUnavailable:
             associations = None
         try:
-            request = decide(options, person, environments, snapshot, associations, defaults)
+            request = decide(
+                options, person, environments, snapshot, associations, parts.default_resources
+            )
         except NotAllowed as error:
             return parts.estimates.refusal(error.message)
         return await parts.estimates.answer(request, person, snapshot, associations)
@@ -83,7 +83,8 @@ class Estimates(_Base):
 
     async def on_post(self) -> StartAnswer:
         """What may not be asked for gets the outlook "refused" and the reason."""
-        return await self.answered(self.person, self.body.options, self.parts.default_resources)
+        person = as_seen_by_catalog(self.person)
+        return await self.answered(person, self.body.options)
 
 
 class SessionEstimates(OwnSession, _Base):
@@ -103,17 +104,15 @@ class SessionEstimates(OwnSession, _Base):
     }
 
     async def on_post(self) -> StartAnswer:
-        """What the options do not name stays as it is in the session: its environment, its
-        account and QOS."""
+        """The environment stays, as in a move; so do account and QOS where none is named."""
         record, _ = await self.own()
         kept = {
             key: record.options[key]
             for key in ("account", "qos")
             if record.options.get(key) is not None
         }
-        options = {"environment": record.environment, **kept, **self.body.options}
-        person = Person(name=record.user, groups=record.groups)
-        return await self.answered(person, options, self.parts.default_resources)
+        options = {**kept, **self.body.options, "environment": record.environment}
+        return await self.answered(Person(name=record.user, groups=record.groups), options)
 
 
 class PastEstimates(Endpoint):

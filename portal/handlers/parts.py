@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,10 @@ from portal.errors import PortalError
 from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
 from portal.models.audit import AuditEntry, Outcome
-from portal.models.resources import Resources
+from portal.models.resources import Resources, time_seconds
+from portal.sessions.asked_once import AskedOnce
+from portal.sessions.idle_gpus import Around, IdleGpus
+from portal.sessions.moves import Moves
 
 from .allowance import Allowance
 from .situations import Situations
@@ -44,11 +48,40 @@ class Parts:
     estimates: StartEstimates = field(default_factory=StartEstimates)
     # What a session gets where neither the person nor the environment says anything.
     default_resources: Resources = field(default_factory=Resources)
+    idle: IdleGpus = field(default_factory=IdleGpus)
+    estimates: StartEstimates = field(default_factory=StartEstimates)
+    # What a session gets where neither the person nor the environment says anything.
+    default_resources: Resources = field(default_factory=Resources)
     allowance: Allowance = field(default_factory=Allowance)
     situations: Situations = field(init=False)
+    moves: Moves = field(init=False)
 
     def __post_init__(self) -> None:
         self.situations = Situations(self)
+        self.moves = Moves(self.hub, self.log)
+        self.situations.move_of = self.moves.of
+        self.situations.idle_of = self.idle.state_of
+        times = AskedOnce[Mapping[str, float]](self._idle_times, {}, age=30.0, log=self.log)
+        self.idle.join(
+            Around(
+                view=lambda: self.dashboard.view,
+                interval=lambda: self.dashboard.refresh_interval,
+                telemetry=self.telemetry,
+                store=self.store,
+                hub=self.hub,
+                idle_times=times.get,
+                note=self.note,
+            )
+        )
+
+    async def _idle_times(self) -> Mapping[str, float]:
+        """The environments' own idle times in seconds, by name."""
+        await self.catalog.load()
+        return {
+            name: float(time_seconds(one.idle_time))
+            for name, one in self.catalog.environments.items()
+            if one.idle_time is not None
+        }
 
     async def audit(
         self,
@@ -83,6 +116,10 @@ class Parts:
             detail=detail[:1000],
             address=origin(handler.request),
         )
+        await self.note(entry)
+
+    async def note(self, entry: AuditEntry) -> None:
+        """Write a line of the audit log, to the service's log too; does not raise."""
         self.log.warning("audit: %s", entry.model_dump_json(exclude={"id"}))
         try:
             await self.store.audit.add(entry)

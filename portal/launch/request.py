@@ -16,6 +16,8 @@ from ..models import Frozen
 from ..models.environment import Environment
 from ..models.resources import Resources
 
+# What a session gets where neither the person, the environment nor the site says anything.
+DEFAULT_RESOURCES = {"cpus": 2, "memory": "4G", "time": "2:00:00"}
 OPTION_KEYS = ("environment", *Resources.model_fields)
 
 _SHOULD_BE = {
