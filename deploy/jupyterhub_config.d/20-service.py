@@ -52,12 +52,13 @@ c.JupyterHub.custom_scopes.update(
 c.JupyterHub.extra_user_scopes.update({"access:services!service=portal"})
 
 # The service asks with each person's own token. With its own it stops sessions, for people whom
-# it has checked, and says for whom (spawners/stops.py).
+# it has checked, and says for whom (spawners/stops.py). It starts a TensorBoard for those who ask
+# for one themselves; the Hub judges that launch like every other.
 c.JupyterHub.load_roles.append(
     {
         "name": "portal-service",
-        "description": "The portal's web service: stops sessions for those who may",
-        "scopes": ["delete:servers", "read:servers"],
+        "description": "The portal's web service: starts and stops sessions for those who may",
+        "scopes": ["delete:servers", "read:servers", "start:servers"],
         "services": ["portal"],
     }
 )

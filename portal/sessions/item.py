@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from portal.launch.tensorboard import OPTION
 from portal.models import Frozen
 from portal.models.cluster import ClusterSnapshot
 from portal.models.dashboard import JobItem
 from portal.models.environment import Environment
+from portal.models.idle import IdleState
 from portal.models.session import SessionRecord, SessionState
 from portal.models.usage import JobUsage, SessionReports
 
@@ -41,7 +43,8 @@ class SessionItem(Frozen):
 
     ``words`` say how it is, for a waiting one why it waits. ``options`` are those of its launch.
     ``position``, ``expected_start``, ``time_left`` and ``gpu_indexes`` are Slurm's at its last
-    answer, for a session that lives.
+    answer, for a session that lives. ``log_folders`` are those with which a TensorBoard of an ended
+    session begins ("~" is the home); null where none can be started for it.
     """
 
     id: str
@@ -67,8 +70,10 @@ class SessionItem(Frozen):
     time_left: float | None
     ending: EndingItem | None
     exit_code: int | None
+    idle: IdleState | None = None  # of one that runs
     efficiency: Efficiency
     suggestion: Suggestion | None
+    log_folders: tuple[str, ...] | None
     links: SessionLinks
 
 
@@ -86,6 +91,7 @@ class Surroundings:
     job: JobItem | None = None  # as Slurm has it, with its names
     snapshot: ClusterSnapshot | None = None
     living: Sequence[SessionRecord] = field(default=())  # of the same owner
+    idle: IdleState | None = None
 
 
 def session_item(record: SessionRecord, around: Surroundings) -> SessionItem:
@@ -97,17 +103,21 @@ def session_item(record: SessionRecord, around: Surroundings) -> SessionItem:
         record, efficiency, around.environment, _longest(record, around.snapshot)
     )
     mine = record.user == around.viewer
+    shown = record.options.get(OPTION)  # by a session that is a TensorBoard
     links = SessionLinks()
+    folders = None
     if mine:
+        if around.environment and record.state is SessionState.ENDED:
+            folders = tuple(shown or ("~",))
         links = links_of(
             record,
             around.base,
             busy=record.state is not SessionState.ENDED
             or any(one.server == record.server and one.id != record.id for one in around.living),
             again={**record.options, "environment": record.environment}
-            if around.environment
+            if around.environment and not shown
             else None,
-            suggested=suggestion.options if suggestion else None,
+            suggested=suggestion.options if suggestion and not shown else None,
         )
     job = around.job if record.state is not SessionState.ENDED else None
     return SessionItem(
@@ -134,8 +144,10 @@ def session_item(record: SessionRecord, around: Surroundings) -> SessionItem:
         time_left=_time_left(record, job, efficiency, around.now),
         ending=_ending(record, around.viewer),
         exit_code=record.exit_code,
+        idle=around.idle if record.state is SessionState.RUNNING else None,
         efficiency=efficiency,
         suggestion=suggestion,
+        log_folders=folders,
         links=links,
     )
 

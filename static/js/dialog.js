@@ -3,18 +3,21 @@
 
 import { announce, byId, el } from "./dom.js";
 
-// ask({title, text, action, danger, field: {label, required, maxlength}}) resolves to null when the
-// person thinks better of it, else to the field's text (or "").
+// ask({title, text, action, danger, field: {label, required, maxlength, value, rows}}) resolves to
+// null when the person thinks better of it, else to the field's text (or ""). With rows the field
+// takes several lines.
 export function ask({ title, text, action, danger = false, field = null, keep = "Back" }) {
   return new Promise((resolve) => {
     const input = field
-      ? el("input.form-control", {
+      ? el(field.rows ? "textarea.form-control" : "input.form-control", {
           id: "dialog-field",
+          rows: field.rows,
           required: field.required,
           maxlength: field.maxlength ?? 200,
           autocomplete: "off",
         })
       : null;
+    if (field?.value) input.value = field.value;
     const dialog = el(
       "dialog.ask",
       { "aria-labelledby": "dialog-title", "aria-describedby": text ? "dialog-text" : null },

@@ -59,6 +59,7 @@ function show(session) {
         factList([
           ["Environment", titleOf(session)],
           ["Asked for", resources(session)],
+          session.options.tensorboard ? ["Log folders", session.options.tensorboard.join(", ")] : null,
           session.job_id ? ["Slurm job", session.job_id] : null,
           session.nodes.length ? ["Node", place(session)] : null,
           session.account ? ["Runs as", session.account] : null,

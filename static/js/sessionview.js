@@ -2,7 +2,7 @@
 
 import { call, facts, may, now } from "./api.js";
 import { ask, tell } from "./dialog.js";
-import { el, hidden, icon } from "./dom.js";
+import { announce, el, hidden, icon } from "./dom.js";
 import { facts as factList, level } from "./panel.js";
 import { capital, clock, count, duration, exactly, gpuTime, memory, ranges, share } from "./words.js";
 
@@ -145,6 +145,9 @@ export function actions(session, onDone, { detail = true } = {}) {
     isLiving(session) && (mine || may("jobs:manage"))
       ? el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => stop(session, onDone) }, session.state === "running" ? "Stop" : "Cancel", hidden(name))
       : null,
+    session.log_folders
+      ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => openLogs(session) }, "Open logs in TensorBoard", hidden(name))
+      : null,
     detail
       ? el("a.btn.btn-sm.btn-outline-contrast", { href: `${facts.prefix}sessions/${encodeURIComponent(session.id)}` }, "Details and log", hidden(name))
       : null,
@@ -163,6 +166,32 @@ async function stop(session, onDone) {
   if (sure === null) return;
   await tell(async () => (await call(`sessions/${encodeURIComponent(session.id)}/stop`, { method: "POST", body: {} })).message);
   onDone();
+}
+
+// A TensorBoard of the session's logs, in a small job of its own; the page that follows its start
+// shows it.
+async function openLogs(session) {
+  const folders = await ask({
+    title: "Open logs in TensorBoard",
+    text: "It runs without GPUs in a job of its own, beside your other sessions, and ends by itself. The more exactly you name the folder, the sooner the curves are there.",
+    action: "Open",
+    field: {
+      label: "Log folders, one on each line (~ is your home)",
+      required: true,
+      maxlength: 20000,
+      rows: 3,
+      value: session.log_folders.join("\n"),
+    },
+  });
+  if (folders === null) return;
+  await tell(async () => {
+    announce("TensorBoard is starting.");
+    const { url } = await call(`sessions/${encodeURIComponent(session.id)}/tensorboard`, {
+      method: "POST",
+      body: { folders: folders.split("\n").map((one) => one.trim()).filter(Boolean) },
+    });
+    window.location.assign(url);
+  });
 }
 
 async function openOther(session) {
