@@ -20,7 +20,9 @@ from traitlets.config import Configurable
 SERVICE = "idle-culler"
 # Of its documentation (jupyterhub-idle-culler, README, "Permissions").
 SCOPES = ["list:users", "read:users:activity", "read:servers", "delete:servers"]
-LEAST = 1800  # seconds: a session reports every five minutes, and its network may be cut for a while
+LEAST = (
+    1800  # seconds: a session reports every five minutes, and its network may be cut for a while
+)
 SILENT = 900  # seconds: three reports that did not come
 
 

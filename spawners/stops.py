@@ -19,7 +19,8 @@ from jupyterhub.handlers.login import LogoutHandler
 from portal.models.stop_reason import REASON_HEADER, StopCode, StopReason
 from portal.sessions.ending import Ending, stop_words
 
-from . import culler
+from .culler import SERVICE as CULLER
+from .culler import refuse_for_silence
 
 SERVICE = "portal"
 FOR_HEADER = "X-Portal-For"  # of portal.hubapi, which only the service uses
@@ -49,7 +50,7 @@ def reason_of(handler: Any) -> StopReason | None:
     who = handler.current_user
     if not isinstance(who, orm.Service):
         return None
-    if who.name == culler.SERVICE:
+    if who.name == CULLER:
         return CULLED
     headers = handler.request.headers
     if who.name != SERVICE or headers.get(FOR_HEADER):
@@ -84,8 +85,8 @@ class StopServerHandler(UserServerAPIHandler):
     """``DELETE users/NAME/server`` and ``…/servers/SERVER``; its other methods are as they were."""
 
     async def delete(self, user_name: str, server_name: str = "") -> None:
-        if isinstance(self.current_user, orm.Service) and self.current_user.name == culler.SERVICE:
-            culler.refuse_for_silence(self.find_user(user_name), server_name)
+        if isinstance(self.current_user, orm.Service) and self.current_user.name == CULLER:
+            refuse_for_silence(self.find_user(user_name), server_name)
         with _on_behalf_of(self):
             await super().delete(user_name, server_name)
 

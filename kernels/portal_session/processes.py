@@ -90,7 +90,7 @@ class Processes:
         key = (number, one.born)
         if key not in self._known:
             words = self._bytes(number, "cmdline").split(b"\0")[:3]
-            names = {os.path.basename(word).decode("ascii", "replace") for word in words}
+            names = {word.rpartition(b"/")[2].decode("ascii", "replace") for word in words}
             environ = b"\0" + self._bytes(number, "environ")
             self._known[key] = (
                 self._mark is not None and self._mark in environ,

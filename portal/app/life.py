@@ -1,4 +1,5 @@
-"""What lives beside the requests: the database's upgrade, and the loop that keeps the dashboard.
+"""What lives beside the requests: the database's upgrade, and the loops that keep the dashboard
+and look for idle GPUs.
 
 Pages are up from the first second on; what is not there yet is said on them.
 """
@@ -27,6 +28,7 @@ class Life:
         self._tasks = [
             asyncio.create_task(self._keep_store()),
             asyncio.create_task(self._kept("dashboard", self.parts.dashboard.run)),
+            asyncio.create_task(self._kept("watch for idle GPUs", self.parts.idle.run)),
         ]
 
     async def close(self) -> None:

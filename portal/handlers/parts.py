@@ -49,9 +49,6 @@ class Parts:
     # What a session gets where neither the person nor the environment says anything.
     default_resources: Resources = field(default_factory=Resources)
     idle: IdleGpus = field(default_factory=IdleGpus)
-    estimates: StartEstimates = field(default_factory=StartEstimates)
-    # What a session gets where neither the person nor the environment says anything.
-    default_resources: Resources = field(default_factory=Resources)
     allowance: Allowance = field(default_factory=Allowance)
     situations: Situations = field(init=False)
     moves: Moves = field(init=False)

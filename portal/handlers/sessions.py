@@ -132,6 +132,7 @@ class SessionBase(Action):
                 job=view.jobs.get(record.job_id) if view and known else None,
                 snapshot=view.snapshot if view else None,
                 living=living.get(record.user, ()),
+                idle=parts.idle.state_of(record.id),
             )
             return session_item(record, around)
 

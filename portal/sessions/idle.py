@@ -157,7 +157,7 @@ def _active(clock: IdleClock) -> IdleClock:
 def _end(clock: IdleClock, rules: Rules) -> tuple[float, float]:
     """When the idleness reaches its limit, or the snooze its end; and how long before that its
     owner is warned."""
-    assert clock.since is not None  # noqa: S101 - for mypy; both callers have asked
+    assert clock.since is not None
     at, until = clock.since + rules.limit, clock.snoozed_until
     if until is not None and until > at:
         return until, rules.notice(True)

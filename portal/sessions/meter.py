@@ -34,7 +34,7 @@ _TRIES = 30  # questions about an open job that neither slurmctld nor accounting
 _LAG = 600.0  # seconds that accounting may be behind, or its clock
 
 
-def _uptime() -> float:
+def uptime() -> float:
     """Seconds that pass while this machine sleeps too (clock_gettime(2), CLOCK_BOOTTIME)."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
@@ -56,7 +56,7 @@ class UsageMeter:
         store: Store,
         log: logging.Logger,
         ended_jobs: EndedJobs | None = None,
-        uptime: Callable[[], float] = _uptime,
+        uptime: Callable[[], float] = uptime,
     ) -> None:
         self._store = store
         self._log = log
