@@ -33,7 +33,14 @@ _NO_HEADERS: Mapping[str, str] = {}
 # What a launch is refused with: the Hub has the error's code as the reason of its answer.
 _OF_LAUNCHES: Mapping[str, type[PortalError]] = {
     kind.code: kind
-    for kind in (InvalidRequest, NotAllowed, SlurmRefused, SlurmUnavailable, StartFailed, Unavailable)
+    for kind in (
+        InvalidRequest,
+        NotAllowed,
+        SlurmRefused,
+        SlurmUnavailable,
+        StartFailed,
+        Unavailable,
+    )
 }
 _AT_ONCE = 50  # requests; tornado's own number, 10, lets others wait behind slow stops
 

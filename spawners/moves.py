@@ -52,11 +52,12 @@ class MovesHandler(MovesBase):
     def get(self) -> None:
         moves = []
         for user in self.users.values():
-            for name, spawner in user.spawners.items():
+            for spawner in user.spawners.values():
                 current = spawner.moving.current if hasattr(spawner, "moving") else None
                 if current and (current.ended_at or time.time()) > time.time() - _REMEMBERED:
                     model = spawner.moving.shown().model_dump(mode="json")
-                    moves.append({"user": user.name, "server": name, "move": model})
+                    record = spawner.history.record
+                    moves.append({"session": record.id if record else "", "move": model})
         self.answer({"moves": moves})
 
 

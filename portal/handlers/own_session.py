@@ -81,6 +81,8 @@ class OwnSession(Action):
         own = record and (record.user, record.server) == (name, self.server)
         if record is not None and job is not None and own:
             return record, job
+        if self.parts.moves.expects(job_id):
+            raise Unavailable("This job is to take a session's place, and is no session yet.")
         if record is None:
             # It can be younger than the view, or Slurm is away.
             found, _ = await self.parts.store.sessions.find(user=name, ended=False, limit=500)
