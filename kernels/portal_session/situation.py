@@ -61,7 +61,7 @@ class Kept:
     def __init__(
         self,
         find: Callable[[], Awaitable[dict[str, Any]]],
-        fresh: float = FRESH,
+        fresh: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._find = find
@@ -69,7 +69,6 @@ class Kept:
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self._due = clock()
-        self._asked_at = 0.0
         self._wait = fresh
         self.value: dict[str, Any] | None = None
         self.at: float | None = None  # when it came
@@ -80,10 +79,10 @@ class Kept:
         """What is known is no longer true: the next one who asks gets it anew."""
         self._due = self._clock()
 
-    async def look(self, patience: float = PATIENCE) -> None:
+    async def look(self, patience: float) -> None:
         """Fetches when that is due, and waits for it, ``patience`` seconds at most."""
         if self._task is None and self._clock() >= self._due:
-            self._asked_at = self._due = self._clock()
+            self._due = self._clock()
             self._task = asyncio.ensure_future(self._fetch())
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=patience)
@@ -118,8 +117,8 @@ class Situations:
         self._service = service
         self._job_id = environ.get("SLURM_JOB_ID", "")
         self._gpus = gpus or Gpus(environ)
-        self._told = Kept(self._ask)
-        self._seen = Kept(self._look_here)
+        self._told = Kept(self._ask, FRESH)
+        self._seen = Kept(self._look_here, FRESH)
 
     def outdate(self) -> None:
         """Something was changed through the portal."""
@@ -131,7 +130,7 @@ class Situations:
         ``error``: "" or why there is nothing newer, ``failing``: for how many seconds.
         ``local``: what NVML and the job's memory say here, in MiB; None is unknown.
         """
-        await asyncio.gather(self._told.look(), self._seen.look())
+        await asyncio.gather(self._told.look(PATIENCE), self._seen.look(PATIENCE))
         now, told, seen = time.monotonic(), self._told, self._seen
         nothing = told.value is None and not told.problem
         return {
