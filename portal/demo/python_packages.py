@@ -102,7 +102,8 @@ def build_session_wheel(cache: Path, into: Path) -> Path:
 
 def requirements() -> list[str]:
     """What every environment of the demo has, besides portal-session."""
-    wanted = ["pip", "jupyterlab>=4.4,<5"]
+    # TensorBoard and the way to it: portal-session's extra "tensorboard".
+    wanted = ["pip", "jupyterlab>=4.4,<5", "tensorboard>=2.12", "jupyter-server-proxy>=4.2,<5"]
     try:
         # The server speaks with this very Hub.
         wanted.append(f"jupyterhub=={version('jupyterhub')}")

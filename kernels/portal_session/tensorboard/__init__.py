@@ -1,0 +1,70 @@
+"""TensorBoard in a session: pick folders, see what runs, open and stop it.
+
+`program` is what runs, `running` starts and stops it, `handlers` is the page and its API, `proxy`
+leads the browser to it. The server extension below costs a session's start next to nothing: what
+is heavy is imported at the first use.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import sys
+import threading
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+PATH = "portal/tensorboard/"  # below the server's base_url
+
+
+def _load_jupyter_server_extension(app: Any) -> None:
+    """Called by jupyter_server. ``app`` is its ServerApp."""
+    from .handlers import add_handlers
+    from .running import TensorBoards
+    from .runtime import Runtime, remove_leftovers
+
+    try:
+        runtime = Runtime.make(os.environ)
+    except OSError as error:
+        app.log.warning("TensorBoard is not available in this session. %s", error)
+        return
+    base_url = app.web_app.settings["base_url"]
+    prepare_notebooks(os.environ, runtime.path, base_url)
+    boards = TensorBoards(runtime, base_url, app.root_dir, os.environ)
+    atexit.register(boards.close)
+    threading.Thread(target=remove_leftovers, args=(dict(os.environ),), daemon=True).start()
+    add_handlers(app.web_app, boards)
+    folders = only_purpose(os.environ)
+    if folders is not None:
+        app.default_url = base_url + PATH
+        boards.start_all(folders, app.log)
+
+
+def prepare_notebooks(environ: MutableMapping[str, str], directory: Path, base_url: str) -> None:
+    """Makes TensorBoard's own ``%tensorboard`` start our program and show it through the proxy
+    (tensorboard/manager.py and tensorboard/notebook.py read these). Kernels inherit it."""
+    environ["PORTAL_TENSORBOARD_DIRECTORY"] = str(directory)
+    environ["PORTAL_TENSORBOARD_PREFIX"] = base_url + PATH
+    if "PYTHONUSERBASE" in environ:
+        # TensorBoard takes this out of its child's environment.
+        environ["PORTAL_TENSORBOARD_USERBASE"] = environ["PYTHONUSERBASE"]
+    program = shutil.which("portal-tensorboard", path=str(Path(sys.executable).parent))
+    program = program or shutil.which("portal-tensorboard")
+    if program:
+        environ["TENSORBOARD_BINARY"] = program
+        environ["TENSORBOARD_PROXY_URL"] = f"{base_url}{PATH}%PORT%/"
+
+
+def only_purpose(environ: MutableMapping[str, str]) -> list[str] | None:
+    """The folders of a session that is there for TensorBoard alone (PORTAL_TENSORBOARD, a JSON
+    list of absolute paths); None for every other session."""
+    try:
+        named = json.loads(environ.get("PORTAL_TENSORBOARD", ""))
+    except ValueError:
+        return None
+    if not isinstance(named, list) or not named:
+        return None
+    return [path for path in named if isinstance(path, str)]

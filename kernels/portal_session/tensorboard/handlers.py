@@ -1,0 +1,160 @@
+"""The routes below ``portal/tensorboard/``: the page, its API, and the way to the proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import re
+import sys
+from typing import Any
+
+from jupyter_server.base.handlers import APIHandler, FileFindHandler, JupyterHandler
+from tornado import web
+from tornado.httputil import HTTPServerRequest
+from tornado.routing import PathMatches, Router, Rule
+
+from .folders import FolderRefused, browse, resolve
+from .pages import HERE, ListPage, WaitingPage
+from .running import TensorBoards, TooMany
+
+NO_PROXY = (
+    "The way to TensorBoard is not installed in this environment. Run "
+    "'pip install \"portal-session[tensorboard]\"' where the environment is made."
+)
+
+
+def add_handlers(web_app: Any, boards: TensorBoards) -> None:
+    prefix = re.escape(boards.prefix)
+    given = {"boards": boards}
+    web_app.add_handlers(
+        ".*",
+        [
+            (prefix, ListPage, given),
+            (f"{prefix}api/running", Running, given),
+            (f"{prefix}api/running/([0-9]{{1,5}})", One, given),
+            (f"{prefix}api/folders", Folders, given),
+            (f"{prefix}static/(.*)", FileFindHandler, {"path": [str(HERE / "static")]}),
+            (f"(?:{prefix[:-1]}|{prefix}[0-9]{{1,5}})", AddSlash),
+        ],
+    )
+    # jupyter_server takes handlers only, tornado routers too.
+    late = Rule(PathMatches(f"{prefix}([0-9]{{1,5}})/(.*)"), LateProxy(web_app, boards))
+    web.Application.add_handlers(web_app, ".*", [late])
+
+
+class AddSlash(JupyterHandler):
+    @web.authenticated
+    def get(self) -> None:
+        query = f"?{self.request.query}" if self.request.query else ""
+        self.redirect(f"{self.request.path}/{query}")
+
+
+class Api(APIHandler):
+    """Answers with JSON; what is refused, with a sentence in ``message``."""
+
+    def initialize(self, boards: TensorBoards) -> None:
+        self.boards = boards
+
+    def refuse(self, status: int, words: str) -> None:
+        self.set_status(status)
+        self.finish(json.dumps({"message": words}))
+
+
+class Running(Api):
+    @property
+    def _track_activity(self) -> bool:
+        # A page that asks for the list every few seconds is nobody at work.
+        return self.request.method != "GET"
+
+    @web.authenticated
+    async def get(self) -> None:
+        """{"running": […]}"""
+        found = await asyncio.to_thread(self.boards.list)
+        self.finish(json.dumps({"running": found}))
+
+    @web.authenticated
+    async def post(self) -> None:
+        """{"folders": […], "name": "…" or nothing} → 201 and the TensorBoard."""
+        body = self.get_json_body() or {}
+        if not isinstance(body, dict):
+            return self.refuse(400, "The body must be an object with 'folders'.")
+        try:
+            board = self.boards.start(body.get("folders"), body.get("name"))
+        except FolderRefused as error:
+            return self.refuse(400, str(error))
+        except TooMany as error:
+            return self.refuse(409, str(error))
+        self.set_status(201)
+        self.finish(json.dumps(board))
+        return None
+
+
+class One(Api):
+    @property
+    def _track_activity(self) -> bool:
+        return self.request.method != "GET"
+
+    @web.authenticated
+    def get(self, number: str) -> None:
+        board = self.boards.get(int(number))
+        if board is None:
+            return self.refuse(404, "This TensorBoard is not running any more.")
+        self.finish(json.dumps(board))
+        return None
+
+    @web.authenticated
+    async def delete(self, number: str) -> None:
+        if not await asyncio.to_thread(self.boards.stop, int(number)):
+            return self.refuse(404, "This TensorBoard is not running any more.")
+        self.set_status(204)
+        self.finish()
+        return None
+
+
+class Folders(Api):
+    @web.authenticated
+    async def get(self) -> None:
+        """``?path=``: the folders in one folder, the first root when it is empty."""
+        path = self.get_argument("path", "") or self.boards.roots[0]
+
+        def look() -> dict[str, Any]:
+            return browse(resolve(path, self.boards.roots, self.boards.base), self.boards.roots)
+
+        try:
+            found = await asyncio.to_thread(look)
+        except FolderRefused as error:
+            return self.refuse(400, str(error))
+        self.finish(json.dumps(found))
+        return None
+
+
+class LateProxy(Router):
+    """Imports the proxy, in a thread, when it is first needed; until then a page says "wait"."""
+
+    def __init__(self, web_app: Any, boards: TensorBoards) -> None:
+        self._web_app = web_app
+        self._boards = boards
+        self._import: asyncio.Future[Any] | None = None
+        self._problem = ""
+
+    def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
+        number, path = (value.decode() for value in kwargs["path_args"])
+        given: dict[str, Any] = {"boards": self._boards, "number": number}
+        name = f"{__package__}.proxy"
+        if self._import is None:
+            loop = asyncio.get_running_loop()
+            self._import = loop.run_in_executor(None, importlib.import_module, name)
+        if self._import.done():
+            if error := self._import.exception():
+                self._problem = NO_PROXY if isinstance(error, ImportError) else str(error)
+            else:
+                target = sys.modules[name].TensorBoardProxy
+                return self._delegate(request, target, given, path)
+        given["problem"] = self._problem
+        return self._delegate(request, WaitingPage, given, path)
+
+    def _delegate(self, request: HTTPServerRequest, target: Any, given: Any, path: str) -> Any:
+        return self._web_app.get_handler_delegate(
+            request, target, target_kwargs=given, path_args=[path.encode()]
+        )

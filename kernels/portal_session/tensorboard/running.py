@@ -1,0 +1,249 @@
+"""The TensorBoards of one session: start them, say how they are, stop them.
+
+What runs is written in the session's private directory, not kept here: those that a notebook
+started are in the list like those of the page.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from . import PATH, record
+from .folders import FolderRefused, resolve, roots_of
+from .runtime import Place, Runtime
+
+MOST_RUNNING = 8
+MOST_FOLDERS = 50
+LONGEST_NAME = 100  # characters
+PATIENCE = 5.0  # seconds from SIGTERM to SIGKILL
+_START = 30.0  # seconds until a program that said nothing counts as failed
+# The session's own credentials are no business of TensorBoard's plugins.
+_SECRETS = ("JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN")
+
+
+class TooMany(ValueError):
+    """No more TensorBoards at once; the text says what to do."""
+
+
+class TensorBoards:
+    """``base`` is the folder that relative names start from: the server's root."""
+
+    def __init__(
+        self, runtime: Runtime, base_url: str, base: str, environ: Mapping[str, str]
+    ) -> None:
+        self.prefix = base_url + PATH
+        self.base = str(Path(base).expanduser())
+        self.roots = roots_of(environ)
+        self._runtime = runtime
+        self._environ = environ
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def list(self) -> list[dict[str, Any]]:
+        """All of them, those that ended with a reason included, oldest first."""
+        found = [self._describe(place) for place in self._runtime.places()]
+        return sorted((one for one in found if one), key=lambda one: (one["started"], one["name"]))
+
+    def get(self, number: int) -> dict[str, Any] | None:
+        place = self._place(number)
+        return self._describe(place) if place else None
+
+    def socket(self, number: int) -> Path | None:
+        """The socket of number ``number``; None when there is none to talk to."""
+        place = self._place(number)
+        return place.socket if place and place.socket.exists() else None
+
+    def start(self, names: Any, title: Any = None) -> dict[str, Any]:
+        """Starts one for the folders ``names``, or gives the one that shows just these.
+
+        Raises FolderRefused and TooMany. It returns at once; the list says how far it is.
+        """
+        if isinstance(names, str):
+            names = [names]
+        if not isinstance(names, list) or not names:
+            raise FolderRefused("Choose a folder.")
+        if len(names) > MOST_FOLDERS:
+            raise FolderRefused(f"Choose no more than {MOST_FOLDERS} folders.")
+        folders = list(dict.fromkeys(resolve(name, self.roots, self.base) for name in names))
+        living = [one for one in self.list() if one["state"] != "ended"]
+        wanted = _clean(title)
+        for one in living:
+            same = one["folders"] == folders and one["origin"] == "page"
+            if same and wanted in ("", one["name"]):
+                return one
+        if len(living) >= MOST_RUNNING:
+            raise TooMany(f"{MOST_RUNNING} TensorBoards run in this session. Stop one first.")
+        taken = {one["name"] for one in living}
+        place = self._runtime.claim()
+        about = {
+            "name": _unique(wanted or _name_of(folders), taken),
+            "folders": folders,
+            "started": time.time(),
+            "origin": "page",
+        }
+        record.write(place.about, about)
+        self._run(place, folders)
+        return self._describe(place) or {}
+
+    def start_all(self, folders: list[str], log: Any) -> None:
+        """For a session whose purpose they are: one for all ``folders``; a folder that cannot be
+        shown is left out, and the log says so."""
+        good = []
+        for folder in folders:
+            try:
+                good.append(resolve(folder, self.roots, self.base))
+            except FolderRefused as error:
+                log.warning("TensorBoard leaves a folder out. %s", error)
+        if good:
+            self.start(good[:MOST_FOLDERS])
+
+    def stop(self, number: int) -> bool:
+        """Ends it, within PATIENCE, and forgets it. False when there is none."""
+        place = self._place(number)
+        if place is None:
+            return False
+        state = record.read(place.state)
+        process = self._processes.pop(number, None)
+        if process is not None:
+            _end_own(process)
+        elif record.is_alive(state):
+            _end_other(state)
+        place.remove()
+        return True
+
+    def close(self) -> None:
+        """The session ends."""
+        for place in self._runtime.places():
+            state = record.read(place.state)
+            if record.is_alive(state):
+                with contextlib.suppress(OSError):
+                    os.kill(state["pid"], signal.SIGTERM)
+        self._runtime.remove()
+
+    def _run(self, place: Place, folders: list[str]) -> None:
+        logdir = folders[0]
+        if len(folders) > 1:
+            # TensorBoard's own advice for several folders; --logdir_spec breaks at commas.
+            place.links.mkdir(mode=0o700)
+            taken: set[str] = set()
+            for folder in folders:
+                name = _unique(Path(folder).name or "root", taken)
+                taken.add(name)
+                (place.links / name).symlink_to(folder)
+            logdir = str(place.links)
+        environ = {key: value for key, value in self._environ.items() if key not in _SECRETS}
+        environ["PORTAL_TENSORBOARD_PLACE"] = str(place.path)
+        # Not -I: it is the user's own program, with the plugins that the user installed. The
+        # working directory stands on its search path, and is empty and the user's alone.
+        argv = [sys.executable, "-m", "portal_session.tensorboard.program", "--logdir", logdir]
+        with place.log.open("wb") as log:
+            self._processes[place.number] = subprocess.Popen(
+                argv,
+                cwd=place.path,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _place(self, number: int) -> Place | None:
+        path = self._runtime.path / str(number)
+        return Place(path) if path.is_dir() else None
+
+    def _describe(self, place: Place) -> dict[str, Any] | None:
+        about = record.read(place.about)
+        state = record.read(place.state)
+        if not about:
+            return None
+        phase = state.get("phase", "starting")
+        words = state.get("reason", "")
+        process = self._processes.get(place.number)
+        code = process.poll() if process is not None else None
+        if phase != "ended" and code is not None:
+            phase, words = "ended", _ending(code, place)
+        elif phase != "ended" and state and not record.is_alive(state):
+            if about.get("origin") == "notebook":
+                place.remove()  # stopped in its notebook or terminal
+                return None
+            phase, words = "ended", "It is not running any more."
+        elif not state and process is None and time.time() - about.get("started", 0) > _START:
+            phase, words = "ended", "It did not start."
+        elif phase == "ready" and not place.socket.exists():
+            phase = "starting"  # a short log is read before TensorBoard can answer
+        return {
+            "number": place.number,
+            "name": str(about.get("name", "")),
+            "folders": [str(folder) for folder in about.get("folders", [])],
+            "started": about.get("started", 0),
+            "origin": about.get("origin", "page"),
+            "url": f"{self.prefix}{place.number}/",
+            "state": phase,
+            "words": words,
+            "files": state.get("files", 0),
+            "read": state.get("read", 0),
+            "total": state.get("total", 0),
+            "skipped": state.get("skipped", []),
+        }
+
+
+def _clean(title: Any) -> str:
+    """A name to show: one line, of printable characters."""
+    if not isinstance(title, str):
+        return ""
+    return "".join(c if c.isprintable() else " " for c in title).strip()[:LONGEST_NAME]
+
+
+def _name_of(folders: list[str]) -> str:
+    names = [Path(folder).name or folder for folder in folders]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return _clean(", ".join(names[:3]) + more) or "TensorBoard"
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    count = 1
+    unique = name
+    while unique in taken:
+        count += 1
+        unique = f"{name} ({count})"
+    return unique
+
+
+def _ending(code: int, place: Place) -> str:
+    """Why a program of ours ended that did not say so itself."""
+    if code == -signal.SIGKILL:
+        return "The system ended it, which is what happens when a job's memory runs out."
+    with contextlib.suppress(OSError):
+        lines = place.log.read_text(errors="replace").strip().splitlines()
+        if lines:
+            return f"It ended: {_clean(lines[-1])}"
+    return f"It ended with code {code}."
+
+
+def _end_own(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _end_other(state: dict[str, Any]) -> None:
+    """Ends a program that a kernel started, by the pid that it wrote down."""
+    with contextlib.suppress(OSError):
+        os.kill(state["pid"], signal.SIGTERM)
+    end = time.monotonic() + PATIENCE
+    while record.is_alive(state) and time.monotonic() < end:
+        time.sleep(0.05)
+    if record.is_alive(state):
+        with contextlib.suppress(OSError):
+            os.kill(state["pid"], signal.SIGKILL)

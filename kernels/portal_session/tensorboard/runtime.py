@@ -1,0 +1,137 @@
+"""The private directory of this session's TensorBoards: one place, with a socket, for each.
+
+Every user of a node may talk to its localhost, and TensorBoard asks for no password. So each
+listens on a Unix socket in a directory that only its owner can enter (mode 700). The directory
+has a random name: nobody can have made it before. Its path is short, because the address of a
+Unix socket has 107 bytes at most (unix(7)).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+PREFIX = "portal-tb-"
+LONGEST_SOCKET = 107  # bytes
+_SETTLED = 60.0  # seconds: a younger directory may not have its lock yet
+
+
+class Runtime:
+    """The directory ``path``; locked for as long as the process that made it lives."""
+
+    def __init__(self, path: Path, lock: int | None = None) -> None:
+        self.path = path
+        self._lock = lock
+
+    @classmethod
+    def make(cls, environ: Mapping[str, str]) -> Runtime:
+        """A new one. Raises OSError with a sentence when there is no room for it."""
+        for parent in _parents(environ):
+            try:
+                path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+            except OSError:
+                continue
+            # systemd-tmpfiles leaves a locked directory alone (tmpfiles.d(5)), and the programs
+            # in it see by the lock that the session is still there.
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return cls(path, lock)
+        raise OSError("No folder for TensorBoard's sockets: set TMPDIR to a short path of yours.")
+
+    def claim(self) -> Place:
+        """A new place. Its number stands for a port where TensorBoard wants one."""
+        while True:
+            path = self.path / str(1024 + secrets.randbelow(64512))
+            try:
+                path.mkdir(mode=0o700)
+            except FileExistsError:
+                continue
+            return Place(path)
+
+    def places(self) -> list[Place]:
+        try:
+            entries = list(self.path.iterdir())
+        except OSError:
+            return []
+        return [Place(path) for path in entries if path.name.isdecimal()]
+
+    def is_abandoned(self) -> bool:
+        """Whether the session that made the directory is over."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            return True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+class Place:
+    """What one TensorBoard has in the directory: its socket, log and what is known of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.number = int(path.name)
+        self.socket = path / "socket"
+        self.log = path / "log"
+        self.about = path / "about.json"
+        self.state = path / "state.json"
+        self.links = path / "logs"
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def remove_leftovers(environ: Mapping[str, str]) -> None:
+    """Removes the directories of this user's sessions that were killed."""
+    for parent in _parents(environ):
+        for path in parent.glob(PREFIX + "*"):
+            try:
+                found = path.lstat()
+            except OSError:
+                continue
+            mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+            if mine and time.time() - found.st_mtime > _SETTLED and Runtime(path).is_abandoned():
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _parents(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Where the directory may lie: on this node, short, and safe from other users."""
+    seen = set()
+    for name in (environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp", "/dev/shm"):  # noqa: S108 - a directory of mode 700 is made in it
+        if not name.startswith("/") or name in seen:
+            continue
+        seen.add(name)
+        socket = os.fsencode(f"{name}/{PREFIX}12345678/65535/socket")
+        if len(socket) <= LONGEST_SOCKET and _is_safe(Path(name)):
+            yield Path(name)
+
+
+def _is_safe(directory: Path) -> bool:
+    """Whether nobody else could exchange what this user makes in it (the sticky bit, else its
+    owner's alone)."""
+    try:
+        found = directory.stat()
+    except OSError:
+        return False
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (0, os.getuid()):
+        return False
+    open_to_others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return bool(found.st_mode & stat.S_ISVTX) or not open_to_others

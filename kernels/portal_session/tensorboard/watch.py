@@ -1,0 +1,125 @@
+"""The watch of one TensorBoard, a thread in its own process: says how far it has read, and ends it
+when it takes too much memory or when its session is over."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+from . import record
+from .memory import tree_memory
+from .runtime import Place, Runtime
+
+PAUSE = 0.5  # seconds between two looks
+MOST_SKIPPED = 20  # links that are named
+
+
+class Watch(threading.Thread):
+    """``limit`` is in MiB."""
+
+    def __init__(self, place: Place, runtime: Runtime, limit: int) -> None:
+        super().__init__(name="portal-watch", daemon=True)
+        self.reason = ""
+        self._place = place
+        self._runtime = runtime
+        self._limit = limit
+        self._phase = "starting"
+        self._total = 0  # bytes of event files
+        self._files = 0
+        self._before = 0  # bytes that this process had read before it began with the logs
+        self._skipped: list[str] = []
+        self._lock = threading.Lock()
+        self._written: dict[str, Any] = {}
+        self._pause = threading.Event()
+
+    def stop(self) -> None:
+        """The program ends because it was asked to: nothing is written any more."""
+        self._pause.set()
+
+    def prepare(self) -> None:
+        """Sets this process apart: a session of its own, so that an interrupt of the kernel does
+        not end it, after the user's work in the queue for CPUs, and the first to go when the job's
+        memory runs out."""
+        with contextlib.suppress(OSError):
+            os.setsid()
+        with contextlib.suppress(OSError):
+            os.nice(5)
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
+
+    def run(self) -> None:
+        self.prepare()
+        self._write()
+        while not self._pause.wait(PAUSE):
+            if self._runtime.is_abandoned() or not self._place.path.exists():
+                self._place.remove()
+                with contextlib.suppress(OSError):
+                    self._runtime.path.rmdir()
+                os.killpg(os.getpgid(0), signal.SIGKILL)
+            used = tree_memory(os.getpid())
+            if used > self._limit:
+                self.end(
+                    f"It was stopped: it used {used} MiB of memory, and one TensorBoard may use "
+                    f"{self._limit} MiB here. Open fewer or smaller folders."
+                )
+                os.killpg(os.getpgid(0), signal.SIGKILL)
+            self._write()
+
+    def reading(self) -> None:
+        self._before = _bytes_read()
+        self._phase = "reading"
+
+    def ready(self) -> None:
+        """All that was there at the start has been read."""
+        self._phase = "ready"
+        self._write()
+
+    def end(self, reason: str) -> None:
+        """It ends, and not because it was asked to."""
+        self.reason = reason
+        self._phase = "ended"
+        self._write()
+
+    def found(self, path: str) -> None:
+        """An event file was found."""
+        self._files += 1
+        with contextlib.suppress(OSError):
+            self._total += os.stat(path).st_size  # noqa: PTH116
+
+    def skipped(self, path: str) -> None:
+        """A link out of the user's folders was left alone."""
+        if path not in self._skipped and len(self._skipped) < MOST_SKIPPED:
+            self._skipped.append(path)
+
+    def _write(self) -> None:
+        with self._lock:
+            if self._written.get("phase") == "ended":
+                return  # nothing comes after that
+            state = {
+                "pid": os.getpid(),
+                "birth": record.own_birth(),
+                "phase": self._phase,
+                "reason": self.reason,
+                "files": self._files,
+                "total": self._total,
+                "read": 0,
+                "skipped": list(self._skipped),
+            }
+            if self._phase == "reading":
+                state["read"] = min(self._total, max(0, _bytes_read() - self._before))
+            if state != self._written:
+                with contextlib.suppress(OSError):
+                    record.write(self._place.state, state)
+                self._written = state
+
+
+def _bytes_read() -> int:
+    """What this process has read until now (rchar of proc(5), /proc/PID/io)."""
+    try:
+        return int(Path("/proc/self/io").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
