@@ -195,11 +195,10 @@ async function fetchWhen(body) {
   const stop = (estimate.running = new AbortController());
   let answer = null;
   try {
-    const address = `${hub.base_url}api/portal/estimates/${encodeURIComponent(data.owner)}?_xsrf=${encodeURIComponent(hub.xsrf_token)}`;
-    const response = await fetch(address, {
+    const response = await fetch(`${hub.base_url}api/portal/estimates/${encodeURIComponent(data.owner)}`, {
       method: "POST",
       credentials: "same-origin",
-      headers: { "Content-Type": "application/json" },
+      headers: { "Content-Type": "application/json", "X-XSRFToken": hub.xsrf_token },
       body,
       signal: stop.signal,
     });
