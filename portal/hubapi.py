@@ -30,12 +30,14 @@ from .models.stop_reason import REASON_HEADER, StopReason
 
 FOR_HEADER = "X-Portal-For"
 _NO_HEADERS: Mapping[str, str] = {}
-# What a launch is refused with: the Hub has the error's code as the reason of its answer.
+# What launches and moves are refused with: the Hub has the error's code as its answer's reason.
 _OF_LAUNCHES: Mapping[str, type[PortalError]] = {
     kind.code: kind
     for kind in (
+        Conflict,
         InvalidRequest,
         NotAllowed,
+        NotFound,
         SlurmRefused,
         SlurmUnavailable,
         StartFailed,
@@ -116,6 +118,33 @@ class HubApi(LoggingConfigurable):
         path = f"users/{quote(user, safe='')}/servers/{quote(server, safe='')}"
         await self._ask("POST", path, "start:servers", body=json.dumps({"user_options": options}))
 
+    async def moves(self) -> list[dict[str, Any]]:
+        """The moves of sessions that are under way or were a moment ago: each with "session", its
+        id, and "move". Raises HubUnavailable."""
+        said = _json(await self._ask("GET", "portal/moves", "")).get("moves")
+        return said if isinstance(said, list) else []
+
+    async def move(self, user: str, server: str) -> dict[str, Any]:
+        """The "move" of one server and its "busy" kernels. Raises NotFound, HubUnavailable."""
+        return _json(await self._ask("GET", _move_path(user, server), ""))
+
+    async def begin_move(
+        self, user: str, server: str, options: Mapping[str, Any], *, on_behalf_of: str
+    ) -> dict[str, Any]:
+        """Have a job with these ``user_options`` queued that is to be this server's; its move.
+
+        Raises what a launch is refused with, in its words, Conflict where this server cannot
+        move now, NotFound, HubUnavailable.
+        """
+        headers = {FOR_HEADER: header_of(on_behalf_of)}
+        path, body = _move_path(user, server), json.dumps(dict(options))
+        return _json(await self._ask("POST", path, "", headers, body))
+
+    async def cancel_move(self, user: str, server: str, *, on_behalf_of: str) -> dict[str, Any]:
+        """Call a move off. Raises Conflict when there is none, NotFound, HubUnavailable."""
+        headers = {FOR_HEADER: header_of(on_behalf_of)}
+        return _json(await self._ask("DELETE", _move_path(user, server), "", headers))
+
     async def _ask(
         self,
         method: str,
@@ -150,6 +179,10 @@ class HubApi(LoggingConfigurable):
 def header_of(name: str) -> str:
     """A login name as a header's value: ASCII without spaces or line ends, percent-encoded."""
     return quote(name, safe="@+")
+
+
+def _move_path(user: str, server: str) -> str:
+    return f"portal/moves/{quote(user, safe='')}/{quote(server, safe='')}"
 
 
 def _error(status: int, said: str, scope: str) -> PortalError:

@@ -40,10 +40,9 @@ class MovesBase(APIHandler):
         self.finish(json.dumps(model))
 
     def refuse(self, error: PortalError) -> None:
-        """The error's own words, and its code, from which the service makes the same error."""
-        field = error.field if isinstance(error, InvalidRequest) else None
-        model = {"status": error.status, "message": error.message, "code": error.code}
-        self.answer({**model, "field": field}, error.status)
+        """The error's own words; its code is the reason, as in the Hub's answers to launches."""
+        self.set_status(error.status, error.code)
+        self.finish(json.dumps({"status": error.status, "message": error.message}))
 
 
 class MovesHandler(MovesBase):
