@@ -57,6 +57,9 @@ c.LaunchForm.simulated_gpus = demo["simulated_gpus"]
 c.Store.url = f"sqlite:///{demo['hub_directory']}/portal.sqlite"
 c.Telemetry.source = "simulated" if demo["simulated_gpus"] else "none"
 c.Dashboard.refresh_interval = 2
+# Short, so that it can be seen; the readings are simulated, as every page says.
+c.IdleGpus.mode = "on"
+c.IdleGpus.idle_time = 1800
 c.PortalSpawner.service_url = f"{demo['url']}/services/portal/"
 c.PortalSpawner.telemetry_interval = 10
 c.LaunchForm.gpu_types = {

@@ -1,4 +1,5 @@
-"""Invented readings for a demo without GPUs: plausible, the same for the same moment.
+"""Invented readings for a demo without GPUs: plausible, the same for the same moment. A job with
+the word "idle" or "busy" in its name (that of its environment is in a session's) is just that.
 
 What is invented says so: each reading's source is "simulated", and pages show it.
 """
@@ -6,6 +7,7 @@ What is invented says so: each reading's source is "simulated", and pages show i
 from __future__ import annotations
 
 import math
+import re
 from hashlib import blake2b
 
 from ..models.cluster import ClusterSnapshot, Job, Node
@@ -51,6 +53,11 @@ def _reading(gpu: Gpu, job: Job | None, kind: str, at: float) -> GpuReading:
     period = 400 + 1100 * pace  # seconds
     wave = math.sin(math.tau * (step * _STEP / period + phase))
     noise = chance("noise", node, index, step)
+    words = re.split("[^a-z]+", job.name.lower()) if job else []
+    if "idle" in words:
+        character = 0.0
+    elif "busy" in words:
+        character = 1.0
     if character < IDLE:
         load, filled = 0.0, 0.02
     elif character < IDLE + BURSTS:
