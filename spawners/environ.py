@@ -17,6 +17,7 @@ from portal.launch.request import LaunchRequest
 from portal.models.environment import Kind
 
 from .reports import report_environment
+from .tensorboard import tensorboard_environment
 
 if TYPE_CHECKING:
     from .slurm import PortalSpawner
@@ -37,6 +38,7 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
     session["PYTHONUSERBASE"] = user_base(environment, home)
     session["PORTAL_ENVIRONMENT"] = environment.name
     session |= report_environment(spawner)
+    session |= tensorboard_environment(spawner, environment)
     if request.tensorboard:
         session["PORTAL_TENSORBOARD"] = json.dumps(request.tensorboard)
     if spawner.kept_variables:

@@ -124,6 +124,19 @@ class SessionSettings(SlurmSpawner):
         help="""Seconds between two reports of a session about its own GPUs and memory; 0: none.
         Example: c.PortalSpawner.telemetry_interval = 60""",
     ).tag(config=True)
+    tensorboard_memory = Integer(
+        4096,
+        min=256,
+        help="""MiB of memory that one TensorBoard in a session may use, and never more than half
+        of the job's. One that uses more is stopped, and its user is told why.
+        Example: c.PortalSpawner.tensorboard_memory = 8192""",
+    ).tag(config=True)
+    tensorboard_roots = List(
+        Unicode(),
+        help="""Folders below which TensorBoard may show logs, beside the home and what `binds` and
+        the environment bind writable. As absolute paths, as sessions see them.
+        Example: c.PortalSpawner.tensorboard_roots = ["/scratch"]""",
+    ).tag(config=True)
     preparation_hook = Any(
         None,
         allow_none=True,

@@ -17,6 +17,8 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
+from .memory import memory_limit
+
 PATH = "portal/tensorboard/"  # below the server's base_url
 
 
@@ -48,6 +50,8 @@ def prepare_notebooks(environ: MutableMapping[str, str], directory: Path, base_u
     (tensorboard/manager.py and tensorboard/notebook.py read these). Kernels inherit it."""
     environ["PORTAL_TENSORBOARD_DIRECTORY"] = str(directory)
     environ["PORTAL_TENSORBOARD_PREFIX"] = base_url + PATH
+    # Kernels do not see how much memory the job has (command_line).
+    environ["PORTAL_TENSORBOARD_MEMORY"] = str(memory_limit(environ))
     if "PYTHONUSERBASE" in environ:
         # TensorBoard takes this out of its child's environment.
         environ["PORTAL_TENSORBOARD_USERBASE"] = environ["PYTHONUSERBASE"]
