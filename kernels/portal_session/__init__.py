@@ -18,6 +18,7 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
         {"module": "portal_session.telemetry"},
         {"module": "portal_session.unattended"},
         {"module": "portal_session.local_api"},
+        {"module": "portal_session.handover"},
         {"module": "portal_session.tensorboard"},
     ]
 

@@ -1,0 +1,229 @@
+"""A session moves to another job: the old server lets open pages save and says which terminals
+there are, the new one opens them again.
+
+The Hub asks the first, then hands what it said to the second, and then leads the session's address
+there. So nothing is written to the home for it, and a Hub that is restarted in between asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.utils import url_path_join
+from tornado.web import authenticated
+
+from .local_api import LocalHandler, Refused
+from .situation import in_thread
+
+RECENT = 25.0  # seconds since a page was last heard of in which it counts as open; it asks every 10
+LONGEST = 120.0  # seconds that anybody may be made to wait for pages
+AFTERWARDS = 30.0  # seconds until pages are told that no move came of it after all
+LARGEST = 64 * 1024  # bytes of a body
+MOST = 50  # terminals, and pages
+_NAME = re.compile(r"\w{1,64}", re.ASCII)  # as jupyter_server_terminals has it in its routes
+_PAGE = re.compile(r"[A-Za-z0-9-]{1,64}")
+
+
+def _load_jupyter_server_extension(app: Any) -> None:
+    """Called by jupyter_server. ``app`` is its ServerApp."""
+    add_handlers(app.web_app, OpenPages(), os.environ.get("SLURM_JOB_ID", ""))
+
+
+def add_handlers(web_app: Any, pages: OpenPages, job_id: str) -> None:
+    """Adds the routes to jupyter_server's web application."""
+    base = web_app.settings["base_url"]
+    arguments = {"pages": pages, "job_id": job_id}
+    web_app.add_handlers(
+        ".*$",
+        [
+            (url_path_join(base, "portal/handover"), HandoverHandler, arguments),
+            (url_path_join(base, "portal/handover/page"), PageHandler, arguments),
+        ],
+    )
+
+
+class OpenPages:
+    """The pages of JupyterLab that are open, and whether they have saved what they hold."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[str, float] = {}
+        self._saved: set[str] = set()
+        self._saving_until = 0.0
+        self._news = asyncio.Event()
+
+    @property
+    def saving(self) -> bool:
+        """Whether pages should save now, and change nothing after that."""
+        return self._clock() < self._saving_until
+
+    def open(self) -> set[str]:
+        """The pages that were heard of lately."""
+        now = self._clock()
+        self._seen = {page: at for page, at in self._seen.items() if now - at < RECENT}
+        return set(self._seen)
+
+    def seen(self, page: str) -> None:
+        """The page has asked whether it should save."""
+        if page in self._seen or len(self.open()) < MOST:
+            self._seen[page] = self._clock()
+
+    def has_saved(self, page: str) -> None:
+        """The page has saved what it could."""
+        self._saved.add(page)
+        self._news.set()
+
+    async def save(self, seconds: float) -> bool:
+        """Has all open pages save; whether all of them have within ``seconds``."""
+        self._saved.clear()
+        deadline = self._clock() + seconds
+        self._saving_until = deadline + AFTERWARDS
+        while not self.open() <= self._saved:
+            self._news.clear()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._news.wait(), max(0.0, deadline - self._clock()))
+            if self._clock() >= deadline:
+                break
+        return self.open() <= self._saved
+
+
+class HandoverBase(LocalHandler):
+    """Base of both routes."""
+
+    def initialize(self, pages: OpenPages, job_id: str) -> None:
+        self.pages = pages
+        self.job_id = job_id
+
+    def body(self) -> dict[str, Any]:
+        """The request's JSON object. Raises Refused for anything else."""
+        try:
+            found = json.loads(self.request.body) if len(self.request.body) <= LARGEST else None
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise Refused(400, f"The body must be a JSON object of at most {LARGEST} bytes.")
+        return found
+
+    def terminals(self) -> Any:
+        """jupyter_server_terminals' manager; None where terminals are switched off."""
+        return self.settings.get("terminal_manager")
+
+
+class HandoverHandler(HandoverBase):
+    """``portal/handover``, asked by the Hub with a token of the owner's."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        """What would be lost: ``busy``, the notebooks whose kernels compute now."""
+        sessions = await self.settings["session_manager"].list_sessions()
+        found = busy(sessions, self.settings["kernel_manager"].list_kernels())
+        self.finish(json.dumps({"job_id": self.job_id, "busy": found}))
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        """Let pages save for at most ``seconds``; answers ``saved``, whether all of them did, and
+        ``terminals``, each with its ``name`` and its ``cwd``."""
+        seconds = self.body().get("seconds")
+        if type(seconds) not in (int, float) or not 0 <= seconds <= LONGEST:
+            raise Refused(400, f"'seconds' must be a number from 0 to {LONGEST:g}.")
+        saved = await self.pages.save(seconds)
+        found = open_terminals(self.terminals())
+        self.finish(json.dumps({"saved": saved, "terminals": found}))
+
+    @authenticated
+    @authorized
+    async def put(self) -> None:
+        """Open ``terminals`` as another server had them; answers ``opened``, their names."""
+        wanted = self.body().get("terminals")
+        if not isinstance(wanted, list):
+            raise Refused(400, "'terminals' must be a list.")
+        # A file system that hangs must not hold up the server.
+        found = await in_thread(well_formed, wanted, Path.home())
+        self.finish(json.dumps({"opened": open_again(self.terminals(), found)}))
+
+
+class PageHandler(HandoverBase):
+    """``portal/handover/page``, asked by the pages of JupyterLab."""
+
+    @authenticated
+    @authorized
+    def get(self) -> None:
+        """With ``?page=ID`` the page counts as open. Answers ``job_id`` and ``saving``."""
+        self.pages.seen(self._page(self.get_query_argument("page", "")))
+        self.finish(json.dumps({"job_id": self.job_id, "saving": self.pages.saving}))
+
+    @authenticated
+    @authorized
+    def post(self) -> None:
+        """``{"page": ID}`` has saved what it could."""
+        self.pages.has_saved(self._page(self.body().get("page")))
+        self.finish(json.dumps({"saving": self.pages.saving}))
+
+    def _page(self, name: Any) -> str:
+        if not isinstance(name, str) or not _PAGE.fullmatch(name):
+            raise Refused(400, "'page' must be the page's id.")
+        return name
+
+
+def busy(sessions: list[dict[str, Any]], kernels: list[dict[str, Any]]) -> list[str]:
+    """The kernels that compute, by their notebooks' paths; by their own names without one."""
+    named = {one["kernel"]["id"]: one.get("path") or one.get("name") or "" for one in sessions}
+    return [
+        named.get(kernel["id"]) or f"{kernel['name']} ({kernel['id'][:8]})"
+        for kernel in kernels
+        if kernel.get("execution_state") == "busy"
+    ]
+
+
+def open_terminals(manager: Any) -> list[dict[str, str]]:
+    """Name and working directory of each terminal's shell."""
+    found = []
+    for name, terminal in list(getattr(manager, "terminals", {}).items())[:MOST]:
+        try:
+            directory = str(Path(f"/proc/{terminal.ptyproc.pid}/cwd").readlink())
+        except OSError:  # it has just ended, or its directory is another's
+            directory = ""
+        found.append({"name": name, "cwd": directory})
+    return found
+
+
+def well_formed(wanted: list[Any], home: Path) -> dict[str, str]:
+    """Names and directories of ``wanted``; what is no directory (any more) becomes ``home``, and
+    what has no name that a terminal can have is left out."""
+    found = {}
+    for one in wanted[:MOST]:
+        name, directory = (one.get("name"), one.get("cwd")) if isinstance(one, dict) else ("", "")
+        if isinstance(name, str) and _NAME.fullmatch(name):
+            there = isinstance(directory, str) and usable(directory)
+            found[name] = directory if there else str(home)
+    return found
+
+
+def open_again(manager: Any, wanted: dict[str, str]) -> list[str]:
+    """Opens terminals under these names, unless they are there already; the names of the new."""
+    if manager is None:
+        return []
+    opened = [name for name in wanted if name not in manager.terminals]
+    for name in opened:
+        manager.create(name=name, cwd=wanted[name])
+    return opened
+
+
+def usable(directory: str) -> bool:
+    """Whether a shell can begin there."""
+    if not directory.startswith("/") or "\0" in directory:
+        return False
+    try:
+        return Path(directory).is_dir() and os.access(directory, os.X_OK)
+    except (OSError, ValueError):
+        return False
