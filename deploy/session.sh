@@ -10,6 +10,8 @@
 #   PORTAL_SSL_KEY, PORTAL_SSL_CERT, PORTAL_SSL_CA
 #                       base64 of this server's certificate for JupyterHub's internal_ssl
 set -u
+# How long the environment takes to start (portal_session/startup.py); bash 5 knows the time.
+export APPTAINERENV_PORTAL_SCRIPT_AT="${EPOCHREALTIME:-}"
 umask "${PORTAL_UMASK:-0022}"
 # When Slurm ends a job, the image's mount may go before the server: that would leave a core file
 # of the server's size in the home. A soft limit, so that whoever wants core files can have them.

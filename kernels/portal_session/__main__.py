@@ -7,6 +7,8 @@ packages, PYTHONPATH and the working directory out of the server; kernels see al
 
 from __future__ import annotations
 
+from . import startup  # isort: skip - the first of all: it notes when this began
+
 import os
 import sys
 from typing import Any
@@ -30,6 +32,7 @@ def main() -> None:
             file=sys.stderr,
         )
         raise SystemExit(72) from error
+    startup.mark("imports")
     if asks_for_free_port():
         # The stock server waits for the Hub here, and exits when that is down for a minute. A
         # session outlives its Hub; versions are compared when the Hub answers to the port.

@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from tornado.netutil import bind_sockets
 
+from . import startup
+
 FIRST_WAIT = 0.2  # seconds before the first repetition; doubled each time up to
 LONGEST_WAIT = 10.0  # when the Hub does not answer, or answers that it cannot now
 REFUSED_WAIT = 30.0  # when it says no: it may know this session again after its restart
@@ -51,6 +53,7 @@ def take_free_port(app: Any) -> None:
 
     def bind() -> bool:
         app.http_server.add_sockets(app.portal_sockets)
+        startup.mark("extensions")
         api = os.environ.get("JUPYTERHUB_API_URL", "")
         token = os.environ.get("JUPYTERHUB_API_TOKEN", "")
         if api and token:
@@ -100,6 +103,7 @@ async def post_port(api: str, token: str, port: int, log: Any) -> None:
         except Exception as error:  # whatever it is, the next try may work
             problem = f"could not be asked ({error!r})"
         else:
+            startup.mark("listening")
             if said:
                 log.info("The Hub knows the port of this session now.")
             _compare_versions(answer.headers.get("X-JupyterHub-Version", ""), log)

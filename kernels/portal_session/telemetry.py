@@ -22,7 +22,8 @@ from urllib.request import OpenerDirector, Request
 
 from .gpus import Gpus
 from .memory import job_memory
-from .service import LONGEST_PEACE, TIMEOUT, opener, peace
+from .service import LONGEST_PEACE, TIMEOUT, Address, Service, opener, peace
+from .startup import Telling
 
 SHORTEST = 2.0  # seconds between two reports; the service takes no more
 LONGEST_WAIT = LONGEST_PEACE  # when the service refuses, or does not answer
@@ -36,6 +37,9 @@ def _load_jupyter_server_extension(app: Any) -> None:
         activity = getattr(app, "portal_activity", None)
         if activity is not None:
             reporter.activity = activity.report
+        address = Address.of(os.environ)
+        if address is not None:
+            reporter.startup = Telling(Service(address, os.environ), os.environ, app.log)
         atexit.register(reporter.stop)
         reporter.start()
 
@@ -80,6 +84,7 @@ class Reporter(threading.Thread):
         self._log = log
         self._gpus = Gpus(environ)
         self.activity: Callable[[], dict[str, Any] | None] = lambda: None
+        self.startup: Telling | None = None
         self._end = threading.Event()
         self._opener: OpenerDirector | None = None
         self._said: str | None = None  # the last outcome that stands in the log; "" is success
@@ -96,6 +101,8 @@ class Reporter(threading.Thread):
             except Exception as error:  # whatever it is, the session goes on
                 problem, asked = f"could not be made ({error!r})", 0.0
             self._tell(problem)
+            if self.startup is not None and not problem:
+                self.startup.tell()
             if problem:
                 wait = max(min(max(self._interval, wait) * 2, LONGEST_WAIT), asked)
             else:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 from portal.models.scope import SESSION_OWN
 from portal.models.situation import Situation
+from portal.models.startup import StartupReport, Step
 
-from .endpoint import Operation
+from .endpoint import Nothing, Operation
 from .own_session import OwnSession
 
 
@@ -29,4 +32,26 @@ class OneOwnSession(OwnSession):
         return await self.parts.situations.of(record, job, self.view)
 
 
-ENDPOINTS = (OneOwnSession,)
+class OwnStartup(OwnSession):
+    """How its start went."""
+
+    path = "session/startup"
+    operations = {
+        "post": Operation(
+            summary="Tell how long the steps of the session's own start took.",
+            answer=Nothing,
+            body=StartupReport,
+            scope=SESSION_OWN,
+            tags=("session",),
+        )
+    }
+
+    async def on_post(self) -> None:
+        """With the session's own token only. What is told is added to what was told before; of
+        "page" the first word stays, since a page that is loaded again has most of it already."""
+        record, _ = await self.own()
+        steps = {str(step): seconds for step, seconds in self.body.steps.items()}
+        await self.parts.store.startups.add(record.id, steps, time.time(), {str(Step.PAGE)})
+
+
+ENDPOINTS = (OneOwnSession, OwnStartup)

@@ -14,11 +14,14 @@ from portal.errors import InvalidRequest, NotFound, StoreUnavailable
 from portal.models import Frozen
 from portal.models.environment import Environment
 from portal.models.person import Person
-from portal.models.scope import SESSIONS_READ
+from portal.models.scope import JOBS_MANAGE, SESSIONS_READ
 from portal.models.session import SessionRecord, SessionState
+from portal.models.situation import ExtendOffer
+from portal.models.startup import Startup
 from portal.sessions.efficiency import Source
 from portal.sessions.item import SessionItem, Surroundings, session_item
 from portal.sessions.log import tail
+from portal.sessions.startup import startup_of
 
 from .action import Action
 from .actions import SESSION_ID
@@ -70,9 +73,13 @@ class DetailQuery(Query):
 
 
 class SessionDetail(SessionItem):
-    """One session. ``log`` is the end of its log as plain text; null where it was not asked for."""
+    """One session. ``log`` is the end of its log as plain text; null where it was not asked for.
+    ``startup``: how its start went; ``extend``: whether its time can be extended, while it lives.
+    """
 
     log: str | None = None
+    startup: Startup | None = None
+    extend: ExtendOffer | None = None
 
 
 class SessionBase(Action):
@@ -185,7 +192,21 @@ class OneSession(SessionBase):
         record = await self.session(session_id, SESSIONS_READ)
         (item,) = await self.items([record])
         log = await self.log_of(record) if self.query.log else None
-        return SessionDetail.model_validate({**item.model_dump(), "log": log})
+        more = {"log": log, "startup": await self._startup(record), "extend": None}
+        may = record.user == self.person.name or self.person.may(JOBS_MANAGE)
+        job = self.view.snapshot.jobs.get(record.job_id) if self.parts.dashboard.view else None
+        if may and job is not None and record.state is not SessionState.ENDED:
+            found = await self.parts.situations.offer(record, job, self.view.snapshot)
+            more["extend"] = found.model_dump()
+        return SessionDetail.model_validate({**item.model_dump(), **more})
+
+    async def _startup(self, record: SessionRecord) -> dict[str, Any] | None:
+        try:
+            told = await self.parts.store.startups.of_sessions([record.id])
+        except StoreUnavailable:
+            told = {}
+        found = startup_of(record, told.get(record.id, {}))
+        return found.model_dump() if found else None
 
 
 class SessionLog(SessionBase):

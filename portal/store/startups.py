@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from sqlalchemy import Column, Table, select
+from sqlalchemy import Column, Connection, Table, select, update
 
 from .columns import NAME, TIME, Json, metadata
 from .database import Database
@@ -25,15 +25,28 @@ class StartupTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def set(self, session_id: str, steps: Mapping[str, float], at: float) -> None:
-        """Remember what the session said of its start: seconds by step."""
-        values = {"session_id": session_id, "steps": dict(steps), "at": instant(at, "at")}
-        insert = self._database.insert(startups).values(values)
-        statement = insert.on_conflict_do_update(
-            index_elements=["session_id"],
-            set_={"steps": insert.excluded.steps, "at": insert.excluded.at},
-        )
-        await self._database.run(lambda to: to.execute(statement), write=True)
+    async def add(
+        self,
+        session_id: str,
+        steps: Mapping[str, float],
+        at: float,
+        first_only: Collection[str] = (),
+    ) -> None:
+        """Remember seconds by step, beside those that are known of this session already; a step
+        that is known is replaced, unless it is one of ``first_only``."""
+        this = startups.c.session_id == session_id
+        values = {"session_id": session_id, "steps": {}, "at": instant(at, "at")}
+        new = self._database.insert(startups).values(values).on_conflict_do_nothing()
+
+        def merge(to: Connection) -> None:
+            to.execute(new)
+            # The row is there now: whoever else comes at this moment waits for this one.
+            known = to.execute(select(startups.c.steps).where(this).with_for_update()).scalar_one()
+            stay = {name: known[name] for name in first_only if name in known}
+            merged = {**known, **steps, **stay}
+            to.execute(update(startups).where(this).values(steps=merged, at=at))
+
+        await self._database.run(merge, write=True)
 
     async def of_sessions(self, ids: Collection[str]) -> dict[str, dict[str, float]]:
         """Seconds by step, by session id; those that never said are left out."""

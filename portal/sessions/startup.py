@@ -1,0 +1,46 @@
+"""How a session's start went: what the Hub and Slurm saw, with what the session told. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from portal.models.session import SessionRecord
+from portal.models.startup import Startup, Step, StepItem
+
+_TITLES: dict[str, str] = {
+    "queue": "Waiting in Slurm's queue",
+    Step.CONTAINER: "Starting the environment",
+    Step.IMPORTS: "Importing JupyterLab",
+    Step.EXTENSIONS: "Loading the server's extensions",
+    Step.LISTENING: "Telling the Hub",
+    "rest": "Slurm and the Hub",
+    Step.PAGE: "Opening JupyterLab in the browser",
+}
+
+
+def startup_of(record: SessionRecord, told: Mapping[str, float]) -> Startup | None:
+    """The steps of its start in their order; None before there is anything to tell.
+
+    ``told``: the session's own seconds. Its clock and the Hub's are never compared: what neither
+    measured of the time until it was ready is one step, "rest".
+    """
+    seconds = {name: told[name] for name in Step if name in told}
+    found: dict[str, float] = {}
+    if record.started_at is not None:
+        found["queue"] = max(0.0, record.started_at - record.submitted_at)
+    own = {str(name): value for name, value in seconds.items() if name is not Step.PAGE}
+    found |= own
+    ready = None
+    if record.ready_at is not None:
+        ready = max(0.0, record.ready_at - record.submitted_at)
+        if record.started_at is not None:
+            rest = record.ready_at - record.started_at - sum(own.values())
+            found["rest"] = max(0.0, rest)
+    if Step.PAGE in seconds:
+        found[str(Step.PAGE)] = seconds[Step.PAGE]
+    if not found:
+        return None
+    steps = tuple(
+        StepItem(name=name, title=_TITLES[name], seconds=value) for name, value in found.items()
+    )
+    return Startup(steps=steps, ready=ready)
