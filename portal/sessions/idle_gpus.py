@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from traitlets import Integer, Set, Unicode, UseEnum
+from traitlets import Enum, Integer, Set, Unicode
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import Conflict, NotFound, PortalError, StoreUnavailable
@@ -30,6 +30,7 @@ from .meter import uptime
 
 SERVICE = "portal"  # the actor of its lines in the audit log
 _AGAIN = 60.0  # seconds between two tries to stop a session
+_ENDING = 300.0  # seconds that a session may take to end when the Hub has said yes
 _AHEAD = 5.0  # seconds: a reading that is further in the future comes from before a clock was set
 _NO_GPUS = "It has no GPUs."
 
@@ -66,7 +67,7 @@ class _Watched:
     rules: Rules
     clock: IdleClock = field(default_factory=IdleClock)
     restored: bool = False  # what the database knows of its snoozes is in the clock
-    asked_at: float | None = None  # when the Hub was asked to stop it
+    ask_at: float = float("-inf")  # the Hub is asked to stop it then or later
 
 
 class IdleGpus(LoggingConfigurable):
@@ -75,9 +76,9 @@ class IdleGpus(LoggingConfigurable):
     ``uptime`` is a clock that nobody sets, ``wall`` the machine's (Unix seconds).
     """
 
-    mode = UseEnum(
-        IdleMode,
-        default_value=IdleMode.WARN,
+    mode = Enum(
+        [str(mode) for mode in IdleMode],
+        default_value=str(IdleMode.WARN),
         help="""
         What is done about a session whose GPUs nobody uses: "off", "warn" (its owner is told, in
         JupyterLab and on the session's page) or "on" (told, and then it is stopped). The default
@@ -203,7 +204,7 @@ class IdleGpus(LoggingConfigurable):
 
     def heard(self, session_id: str, activity: SessionActivity | None) -> None:
         """A session has reported when something was done in it last; None: it does not say."""
-        if self.mode is IdleMode.OFF:
+        if self.mode == IdleMode.OFF:
             return
         if activity is None:
             self._heard.pop(session_id, None)
@@ -214,7 +215,7 @@ class IdleGpus(LoggingConfigurable):
         """How idle that session is."""
         one = self._sessions.get(session_id)
         if one is None:
-            return IdleState(mode=self.mode)
+            return IdleState(mode=IdleMode(self.mode))
         return state(one.clock, one.rules, self._uptime(), self._wall())
 
     async def snooze(self, session_id: str) -> IdleState:
@@ -222,7 +223,7 @@ class IdleGpus(LoggingConfigurable):
         not."""
         one = self._sessions.get(session_id)
         if one is None:
-            off = "This site does not look for idle GPUs" if self.mode is IdleMode.OFF else _NO_GPUS
+            off = "This site does not look for idle GPUs" if self.mode == IdleMode.OFF else _NO_GPUS
             raise Conflict(f"{off.removesuffix('.')}: there is nothing to snooze.")
         now = self._uptime()
         one.clock = snoozed(one.clock, one.rules, now)
@@ -244,7 +245,7 @@ class IdleGpus(LoggingConfigurable):
     async def look(self) -> None:
         """Look at every session with GPUs, and stop those whose time has come."""
         view = self.around.view() if self._around else None
-        if self.mode is IdleMode.OFF or view is None:
+        if self.mode == IdleMode.OFF or view is None:
             return
         self._times = await self.around.idle_times()
         self._follow(view)
@@ -257,9 +258,8 @@ class IdleGpus(LoggingConfigurable):
         for one in self._sessions.values():
             seen = self._seen(one, view.snapshot.jobs[one.record.job_id], readings, now, wall)
             one.clock = look(one.clock, seen, one.rules, now)
-            pause = one.asked_at is None or now - one.asked_at >= _AGAIN
-            if due(one.clock, one.rules, now) and pause and _newest(one.record, view):
-                one.asked_at = now
+            over_due = due(one.clock, one.rules, now) and now >= one.ask_at
+            if over_due and _newest(one.record, view):
                 over.append(one)
         await asyncio.gather(*(self._stop(one, now) for one in over))
 
@@ -283,7 +283,7 @@ class IdleGpus(LoggingConfigurable):
 
     def _rules(self, record: SessionRecord) -> Rules:
         return Rules(
-            mode=self.mode,
+            mode=IdleMode(self.mode),
             limit=self._times.get(record.environment, self.idle_time),
             warn=self.warn_time,
             snooze=self.snooze_time,
@@ -370,9 +370,11 @@ class IdleGpus(LoggingConfigurable):
         idle = duration(now - one.clock.since) if one.clock.since is not None else "too long"
         words = f"Its GPUs were idle for {idle}."
         outcome, detail = Outcome.DONE, words
+        one.ask_at = now + _AGAIN
         try:
             reason = StopReason(code=StopCode.IDLE, words=words)
             await self.around.hub.stop_server(record.user, record.server, reason=reason)
+            one.ask_at = now + _ENDING
         except NotFound:
             return  # it was stopped meanwhile
         except PortalError as error:
