@@ -44,3 +44,11 @@ def terminal(person: Person, command: str, server: str = "", *, wait: bool = Tru
     )
     person.session("DELETE", f"api/contents/{name}", server)
     return str(answer.json()["content"])
+
+
+def session_token(person: Person, server: str = "") -> str:
+    """The session's own token. Its terminals do not have it; the server, their parent, does."""
+    words = r"tr '\0' '\n' </proc/$PPID/environ | sed -n s/^JUPYTERHUB_API_TOKEN=//p"
+    token = terminal(person, words, server).strip()
+    assert len(token) >= 32
+    return token

@@ -15,7 +15,16 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-from portal.errors import ConfigurationError, Conflict, HubUnavailable, NotFound, Unavailable
+from portal.errors import (
+    ConfigurationError,
+    Conflict,
+    HubUnavailable,
+    InvalidRequest,
+    NotAllowed,
+    NotFound,
+    SlurmUnavailable,
+    Unavailable,
+)
 from portal.hubapi import HubApi, header_of
 
 RUNNING = (200, {"ready": True, "pending": None})
@@ -30,10 +39,10 @@ class TheHub(RequestHandler):
         code, body = answers[self.request.method]
         if code is None:
             await asyncio.sleep(30)
-        self.set_status(code)
+        self.set_status(*(code if isinstance(code, tuple) else (code,)))
         self.finish(body or None)
 
-    get = delete = answer
+    get = delete = post = answer
 
 
 class SmallHub:
@@ -164,3 +173,31 @@ def test_address_and_token_are_the_ones_that_the_hub_gives(
     monkeypatch.setenv("JUPYTERHUB_API_URL", "http://127.0.0.1:1/hub/api")
     monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "t")
     assert (HubApi().api_url, HubApi().api_token) == ("http://127.0.0.1:1/hub/api", "t")
+
+
+async def test_a_start_sends_the_options(hub: SmallHub) -> None:
+    hub.answers["POST"] = (202, "")
+    await hub.api().start_server("a/da", "tensorboard", {"environment": "lab"})
+    ((method, path, headers),) = hub.asked
+    assert (method, path) == ("POST", "/hub/api/users/a%2Fda/servers/tensorboard")
+    assert headers["Authorization"] == "token secret"
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "kind"),
+    [
+        (400, "invalid_request", InvalidRequest),
+        (403, "not_allowed", NotAllowed),
+        (503, "slurm_unavailable", SlurmUnavailable),
+        (400, "ada:tensorboard is already running", Conflict),
+        (403, "Action is not authorized", ConfigurationError),
+    ],
+)
+async def test_a_launch_is_refused_in_its_own_words(
+    hub: SmallHub, code: int, reason: str, kind: type[Exception]
+) -> None:
+    hub.answers["POST"] = ((code, reason), {"status": code, "message": "Why it is not possible."})
+    with pytest.raises(kind) as caught:
+        await hub.api().start_server("ada", "tensorboard", {})
+    if kind not in (Conflict, ConfigurationError):
+        assert str(caught.value) == "Why it is not possible."

@@ -25,7 +25,7 @@ KEPT = "PORTAL_KEPT_VARIABLES"  # names that stay all the same, separated by spa
 
 # How Slurm's commands find the cluster and write times: the node's and the person's, not the job's.
 _OF_COMMANDS = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN"})
-_OF_THE_JOB = ("SLURM_", "SLURMD_")
+_OF_THE_JOB = ("SLURM_",)  # SLURMD_NODENAME says where one is, and each job gets its own
 # The whole environment of a job is stored by slurmctld, and at some sites by slurmdbd.
 _SECRETS = frozenset({"JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN", "JUPYTER_TOKEN", KEPT})
 # What Apptainer would take from here in a job that starts a container of its own; and what

@@ -81,7 +81,7 @@ def test_launch_a_container_with_two_gpus(demo: Any, ada: Person, page: Any) -> 
         "import os, socket\n"
         "print('gpus', os.environ['CUDA_VISIBLE_DEVICES'])\n"
         "print('container', os.environ['APPTAINER_CONTAINER'])\n"
-        "print('job', os.environ['SLURM_JOB_ID'], os.environ['SLURMD_NODENAME'])\n"
+        "print('job', os.environ['PORTAL_JOB_ID'], os.environ['SLURMD_NODENAME'])\n"
         "print('host', socket.gethostname(), 'done')",
     )
     page.screenshot(path=PICTURES / "lab.png")
