@@ -19,6 +19,7 @@ from portal.models.environment import Environment
 from portal.models.resources import Resources
 
 from .storage import StorageArea
+from .tensorboard import tensorboard_roots
 
 if TYPE_CHECKING:
     from .slurm import PortalSpawner
@@ -142,7 +143,6 @@ async def launch_request(spawner: PortalSpawner, options: Mapping[str, Any]) -> 
         raise ready.error(" ".join(ready.problems))
     offered = await environments(spawner)
     if folders:
-        folders = below(folders, await spawner.home(), [area.path for area in ready.storage])
         largest = Resources.model_validate(spawner.tensorboard_resources)
         offered = {name: for_tensorboard(one, largest) for name, one in offered.items()}
     request = decide(
@@ -153,4 +153,7 @@ async def launch_request(spawner: PortalSpawner, options: Mapping[str, Any]) -> 
         ready.associations,
         Resources.model_validate(spawner.default_resources),
     )
+    if folders:
+        roots = tensorboard_roots(spawner, request.environment)
+        folders = below(folders, await spawner.home(), roots)
     return request.model_copy(update={"tensorboard": folders})

@@ -107,7 +107,7 @@ class SessionSettings(SlurmSpawner):
         Example: c.PortalSpawner.default_resources = {"cpus": 4, "memory": "16G"}""",
     ).tag(config=True)
     tensorboard_resources = Dict(
-        {"cpus": 1, "memory": "2G", "time": "1:00:00"},
+        {"cpus": 1, "memory": "4G", "time": "1:00:00"},
         help="""Resources of a TensorBoard that is started for the logs of an ended session: what
         it gets, and the most that may be asked for. It never has GPUs.
         Example: c.PortalSpawner.tensorboard_resources = {"cpus": 2, "partition": "cpu"}""",

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from .slurm import PortalSpawner
 
 
-def tensorboard_environment(spawner: PortalSpawner, environment: Environment) -> dict[str, str]:
-    """PORTAL_TENSORBOARD_MEMORY in MiB, and PORTAL_TENSORBOARD_ROOTS as a JSON list of absolute
-    paths as the session sees them: `tensorboard_roots` and the writable binds. The home is one
-    without being named."""
+def tensorboard_roots(spawner: PortalSpawner, environment: Environment) -> list[str]:
+    """Absolute paths as the session sees them: `tensorboard_roots` and the writable binds. The
+    home is one without being named."""
     binds = [*(Bind(**bind) for bind in spawner.binds), *environment.binds]
     writable = [
         bind.target or bind.source
@@ -23,7 +22,12 @@ def tensorboard_environment(spawner: PortalSpawner, environment: Environment) ->
         for bind in binds
         if not bind.read_only
     ]
-    roots = list(dict.fromkeys([*spawner.tensorboard_roots, *writable]))
+    return list(dict.fromkeys([*spawner.tensorboard_roots, *writable]))
+
+
+def tensorboard_environment(spawner: PortalSpawner, environment: Environment) -> dict[str, str]:
+    """PORTAL_TENSORBOARD_MEMORY in MiB, and PORTAL_TENSORBOARD_ROOTS as a JSON list."""
+    roots = tensorboard_roots(spawner, environment)
     return {
         "PORTAL_TENSORBOARD_MEMORY": str(spawner.tensorboard_memory),
         "PORTAL_TENSORBOARD_ROOTS": json.dumps(roots),
