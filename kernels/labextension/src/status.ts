@@ -1,6 +1,124 @@
-/** The session's time, GPUs and memory in the status bar. */
-import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
+/** The session's time, GPUs and memory in the status bar; the panel, commands and warnings. */
+import {
+  ILayoutRestorer,
+  type JupyterFrontEnd,
+  type JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ICommandPalette, Notification } from '@jupyterlab/apputils';
+import { IStatusBar } from '@jupyterlab/statusbar';
+import { LabIcon } from '@jupyterlab/ui-components';
+import { Widget } from '@lumino/widgets';
 
-const plugins: JupyterFrontEndPlugin<unknown>[] = [];
+import { Commands } from './commands';
+import { Notices } from './notices';
+import { situations } from './situations';
+import { hasGpus, memory, percent, timeLeft } from './words';
+
+const PANEL = 'portal-session-panel';
+const TICK = 5000; // milliseconds; the time left goes on between two answers
+
+const icon = new LabIcon({
+  name: '@data-scientist-portal/session:session',
+  svgstr:
+    '<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24">' +
+    '<path class="jp-icon3" fill="#616161" d="M12 2a10 10 0 1 0 0 20 10 10 0 0 0 0-20zm0 18a8 8 0 1 1 ' +
+    '0-16 8 8 0 0 1 0 16zm.8-13h-1.6v6l5 3 .8-1.3-4.2-2.5z"/></svg>'
+});
+
+/** One line; a button, so that the keyboard reaches it. */
+class StatusItem extends Widget {
+  private readonly _button = document.createElement('button');
+
+  constructor(open: () => void) {
+    super();
+    this.addClass('portal-StatusItem');
+    this._button.type = 'button';
+    this._button.addEventListener('click', open);
+    this.node.append(this._button);
+    this.render();
+  }
+
+  render(): void {
+    const { situation, reading, left, problem } = situations;
+    const parts = [timeLeft(left)];
+    if (hasGpus(situation, reading)) {
+      const name = reading?.simulated ? 'GPU (simulated)' : 'GPU';
+      const used = memory(reading?.gpuMemory ?? null, reading?.gpuMemoryTotal ?? null);
+      parts.push(`${name} ${percent(reading?.busy ?? null)}`, `GPU memory ${used}`);
+    }
+    parts.push(`Memory ${memory(reading?.memory ?? null, reading?.memoryLimit ?? null)}`);
+    const text = parts.join(' · ');
+    if (this._button.textContent !== text) {
+      this._button.textContent = text;
+      this._button.setAttribute('aria-label', `Session: ${parts.join(', ')}. Show the panel`);
+    }
+    this._button.title = problem ? problem.words : 'Time, GPUs and memory of this session';
+    const warn = Math.max(0, ...(situation?.warn_minutes ?? [])) * 60;
+    this.toggleClass('portal-mod-warn', left !== null && left <= warn);
+    this.toggleClass('portal-mod-stale', problem !== null);
+  }
+}
+
+/** The place of the panel in the side bar; what is in it comes when it is first seen. */
+class PanelPlace extends Widget {
+  private _filled = false;
+
+  constructor(private readonly _commands: Commands) {
+    super();
+    this.id = PANEL;
+    this.addClass('portal-Panel');
+    this.title.icon = icon;
+    this.title.caption = 'This session: time, GPUs and memory';
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', 'This session');
+  }
+
+  protected onAfterShow(): void {
+    if (!this._filled) {
+      this._filled = true;
+      this._fill().catch(error => {
+        this._filled = false;
+        this.node.textContent = `The panel cannot be loaded: ${String(error)}`;
+      });
+    }
+  }
+
+  private async _fill(): Promise<void> {
+    const { Panel } = await import('./panel');
+    new Panel(this.node, situations, this._commands, () => this.isVisible);
+  }
+}
+
+const status: JupyterFrontEndPlugin<void> = {
+  id: '@data-scientist-portal/session:status',
+  description: 'Time, GPUs and memory of the session, warnings before its end, and its panel',
+  autoStart: true,
+  optional: [IStatusBar, ICommandPalette, ILayoutRestorer],
+  activate: (
+    app: JupyterFrontEnd,
+    statusBar: IStatusBar | null,
+    palette: ICommandPalette | null,
+    restorer: ILayoutRestorer | null
+  ) => {
+    const commands = new Commands(app.commands, situations, () => app.shell.activateById(PANEL));
+    commands.add(palette);
+    const panel = new PanelPlace(commands);
+    app.shell.add(panel, 'right', { rank: 900 });
+    restorer?.add(panel, PANEL);
+    const notices = new Notices(Notification.manager, situations, commands);
+    const item = new StatusItem(() => commands.showPanel());
+    const tick = (): void => {
+      item.render();
+      notices.look();
+    };
+    situations.changed.connect(tick);
+    window.setInterval(tick, TICK);
+    statusBar?.registerStatusItem(status.id, { item, align: 'right', rank: 90 });
+    // Lab is usable first.
+    void app.restored.then(() => situations.start());
+  }
+};
+
+const plugins: JupyterFrontEndPlugin<unknown>[] = [status as JupyterFrontEndPlugin<unknown>];
 
 export default plugins;

@@ -1,0 +1,270 @@
+/** What the side panel shows; loaded when it is first opened. Text only, never markup. */
+import { Plot, type Point } from './plot';
+import { type Commands, panelCommands } from './commands';
+import { type Reading, seconds, type Situation, type Situations } from './situations';
+import { clock, duration, hasGpus, memory, percent, timeLeft, UNKNOWN } from './words';
+
+const LINKS: [string, string][] = [
+  ['session', 'This session in the portal'],
+  ['launch', 'Launch again with other resources'],
+  ['cluster', 'The cluster']
+];
+const TICK = 5000; // milliseconds
+
+type Draw = (situations: Situations) => void;
+
+export class Panel {
+  private readonly _draw: Draw[] = [];
+
+  /** Fills `node`, and keeps it up to date while `visible()`. */
+  constructor(
+    node: HTMLElement,
+    situations: Situations,
+    private readonly _commands: Commands,
+    visible: () => boolean
+  ) {
+    node.append(
+      element('h2', 'This session'),
+      this._line('p', 'portal-mod-problem', ({ problem }) =>
+        problem ? `${problem.words} That is so since ${clock(-problem.since)}.` : ''
+      ),
+      this._facts(),
+      this._buttons(),
+      this._line('p', '', ({ situation }) =>
+        situation && !situation.extend.allowed ? situation.extend.reason : ''
+      ),
+      this._meters(),
+      this._line('p', 'portal-mod-hint', ({ situation }) => situation?.hint ?? ''),
+      this._idle(),
+      this._line('p', '', ({ situation }) => situation?.move?.words ?? ''),
+      this._announcements(),
+      this._links()
+    );
+    const draw = (): void => {
+      if (visible()) {
+        this._draw.forEach(one => one(situations));
+      }
+    };
+    draw();
+    situations.changed.connect(draw);
+    window.setInterval(draw, TICK);
+  }
+
+  /** An element whose text changes; hidden while there is none. */
+  private _line(
+    tag: keyof HTMLElementTagNameMap,
+    className: string,
+    words: (situations: Situations) => string
+  ): HTMLElement {
+    const node = element(tag, '', className);
+    this._draw.push(situations => write(node, words(situations)));
+    return node;
+  }
+
+  private _facts(): HTMLElement {
+    const list = element('dl');
+    const fact = (name: string, words: (found: Situation, all: Situations) => string): void => {
+      const term = element('dt', name);
+      const text = this._line('dd', '', all =>
+        all.situation ? words(all.situation, all) : UNKNOWN
+      );
+      list.append(term, text);
+      this._draw.push(() => (term.hidden = text.hidden));
+    };
+    fact('Time', (_, all) => {
+      const end = all.left === null || all.left <= 0 ? '' : `, until ${clock(all.left)}`;
+      return timeLeft(all.left) + end;
+    });
+    fact('Environment', found => found.environment_title || found.environment);
+    fact('Node', found => `${found.node || UNKNOWN}, job ${found.job_id}`);
+    fact('Resources', found => {
+      const count = found.gpus.length;
+      const gpus = count ? `${count} ${count === 1 ? 'GPU' : 'GPUs'} ${found.gpu_type}`.trim() : '';
+      const parts = [gpus, `${found.cpus} ${found.cpus === 1 ? 'CPU' : 'CPUs'}`];
+      if (found.memory !== null) {
+        parts.push(`${memory(found.memory, null)} of memory`);
+      }
+      return parts.filter(part => part).join(', ');
+    });
+    return list;
+  }
+
+  private _buttons(): HTMLElement {
+    const row = element('div', '', 'portal-Buttons');
+    const extend = button('Extend…', () => void this._commands.extend());
+    this._draw.push(({ situation }) => (extend.disabled = !situation?.extend.allowed));
+    row.append(
+      extend,
+      button('Save all', () => void this._commands.saveAll())
+    );
+    const { registry } = this._commands;
+    for (const id of panelCommands.filter(id => registry.hasCommand(id))) {
+      const more = button(registry.label(id), () => void registry.execute(id));
+      this._draw.push(() => (more.disabled = !registry.isEnabled(id)));
+      row.append(more);
+    }
+    return row;
+  }
+
+  private _meters(): HTMLElement {
+    const box = element('div');
+    const busy = this._meter(
+      'GPU',
+      one => one.busy,
+      () => 100,
+      one => `${percent(one?.busy ?? null)} busy`
+    );
+    const gpuMemory = this._meter(
+      'GPU memory',
+      one => one.gpuMemory,
+      one => one.gpuMemoryTotal,
+      one => memory(one?.gpuMemory ?? null, one?.gpuMemoryTotal ?? null)
+    );
+    const host = this._meter(
+      'Memory',
+      one => one.memory,
+      one => one.memoryLimit,
+      one => memory(one?.memory ?? null, one?.memoryLimit ?? null)
+    );
+    const each = element('ul', '', 'portal-Gpus');
+    box.append(busy, gpuMemory, each, host);
+    this._draw.push(({ situation, reading }) => {
+      busy.hidden = gpuMemory.hidden = !hasGpus(situation, reading);
+      const gpus = reading?.gpus ?? [];
+      each.hidden = gpus.length < 2;
+      each.replaceChildren(
+        ...gpus.map(gpu => {
+          const used = memory(gpu.memory_used, gpu.memory_total);
+          return element('li', `GPU ${gpu.index}: ${percent(gpu.utilization)} busy, ${used}`);
+        })
+      );
+    });
+    return box;
+  }
+
+  /** One number now and in the last hour. */
+  private _meter(
+    name: string,
+    value: (one: Reading) => number | null,
+    top: (one: Reading) => number | null,
+    words: (now: Reading | null) => string
+  ): HTMLElement {
+    const box = element('section', '', 'portal-Meter');
+    const plot = new Plot();
+    const title = this._line('h3', '', ({ reading }) => {
+      const made = reading?.simulated && name.startsWith('GPU') ? ' (simulated)' : '';
+      return `${name}${made}: ${words(reading)}`;
+    });
+    box.append(title, plot.node, element('p', 'the last hour', 'portal-mod-axis'));
+    this._draw.push(({ history }) => {
+      const points: Point[] = history.map(one => ({ time: one.time, value: value(one) }));
+      const known = points.map(point => point.value).filter(one => one !== null);
+      const edge = Math.max(...history.map(one => top(one) ?? 0), ...known, 1);
+      const share = known.length ? `between ${range(known, edge)} of the limit` : UNKNOWN;
+      plot.draw(points, edge, seconds(), `${name} in the last hour: ${share}`);
+    });
+    return box;
+  }
+
+  private _idle(): HTMLElement {
+    const box = element('section');
+    const snooze = button('I still need it', () => void this._commands.snooze());
+    const text = this._line('p', '', ({ situation, now }) => {
+      const idle = situation?.idle;
+      if (!idle || now === null || idle.mode === 'off') {
+        return '';
+      }
+      if (idle.exempt || idle.snoozed_until !== null || idle.idle_since === null) {
+        const until = (idle.snoozed_until ?? 0) - now;
+        return idle.exempt || (until > 0 ? `Idle GPUs are put up with until ${clock(until)}.` : '');
+      }
+      const since = `Nobody has used the GPUs for ${duration(Math.max(0, now - idle.idle_since))}.`;
+      const ahead = (idle.stops_at ?? now) - now;
+      return ahead > 0 ? `${since} Unless they are used, it stops at ${clock(ahead)}.` : since;
+    });
+    box.append(text, snooze);
+    this._draw.push(({ situation }) => {
+      snooze.hidden = !situation?.idle.warned || situation.idle.snooze <= 0;
+      box.hidden = text.hidden && snooze.hidden;
+    });
+    return box;
+  }
+
+  private _announcements(): HTMLElement {
+    const box = element('section');
+    const list = element('ul');
+    box.append(element('h3', 'Announcements'), list);
+    this._draw.push(({ situation, now }) => {
+      const due = (situation?.announcements ?? []).filter(one => one.ends_at > (now ?? 0));
+      box.hidden = !due.length;
+      list.replaceChildren(...due.map(one => element('li', one.text)));
+    });
+    return box;
+  }
+
+  private _links(): HTMLElement {
+    const list = element('ul', '', 'portal-Links');
+    let shown = '';
+    this._draw.push(({ situation }) => {
+      const links = situation?.links ?? {};
+      // Not anew each time: the one with the focus would lose it.
+      if (JSON.stringify(links) === shown) {
+        return;
+      }
+      shown = JSON.stringify(links);
+      const named = LINKS.filter(([name]) => address(links[name]));
+      list.replaceChildren(...named.map(([name, words]) => link(words, address(links[name])!)));
+      list.hidden = !named.length;
+    });
+    return list;
+  }
+}
+
+function element<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  text = '',
+  className = ''
+): HTMLElementTagNameMap[K] {
+  const node = document.createElement(tag);
+  node.textContent = text;
+  node.className = className;
+  return node;
+}
+
+function write(node: HTMLElement, text: string): void {
+  if (node.textContent !== text) {
+    node.textContent = text;
+  }
+  node.hidden = !text;
+}
+
+function button(text: string, click: () => void): HTMLButtonElement {
+  const node = element('button', text, 'jp-Button jp-mod-styled jp-mod-minimal portal-Button');
+  node.type = 'button';
+  node.addEventListener('click', click);
+  return node;
+}
+
+function link(text: string, to: string): HTMLElement {
+  const [item, anchor] = [element('li'), element('a', text)];
+  anchor.href = to;
+  anchor.target = '_blank';
+  anchor.rel = 'noopener';
+  item.append(anchor);
+  return item;
+}
+
+/** null for what is no address of a page. */
+function address(to: string | undefined): string | null {
+  try {
+    const url = new URL(to ?? '', window.location.href);
+    return to && /^https?:$/.test(url.protocol) ? url.href : null;
+  } catch {
+    return null;
+  }
+}
+
+function range(values: number[], top: number): string {
+  const share = (value: number): string => `${Math.round((value / top) * 100)} %`;
+  return `${share(Math.min(...values))} and ${share(Math.max(...values))}`;
+}

@@ -1,0 +1,60 @@
+/** Numbers as people read them. What is not known is "unknown", never 0. */
+import type { Reading, Situation } from './situations';
+
+export const UNKNOWN = 'unknown';
+
+/** Seconds as "2 days 3 h", "1 h 23 min", "4 min", "less than 1 min". */
+export function duration(seconds: number): string {
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 1) {
+    return 'less than 1 min';
+  }
+  const [days, hours, rest] = [
+    Math.floor(minutes / 1440),
+    Math.floor(minutes / 60) % 24,
+    minutes % 60
+  ];
+  const parts: [number, string][] = [
+    [days, days === 1 ? 'day' : 'days'],
+    [hours, 'h'],
+    [days ? 0 : rest, 'min']
+  ];
+  return parts
+    .filter(([number]) => number)
+    .map(([number, unit]) => `${number} ${unit}`)
+    .join(' ');
+}
+
+export function timeLeft(left: number | null): string {
+  return left === null ? `time left ${UNKNOWN}` : left <= 0 ? 'time is up' : `${duration(left)} left`;
+}
+
+/** A moment `ahead` seconds from now, as this person's clock will show it. */
+export function clock(ahead: number): string {
+  const then = new Date(Date.now() + ahead * 1000);
+  const today = then.toDateString() === new Date().toDateString();
+  const time = then.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+  return today ? time : `${then.toLocaleDateString([], { day: 'numeric', month: 'short' })}, ${time}`;
+}
+
+export function percent(value: number | null): string {
+  return value === null ? UNKNOWN : `${Math.round(value)} %`;
+}
+
+/** "3.1 of 16 GiB" out of MiB. */
+export function memory(used: number | null, total: number | null): string {
+  if (used === null) {
+    return total === null ? UNKNOWN : `${UNKNOWN} of ${gib(total)} GiB`;
+  }
+  return total === null ? `${gib(used)} GiB` : `${gib(used)} of ${gib(total)} GiB`;
+}
+
+function gib(mib: number): string {
+  const value = mib / 1024;
+  return value < 10 && value % 1 ? value.toFixed(1) : String(Math.round(value));
+}
+
+/** Whether the session has GPUs at all, for all that is known. */
+export function hasGpus(situation: Situation | null, reading: Reading | null): boolean {
+  return !!(situation?.gpus.length || reading?.gpus.length);
+}
