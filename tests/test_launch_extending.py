@@ -270,6 +270,7 @@ def test_where_the_site_does_not_want_it_nothing_is_offered() -> None:
     found = offer(running(), Extending(allowed=False), NOW)
     assert (found.allowed, found.minutes) == (False, ())
     assert found.reason == "Sessions are not extended on this site."
+    assert offer(running(), Extending(allowed=False), NOW, anyway=True).minutes == (30, 60, 120)
 
 
 # -- settings -------------------------------------------------------------------------------------

@@ -193,10 +193,12 @@ class OneSession(SessionBase):
         (item,) = await self.items([record])
         log = await self.log_of(record) if self.query.log else None
         more = {"log": log, "startup": await self._startup(record), "extend": None}
-        may = record.user == self.person.name or self.person.may(JOBS_MANAGE)
+        admin = self.person.may(JOBS_MANAGE)
         job = self.view.snapshot.jobs.get(record.job_id) if self.parts.dashboard.view else None
+        may = admin or record.user == self.person.name
         if may and job is not None and record.state is not SessionState.ENDED:
-            found = await self.parts.situations.offer(record, job, self.view.snapshot)
+            snapshot = self.view.snapshot
+            found = await self.parts.situations.offer(record, job, snapshot, anyway=admin)
             more["extend"] = found.model_dump()
         return SessionDetail.model_validate({**item.model_dump(), **more})
 

@@ -85,16 +85,18 @@ class Situations:
         return situation_of(record, job, known)
 
     async def offer(
-        self, record: SessionRecord, job: Job, snapshot: ClusterSnapshot
+        self, record: SessionRecord, job: Job, snapshot: ClusterSnapshot, *, anyway: bool = False
     ) -> ExtendOffer:
-        """Whether its time can be extended, from what is known without asking Slurm."""
+        """Whether its time can be extended, from what is known without asking Slurm; ``anyway``:
+        by an admin."""
         parts = self._parts
         rights = await self._rights.get()
         qos = parts.cluster.known_qos
         if qos:
             snapshot = snapshot.model_copy(update={"qos": qos})
         limits = parts.cluster.known_associations(record.account or record.user)
-        made = offer(self.running(record, job, snapshot, limits), parts.extending, time.time())
+        running = self.running(record, job, snapshot, limits)
+        made = offer(running, parts.extending, time.time(), anyway=anyway)
         if made.allowed and rights.known and not rights.jobs:
             return ExtendOffer(latest_end=made.latest_end, reason=_NO_RIGHT)
         return made

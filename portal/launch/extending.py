@@ -113,8 +113,11 @@ class _Bound(NamedTuple):
     why: str
 
 
-def offer(running: Running, settings: Extending, now: float) -> ExtendOffer:
-    """What may be chosen now. ``now`` in Unix seconds."""
+def offer(
+    running: Running, settings: Extending, now: float, *, anyway: bool = False
+) -> ExtendOffer:
+    """What may be chosen now (Unix seconds). ``anyway``: by somebody for whom
+    ``settings.allowed`` does not count."""
     try:
         end, bound = _end_and_bound(running, settings, now)
     except PortalError as error:
@@ -125,7 +128,7 @@ def offer(running: Running, settings: Extending, now: float) -> ExtendOffer:
     if not minutes and room >= 60:
         minutes = (int(room // 60),)
     latest = None if bound is None else end + bound.room
-    if not settings.allowed:
+    if not (settings.allowed or anyway):
         return ExtendOffer(latest_end=latest, reason="Sessions are not extended on this site.")
     if not minutes and bound is not None:
         return ExtendOffer(latest_end=max(end, latest or 0), reason=_cannot(bound))

@@ -42,9 +42,9 @@ class SessionItem(Frozen):
     """One session. Times are Unix seconds, durations seconds, memory MiB; null is unknown.
 
     ``words`` say how it is, for a waiting one why it waits. ``options`` are those of its launch.
-    ``position``, ``expected_start``, ``time_left`` and ``gpu_indexes`` are Slurm's at its last
-    answer, for a session that lives. ``log_folders`` are those with which a TensorBoard of an ended
-    session begins ("~" is the home); null where none can be started for it.
+    ``position``, ``expected_start``, ``time_left``, ``ends_at`` and ``gpu_indexes`` are Slurm's at
+    its last answer, for a session that lives. ``log_folders`` are those with which a TensorBoard of
+    an ended session begins ("~" is the home); null where none can be started for it.
     """
 
     id: str
@@ -68,6 +68,7 @@ class SessionItem(Frozen):
     position: int | None
     expected_start: float | None
     time_left: float | None
+    ends_at: float | None
     ending: EndingItem | None
     exit_code: int | None
     idle: IdleState | None = None  # of one that runs
@@ -120,6 +121,7 @@ def session_item(record: SessionRecord, around: Surroundings) -> SessionItem:
             suggested=suggestion.options if suggestion and not shown else None,
         )
     job = around.job if record.state is not SessionState.ENDED else None
+    end = _ends_at(record, job, efficiency)
     return SessionItem(
         id=record.id,
         user=record.user,
@@ -141,7 +143,8 @@ def session_item(record: SessionRecord, around: Surroundings) -> SessionItem:
         gpu_indexes=job.gpu_indexes if job else {},
         position=job.position if job else None,
         expected_start=job.expected_start if job else None,
-        time_left=_time_left(record, job, efficiency, around.now),
+        time_left=None if end is None else max(0.0, end - around.now),
+        ends_at=end,
         ending=_ending(record, around.viewer),
         exit_code=record.exit_code,
         idle=around.idle if record.state is SessionState.RUNNING else None,
@@ -158,16 +161,15 @@ def _words(record: SessionRecord, job: JobItem | None) -> str:
     return _WORDS[record.state]
 
 
-def _time_left(
-    record: SessionRecord, job: JobItem | None, efficiency: Efficiency, now: float
-) -> float | None:
+def _ends_at(record: SessionRecord, job: JobItem | None, efficiency: Efficiency) -> float | None:
+    """When its time is up."""
     if record.state is SessionState.ENDED or record.started_at is None:
         return None
     if job is not None and job.end_time is not None:
-        return max(0.0, job.end_time - now)
+        return job.end_time
     if efficiency.time_asked is None:
         return None
-    return max(0.0, record.started_at + efficiency.time_asked - now)
+    return record.started_at + efficiency.time_asked
 
 
 def _ending(record: SessionRecord, viewer: str) -> EndingItem | None:

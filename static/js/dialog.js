@@ -5,10 +5,12 @@ import { announce, byId, el } from "./dom.js";
 
 // ask({title, text, action, danger, field: {label, required, maxlength, value, rows}}) resolves to
 // null when the person thinks better of it, else to the field's text (or ""). With rows the field
-// takes several lines.
+// takes several lines; with choices ([value, words] each) it is one of those.
 export function ask({ title, text, action, danger = false, field = null, keep = "Back" }) {
   return new Promise((resolve) => {
-    const input = field
+    const input = field?.choices
+      ? el("select.form-select", { id: "dialog-field" }, field.choices.map(([value, words]) => el("option", { value }, words)))
+      : field
       ? el(field.rows ? "textarea.form-control" : "input.form-control", {
           id: "dialog-field",
           rows: field.rows,

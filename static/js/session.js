@@ -1,8 +1,10 @@
 // One session in detail. While it lives the page follows it.
 
-import { call, loginEnded } from "./api.js";
+import { call, loginEnded, now } from "./api.js";
 import { byId, el, fill, setText } from "./dom.js";
-import { actions, efficiency, isLiving, place, resources, state, suggestion, timeline, titleOf } from "./sessionview.js";
+import { extend } from "./extend.js";
+import { actions, efficiency, isLiving, place, resources, state, suggestion, timeline, times, titleOf } from "./sessionview.js";
+import { startup } from "./startup.js";
 import { facts as factList } from "./panel.js";
 
 const EVERY = 10000;
@@ -15,6 +17,10 @@ async function load(withLog) {
   try {
     const session = await call(`sessions/${encodeURIComponent(id)}`, { query: { log: String(withLog) } });
     show(session);
+    if (window.location.hash === "#extend" && session.state === "running") {
+      history.replaceState(null, "", window.location.pathname + window.location.search); // once
+      extend(session, () => load(false));
+    }
     if (session.log !== null) log(session.log, session);
     byId("troubles").replaceChildren();
     // Who reads another's log leaves a line in the audit log: it is read again only when asked for.
@@ -44,7 +50,7 @@ function show(session) {
       el("h1", {}, titleOf(session), session.server ? el("span.portal-quiet", {}, ` ${session.server}`) : null),
       actions(session, () => setTimeout(() => load(false), 1000), { detail: false }),
     ),
-    el("p.portal-facts.session-state", {}, state(session), session.mine ? null : el("span", {}, `of ${session.user}`)),
+    el("p.portal-facts.session-state", {}, state(session), isLiving(session) ? el("span", {}, times(session, now())) : null, session.mine ? null : el("span", {}, `of ${session.user}`)),
     session.ending
       ? el(`div.alert.${bad ? "alert-danger" : "alert-secondary"}.ending`, {}, session.ending.words)
       : null,
@@ -69,7 +75,7 @@ function show(session) {
       ),
       el("section", { "aria-label": "What it used" }, el("h2", {}, "What it used"), efficiency(session)),
     ),
-    el("section.session-times", { "aria-label": "When" }, el("h2", {}, "When"), timeline(session)),
+    el("section.session-times", { "aria-label": "When" }, el("h2", {}, "When"), timeline(session), startup(session)),
   );
   if (focused) [...main.querySelectorAll("a, button")].find((one) => one.textContent === focused)?.focus();
 }

@@ -3,6 +3,7 @@
 import { call, facts, may, now } from "./api.js";
 import { ask, tell } from "./dialog.js";
 import { announce, el, hidden, icon } from "./dom.js";
+import { extendButton } from "./extend.js";
 import { facts as factList, level } from "./panel.js";
 import { capital, clock, count, duration, exactly, gpuTime, memory, ranges, share } from "./words.js";
 
@@ -142,6 +143,7 @@ export function actions(session, onDone, { detail = true } = {}) {
     links.launch_again
       ? el(`a.btn.btn-sm.${links.launch_suggested ? "btn-outline-contrast" : "btn-jupyter"}`, { href: links.launch_again }, "Launch again", hidden(name))
       : null,
+    extendButton(session, name, onDone),
     isLiving(session) && (mine || may("jobs:manage"))
       ? el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => stop(session, onDone) }, session.state === "running" ? "Stop" : "Cancel", hidden(name))
       : null,
