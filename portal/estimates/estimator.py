@@ -23,6 +23,7 @@ from portal.launch.estimate import (
     AT_ONCE,
     Wait,
     behind_the_queue,
+    counts_too_many,
     from_slurm,
     room_now,
     starts_now,
@@ -206,7 +207,11 @@ class StartEstimates(LoggingConfigurable):
                 made_at=now,
             )
         told = told or self._told(resources, user, snapshot, associations, self.usable_for)
-        found = _of(told) or without_slurm(resources, snapshot, self._waits, now)
+        found = _of(told)
+        late = found is not None and found.outlook in (Outlook.LATER, Outlook.UNKNOWN)
+        too_many = late and counts_too_many(resources, snapshot)
+        if found is None or (too_many and starts_now(resources, snapshot, now)):
+            found = without_slurm(resources, snapshot, self._waits, now)
         if found.outlook is Outlook.REFUSED:
             return found
         held = held_back(resources, user, snapshot, associations)

@@ -15,7 +15,11 @@ from ..models.resources import Resources, memory_mib, time_seconds
 NEVER = 300 * 86_400
 # Slurm names the second in which it was asked for "now"; a start later than this is a wait.
 AT_ONCE = 5.0
-_NO_TURN = ("Dependency", "BeginTime", "JobHeldUser", "JobHeldAdmin", "Assoc", "QOS")
+# Reasons (squeue(1)) for which slurmctld passes a waiting job over and starts those behind it.
+_NO_TURN = (
+    *("Dependency", "BeginTime", "JobHeldUser", "JobHeldAdmin", "Assoc", "QOS"),
+    *("PartitionTimeLimit", "PartitionNodeLimit", "Reservation", "BadConstraints"),
+)
 _FEWEST = 3  # recorded waits from which a median is made
 
 NO_END = "Nobody can say when this starts: jobs before it have no end time."
@@ -79,6 +83,17 @@ def somebody_waits(resources: Resources, snapshot: ClusterSnapshot) -> bool:
         job.state is JobState.PENDING
         and job.priority != 0
         and not job.reason.startswith(_NO_TURN)
+        and resources.partition in job.partition.split(",")
+        for job in snapshot.jobs.values()
+    )
+
+
+def counts_too_many(resources: Resources, snapshot: ClusterSnapshot) -> bool:
+    """Whether a job waits in the partition that slurmctld passes over. ``--test-only`` counts it as
+    if it would start before this one (tests/slurm_outputs/22.05/test-only-behind.stderr)."""
+    return any(
+        job.state is JobState.PENDING
+        and job.reason.startswith(_NO_TURN)
         and resources.partition in job.partition.split(",")
         for job in snapshot.jobs.values()
     )

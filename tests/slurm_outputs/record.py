@@ -3,6 +3,7 @@
     sudo PYTHON tests/slurm_outputs/record.py installed      # the Slurm of this machine
     sudo PYTHON tests/slurm_outputs/record.py trixie         # of another Debian suite
     sudo PYTHON tests/slurm_outputs/record.py sid
+    sudo PYTHON tests/slurm_outputs/record.py trixie --only=test-only    # these files, no others
 
 PYTHON is that of the virtual environment with the portal in it.
 
@@ -96,7 +97,7 @@ def portal_commands() -> dict[str, object]:
     }
 
 
-def enter(suite: str) -> None:
+def enter(suite: str, only: str = "") -> None:
     """Run this script again with --inside, in the suite's root and in private namespaces."""
     root = Path("/") if suite == "installed" else make_root(suite)
     work = root / WORK.relative_to("/")
@@ -122,7 +123,7 @@ def enter(suite: str) -> None:
                 for name in ("passwd", "group", "hosts")
             ),
             f"exec chroot {root} /usr/bin/env LD_LIBRARY_PATH={library} "
-            f"/usr/bin/python3 {WORK}/src/record.py --inside",
+            f"/usr/bin/python3 {WORK}/src/record.py --inside --only={only}",
         ]
     )
     inner = subprocess.Popen(
@@ -135,8 +136,9 @@ def enter(suite: str) -> None:
         inner.kill()  # and with it every process in its namespace
     for found in (work / "out").iterdir():
         target = HERE / found.name
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(found, target)
+        if not only:
+            shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(found, target, dirs_exist_ok=True)
         print(f"Recorded {target}")
     shutil.rmtree(work)
 
@@ -287,6 +289,39 @@ class Recorder:
         )
         time.sleep(3)  # accounting lags behind
 
+    def test_only(self) -> None:
+        """What sbatch --test-only says; before anything else runs."""
+        longest = re.search(
+            r"MaxTime=(\S+)", self.slurm.run("scontrol", "show", "partition", "gpu")
+        )
+        limit = ["scontrol", "update", "PartitionName=gpu"]
+        self.slurm.run(*limit, "MaxTime=UNLIMITED")
+        self.submit("forever", "--gpus=v100:4", "--nodelist=gpu05", "--time=UNLIMITED", "--mem=100")
+        self.submit("hour", "--gpus=t4:2", "--nodelist=gpu04", "--time=1:00:00", "--mem=100")
+        for label in ("forever", "hour"):
+            self.until(label, lambda label=label: self.state(label).startswith("RUN"), 20)  # type: ignore[misc]
+        ask = ["sbatch", "--test-only", "--uid=ada", "--time=10", "--mem=100", "--wrap", "true"]
+        seconds = {"SLURM_TIME_FORMAT": "%s"}
+        self.save_error("test-only-now", *ask, "--gpus=v100:1", "--nodelist=gpu01", env=seconds)
+        self.save_error(
+            "test-only-now-local", *ask, "--gpus=v100:1", "--nodelist=gpu01", env={"TZ": "UTC"}
+        )
+        self.save_error("test-only-later", *ask, "--gpus=t4:1", env=seconds)
+        self.save_error("test-only-never", *ask, "--gpus=v100:1", "--nodelist=gpu05", env=seconds)
+        self.save_error("test-only-no-node", *ask, "--nodelist=gpu03", env=seconds)
+        self.save_error("test-only-gpus", *ask, "--gpus=99", env=seconds)
+        self.save_error("test-only-account", *ask, "--account=nonsense", env=seconds)
+        self.slurm.run("sacctmgr", "-i", "modify", "user", "ada", "set", "MaxSubmitJobs=0")
+        self.save_error("test-only-submit", *ask, env=seconds)
+        self.slurm.run("sacctmgr", "-i", "modify", "user", "ada", "set", "MaxSubmitJobs=-1")
+        self.slurm.run(*limit, f"MaxTime={longest[1] if longest else 'UNLIMITED'}")
+        # A job that can never start, first in the queue (EnforcePartLimits=NO takes it): the
+        # answer for those behind it is as if it did, although they start at once.
+        self.submit("too-long-first", "--time=300-00:00:00", "--partition=gpu")
+        self.save_error("test-only-behind", *ask, "--gpus=v100:1", "--nodelist=gpu01", env=seconds)
+        for label in ("forever", "hour", "too-long-first"):
+            self.slurm.run("scancel", self.jobs.pop(label))
+
     def write(self) -> None:
         """Everything that the portal asks."""
         from_portal = json.loads((WORK / "src/commands.json").read_text())
@@ -322,7 +357,7 @@ class Recorder:
         )
 
 
-def inside() -> None:
+def inside(only: str) -> None:
     """The recording itself, in the namespaces."""
     out = WORK / "out" / "{}.{:02d}".format(*version())
     out.mkdir(parents=True)
@@ -332,9 +367,11 @@ def inside() -> None:
         slurm.start()
         recorder = Recorder(slurm, out)
         recorder.prepare()
-        recorder.fill()
-        recorder.wait()
-        recorder.write()
+        recorder.test_only()
+        if not only:
+            recorder.fill()
+            recorder.wait()
+            recorder.write()
     finally:
         slurm.stop()
 
@@ -343,14 +380,15 @@ def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("suite", nargs="?", default="installed", help="installed, trixie, sid")
+    parser.add_argument("--only", default="", choices=("", "test-only"))
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if os.geteuid():
         sys.exit("record.py needs root: it makes namespaces and a private passwd file.")
     if arguments.inside:
-        inside()
+        inside(arguments.only)
     else:
-        enter(arguments.suite)
+        enter(arguments.suite, arguments.only)
 
 
 if __name__ == "__main__":
