@@ -38,6 +38,7 @@ CLASSES = (
     ("portal.telemetry", "Telemetry"),
     ("portal.sessions.idle_gpus", "IdleGpus"),
     ("spawners.culler", "IdleSessions"),
+    ("portal.notices", "Notices"),
     ("portal.store", "Store"),
     ("portal.hubapi", "HubApi"),
     ("portal.launch.extending", "Extending"),

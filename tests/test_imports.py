@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # their place is known: images, store, hubapi, telemetry, courses.
 BASE = {"models", "errors", "where"}
 ADAPTERS = {"slurm", "directory", "images", "store", "hubapi", "telemetry"}
-NOUNS = {"catalog", "sessions", "courses", "dashboard", "estimates"}
+NOUNS = {"catalog", "sessions", "courses", "dashboard", "notices", "estimates"}
 MAY_KNOW: dict[str, set[str]] = {
     "models": set(),
     "errors": set(),
@@ -21,6 +21,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "launch": BASE,
     **{adapter: BASE | {"launch"} for adapter in ADAPTERS},
     **{noun: BASE | ADAPTERS | {"launch"} for noun in NOUNS},
+    "notices": BASE | ADAPTERS | {"launch", "sessions"},  # the mails lead to a session
     "dashboard": BASE | ADAPTERS | {"launch", "sessions"},  # it drives their usage meter
     "handlers": BASE | ADAPTERS | NOUNS | {"launch"},
     "app": BASE | ADAPTERS | NOUNS | {"launch", "handlers"},

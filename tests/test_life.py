@@ -47,7 +47,9 @@ def made(store: Store, run: Callable[[], Awaitable[None]]) -> Life:
         log=logging.getLogger("portal-test"),
         store=store,
         cluster=Cluster(),
-        dashboard=SimpleNamespace(run=run),
+        dashboard=SimpleNamespace(run=run, view=None),
+        idle=SimpleNamespace(run=asyncio.Event().wait),
+        notices=SimpleNamespace(run=lambda view: asyncio.Event().wait()),
     )
     return Life(parts)
 

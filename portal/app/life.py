@@ -29,6 +29,7 @@ class Life:
             asyncio.create_task(self._keep_store()),
             asyncio.create_task(self._kept("dashboard", self.parts.dashboard.run)),
             asyncio.create_task(self._kept("watch for idle GPUs", self.parts.idle.run)),
+            asyncio.create_task(self._kept("loop of notices", self._send_notices)),
         ]
 
     async def close(self) -> None:
@@ -38,6 +39,9 @@ class Life:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.parts.store.close()
         self.parts.cluster.close()
+
+    async def _send_notices(self) -> None:
+        await self.parts.notices.run(lambda: self.parts.dashboard.view)
 
     async def _keep_store(self) -> None:
         """Bring the database to this version's schema, then look now and then whether it is there:

@@ -30,6 +30,7 @@ from portal.hubapi import HubApi
 from portal.launch.extending import Extending
 from portal.launch.request import DEFAULT_RESOURCES
 from portal.models.resources import Resources
+from portal.notices import Notices
 from portal.sessions.idle_gpus import IdleGpus
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.control import ClusterControl
@@ -60,6 +61,7 @@ class PortalService(Application):
         HubApi,
         Extending,
         IdleGpus,
+        Notices,
         HubOAuth,
         StartEstimates,
     ]
@@ -228,6 +230,7 @@ class PortalService(Application):
             estimates=StartEstimates(parent=self, runner=runner, store=store, share=SERVICE),
             default_resources=self._default_resources(),
             idle=IdleGpus(parent=self),
+            notices=Notices(parent=self, store=store),
         )
 
     def _default_resources(self) -> Resources:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tornado import web
 
-from ..errors import DirectoryUnavailable, PortalError
+from ..errors import ConfigurationError, DirectoryUnavailable, PortalError
 from .people import DirectoryPerson, People
 from .servers import NO_ANSWER
 from .settings import DirectorySettings
@@ -138,6 +138,20 @@ class LDAPAuthenticator(DirectorySettings):
             return True
         self._asked.pop(user.name, None)
         return self._refreshed(user.name, answer)
+
+    async def mail_of(self, name: str) -> str | None:
+        """The mail address of somebody with this Hub name; None where the directory has none.
+
+        Raises DirectoryUnavailable, and ConfigurationError without a search account.
+        """
+        if not self.can_refresh:
+            raise ConfigurationError(
+                "The directory tells mail addresses to a search account only: set "
+                "c.LDAPAuthenticator.search_bind_dn, or c.Notices.address."
+            )
+        directory_name = self._directory_name(name)
+        person = await self._ask(self._refreshes, self.people.look_up, directory_name)
+        return person.mail if person else None
 
     def _refreshed(
         self, name: str, answer: asyncio.Future[DirectoryPerson | None]

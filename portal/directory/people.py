@@ -29,6 +29,7 @@ class DirectoryPerson:
     uid: int | None = None
     gid: int | None = None
     home: str | None = None
+    mail: str | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class People:
     base: str
     filter: str = "(uid={username})"
     name_attribute: str = "uid"
+    mail_attribute: str = "mail"
     bind_names: Sequence[str] = ()
     search_name: str = ""
     search_password: Callable[[], str] | None = None
@@ -144,6 +146,7 @@ class People:
         """The one entry of ``name``: below ``base``, or ``dn`` when that is known."""
         filter = self.filter.replace(USERNAME, escape_filter_chars(name))
         attributes = [self.name_attribute, "uidNumber", "gidNumber", "homeDirectory"]
+        attributes.append(self.mail_attribute)
         found = session.search(dn or self.base, filter, attributes, only_base=dn is not None)
         if len(found) > 1:
             self.log.warning("LDAP: %d entries match the user name %s; refused", len(found), name)
@@ -159,6 +162,7 @@ class People:
             uid=_number(entry.first("uidNumber")),
             gid=_number(entry.first("gidNumber")),
             home=entry.first("homeDirectory"),
+            mail=entry.first(self.mail_attribute),
         )
 
     def _name(self, entry: Entry, typed: str) -> str:

@@ -115,6 +115,15 @@ class DirectorySettings(Authenticator):
         "uid", help='Attribute that holds the user name. Example for AD: `"sAMAccountName"`'
     ).tag(config=True)
 
+    mail_attribute = Unicode(
+        "mail",
+        help="""
+        Attribute that holds the mail address, for `c.Notices`; the first value counts.
+
+        Example: `"mailPrimaryAddress"`
+        """,
+    ).tag(config=True)
+
     bind_name_templates = List(
         Unicode(),
         help="""
@@ -317,6 +326,7 @@ class DirectorySettings(Authenticator):
             base=self.people_base,
             filter=self.people_filter,
             name_attribute=self.username_attribute,
+            mail_attribute=self.mail_attribute,
             bind_names=tuple(self.bind_name_templates),
             search_name=self.search_bind_dn,
             search_password=self.read_search_password,

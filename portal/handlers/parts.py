@@ -14,6 +14,7 @@ from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.resources import Resources, time_seconds
+from portal.notices import Notices
 from portal.sessions.asked_once import AskedOnce
 from portal.sessions.idle_gpus import Around, IdleGpus
 from portal.sessions.moves import Moves
@@ -49,6 +50,7 @@ class Parts:
     # What a session gets where neither the person nor the environment says anything.
     default_resources: Resources = field(default_factory=Resources)
     idle: IdleGpus = field(default_factory=IdleGpus)
+    notices: Notices = field(default_factory=Notices)
     allowance: Allowance = field(default_factory=Allowance)
     situations: Situations = field(init=False)
     moves: Moves = field(init=False)

@@ -55,8 +55,18 @@ class NoticeTable:
         statement = self._database.insert(notices).values(values).on_conflict_do_nothing()
         return await self._database.run(lambda to: to.execute(statement).rowcount == 1, write=True)
 
+    async def unsent(self, session_ids: Collection[str]) -> set[tuple[str, str]]:
+        """The claimed notices of these sessions that could not be sent: session and kind."""
+        query = select(notices.c.session_id, notices.c.kind).where(
+            notices.c.session_id.in_(list(session_ids)), notices.c.outcome != ""
+        )
+        if not session_ids:
+            return set()
+        rows = await self._database.run(lambda at: list(at.execute(query)))
+        return {(row.session_id, row.kind) for row in rows}
+
     async def outcome(self, session_id: str, kind: str, words: str) -> None:
-        """Remember why a claimed notice could not be sent."""
+        """Remember why a claimed notice could not be sent, in a sentence; "" when it was."""
         this = (notices.c.session_id == session_id) & (notices.c.kind == kind)
         statement = notices.update().where(this).values(outcome=words)
         await self._database.run(lambda to: to.execute(statement), write=True)

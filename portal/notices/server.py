@@ -1,0 +1,108 @@
+"""The site's mail server: one connection for each mail, encrypted and checked unless a setting says
+otherwise."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import aiosmtplib
+
+from portal.errors import ConfigurationError, Unavailable
+from portal.models.plain_text import escaped
+
+
+class MailRefused(Unavailable):
+    """The mail server said no to this mail, for good: another try brings the same answer."""
+
+
+@dataclass(frozen=True)
+class MailServer:
+    """``encryption``: "starttls", "tls" or "none"; ``timeout`` in seconds."""
+
+    host: str
+    port: int
+    encryption: str = "starttls"
+    ca_file: str = ""
+    user: str = ""
+    password_file: str = ""
+    timeout: float = 20.0
+
+    async def send(self, message: EmailMessage) -> None:
+        """Hand the mail over. Raises Unavailable when it may work later, MailRefused when not,
+        ConfigurationError; never with a password in the words."""
+        try:
+            await aiosmtplib.send(message, **self._options())
+        except aiosmtplib.SMTPRecipientsRefused as error:
+            codes = [one.code for one in error.recipients]
+            raise self._error(error, codes[0] if codes else 0) from None
+        except aiosmtplib.SMTPResponseException as error:
+            raise self._error(error, error.code) from None
+        except (aiosmtplib.SMTPException, OSError, ssl.SSLError) as error:
+            raise Unavailable(
+                f"The mail server {self.host} cannot be used: {_said(error)}"
+            ) from None
+
+    async def check(self) -> None:
+        """Connect, encrypt and log in, and send nothing. Raises as ``send`` does."""
+        options = self._options()
+        client = aiosmtplib.SMTP(**options)
+        try:
+            await client.connect()
+            await client.quit()
+        except aiosmtplib.SMTPResponseException as error:
+            raise self._error(error, error.code) from None
+        except (aiosmtplib.SMTPException, OSError, ssl.SSLError) as error:
+            raise Unavailable(
+                f"The mail server {self.host} cannot be used: {_said(error)}"
+            ) from None
+        finally:
+            client.close()
+
+    def _error(self, error: Exception, code: int) -> Unavailable:
+        # RFC 5321, 4.2.1: 4yz is for now, 5yz for good. What concerns the login can be mended.
+        for_good = 500 <= code < 600 and code not in (530, 534, 535, 538)
+        kind = MailRefused if for_good else Unavailable
+        return kind(f"The mail server {self.host} answered {code}: {_said(error)}")
+
+    def _away(self, error: Exception) -> Unavailable:
+        return Unavailable(f"The mail server {self.host} cannot be used: {_said(error)}")
+
+    def _options(self) -> dict[str, Any]:
+        encrypted = self.encryption != "none"
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file or None) if encrypted else None
+        except OSError as error:
+            raise ConfigurationError(
+                f"c.Notices.ca_file cannot be read: {self.ca_file} ({error.strerror})."
+            ) from None
+        return {
+            "hostname": self.host,
+            "port": self.port,
+            "use_tls": self.encryption == "tls",
+            # False and not None, which would take what the server offers.
+            "start_tls": self.encryption == "starttls",
+            "tls_context": context,
+            "username": self.user or None,
+            "password": self._password() if self.user else None,
+            "timeout": self.timeout,
+        }
+
+    def _password(self) -> str:
+        try:
+            password = Path(self.password_file).read_text().strip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not text"
+            raise ConfigurationError(
+                f"c.Notices.password_file cannot be read: {self.password_file} ({reason})."
+            ) from None
+        return password
+
+
+def _said(error: Exception) -> str:
+    """The error on one line, without an end that is too long."""
+    text = getattr(error, "message", None) or str(error) or type(error).__name__
+    return " ".join(escaped(str(text)).split())[:300]

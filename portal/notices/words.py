@@ -1,0 +1,103 @@
+"""The mails themselves: plain text, short, with a way to the session."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from email.errors import MessageError
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime, make_msgid, parseaddr
+
+from portal.errors import InvalidRequest
+from portal.models.plain_text import escaped
+from portal.models.words import duration
+from portal.sessions.links import server_url
+
+from .due import STARTED, Notice
+
+_LONGEST = 100  # characters of a name in a subject
+
+
+def mail(
+    notice: Notice, *, sender: str, to: str, public_url: str, now: float, portal: str
+) -> EmailMessage:
+    """The mail of one notice. ``public_url`` is the portal's address with its slash at the end.
+
+    Names that people gave are on one line each, and headers are made by the standard library,
+    which refuses a line break in them. Raises InvalidRequest for an address that is none.
+    """
+    message = EmailMessage(policy=SMTP)
+    try:
+        message["From"] = address_of(sender)
+        message["To"] = address_of(to)
+        message["Subject"] = _subject(notice)
+    except (ValueError, MessageError) as error:
+        raise InvalidRequest(f"A mail cannot be addressed so: {escaped(str(error))}.") from None
+    message["Date"] = format_datetime(datetime.fromtimestamp(now).astimezone())
+    message["Message-ID"] = make_msgid(domain=message["From"].addresses[0].domain)
+    # RFC 3834: nobody's out-of-office answers this.
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content("\n\n".join(_paragraphs(notice, public_url, now, portal)) + "\n")
+    return message
+
+
+def address_of(text: str) -> Address:
+    """``text`` as "ada@example.org" or "Portal <portal@example.org>". Raises ValueError."""
+    if not text.isprintable():
+        raise ValueError(f"'{escaped(text)}' has a line break or a control character in it")
+    name, spec = parseaddr(text)
+    user, at, domain = spec.rpartition("@")
+    if not (user and at and domain) or set(spec) & set(' ,;<>()[]\\"'):
+        raise ValueError(f"'{text}' is no mail address")
+    return Address(display_name=name, addr_spec=spec)
+
+
+def _subject(notice: Notice) -> str:
+    what = "has started" if notice.kind == STARTED else "ends soon"
+    return f"Your session {what}: {_title(notice)}"
+
+
+def _paragraphs(notice: Notice, public_url: str, now: float, portal: str) -> list[str]:
+    session, ends_at = notice.session, notice.ends_at
+    name = f"Your session '{_title(notice)}' (Slurm job {_line(session.job_id)})"
+    if notice.kind == STARTED:
+        began = session.started_at if session.started_at is not None else now
+        waited = duration(began - session.submitted_at)
+        first = f"{name} has started, after {waited} in the queue."
+        if ends_at is not None:
+            first += f" It ends at {_clock(ends_at)}."
+        second = f"Open it:\n{_server(notice, public_url)}"
+    else:
+        assert ends_at is not None
+        first = f"{name} ends at {_clock(ends_at)}, in {duration(ends_at - now)}."
+        first += " Save your work; where your site allows it, you can extend the session's time."
+        second = f"Open it:\n{_server(notice, public_url)}"
+    return [
+        first,
+        second,
+        f"All your sessions:\n{public_url}services/portal/sessions",
+        f"You get this mail from {_line(portal)} because you asked for it. "
+        "You can change that on the page of your sessions.",
+    ]
+
+
+def _title(notice: Notice) -> str:
+    session = notice.session
+    title = session.environment_title or session.environment or "JupyterLab"
+    return _line(f"{title} {session.server}".strip())
+
+
+def _line(text: str) -> str:
+    """What somebody called something, on one line and not too long."""
+    text = " ".join(escaped(text).split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _server(notice: Notice, public_url: str) -> str:
+    return server_url(notice.session, public_url)
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%H:%M %Z on %d %B", time.localtime(at))
