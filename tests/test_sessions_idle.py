@@ -194,7 +194,7 @@ def test_what_people_are_told() -> None:
     assert (put_off.warned, put_off.snoozed_until, put_off.snoozes_left) == (False, 1e9 + 1800, 1)
 
 
-# -- the watch --------------------------------------------------------------------------------------
+# -- the watch -------------------------------------------------------------------------------------
 
 
 def a_job(**more: Any) -> Job:

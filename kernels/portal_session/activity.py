@@ -40,7 +40,8 @@ _ACTS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 def _load_jupyter_server_extension(app: Any) -> None:
     """Called by jupyter_server. ``app`` is its ServerApp."""
-    activity = Activity(app, Processes(os.environ.get("SLURM_JOB_ID", "")))
+    job_id, portal = (os.environ.get(name, "") for name in ("SLURM_JOB_ID", "PORTAL_SERVICE_URL"))
+    activity = Activity(app, Processes(job_id, portal))
     app.portal_activity = activity
     activity.begin()
 

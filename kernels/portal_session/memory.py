@@ -68,7 +68,7 @@ def _resident(job_id: str, root: Path) -> int | None:
         try:
             if process.stat().st_uid != os.getuid():
                 continue
-            if _job_in((process / "environ").read_bytes()) == job_id.encode():
+            if job_in((process / "environ").read_bytes()) == job_id.encode():
                 pages += int((process / "statm").read_text().split()[1])
                 found = True
         except (OSError, ValueError, IndexError):
@@ -76,7 +76,7 @@ def _resident(job_id: str, root: Path) -> int | None:
     return pages * os.sysconf("SC_PAGE_SIZE") // MIB if found else None
 
 
-def _job_in(environ: bytes) -> bytes:
+def job_in(environ: bytes) -> bytes:
     """The id of the job that a process belongs to, from /proc/PID/environ; b"" where it names none.
 
     Terminals and kernels have it as PORTAL_JOB_ID (command_line.py), and so have jobs that were

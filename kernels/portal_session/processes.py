@@ -12,6 +12,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
+from .memory import job_in
+
 SHARE = 0.1  # of one core: Jupyter's idle kernels take less than a tenth of this
 _VIEWERS = frozenset({"tensorboard", "tensorboard.main"})
 
@@ -23,10 +25,17 @@ class _Process(NamedTuple):
 
 
 class Processes:
-    """``root`` is where /proc is found; ``server`` the number of the server's own process."""
+    """``root`` is where /proc is found; ``server`` the number of the server's own process.
 
-    def __init__(self, job_id: str, root: Path = Path("/"), server: int | None = None) -> None:
-        self._mark = b"\0SLURM_JOB_ID=" + job_id.encode() + b"\0" if job_id else None
+    ``portal`` is PORTAL_SERVICE_URL: another portal's cluster, which may have nodes in common with
+    this one, counts its jobs too.
+    """
+
+    def __init__(
+        self, job_id: str, portal: str = "", root: Path = Path("/"), server: int | None = None
+    ) -> None:
+        self._job_id = job_id.encode()
+        self._portal = b"\0PORTAL_SERVICE_URL=" + portal.encode() + b"\0" if portal else b""
         self._proc = root / "proc"
         self._server = os.getpid() if server is None else server
         self._before: dict[tuple[int, int], int] = {}  # (number, born): ticks
@@ -92,10 +101,8 @@ class Processes:
             words = self._bytes(number, "cmdline").split(b"\0")[:3]
             names = {word.rpartition(b"/")[2].decode("ascii", "replace") for word in words}
             environ = b"\0" + self._bytes(number, "environ")
-            self._known[key] = (
-                self._mark is not None and self._mark in environ,
-                not _VIEWERS.isdisjoint(names),
-            )
+            own = bool(self._job_id) and job_in(environ) == self._job_id
+            self._known[key] = (own and self._portal in environ, not _VIEWERS.isdisjoint(names))
         return self._known[key]
 
     def _bytes(self, number: int, name: str) -> bytes:
