@@ -298,6 +298,19 @@ async def test_kernel_check_sees_this_machine(tmp_path: Path) -> None:
         assert "/dev/fuse" in finding.found
 
 
+async def test_commands_in_containers_must_be_there(tmp_path: Path) -> None:
+    catalog = tmp_path / "environments"
+    catalog.mkdir()
+    (catalog / "one.yaml").write_text(CONTAINER.format(image="/x.sif"))
+    config = f"c.EnvironmentCatalog.directory = {str(catalog)!r}\n"
+    assert (await asked(apptainer.commands, tmp_path, config)).level is Level.SKIPPED
+    config += f"c.PortalSpawner.commands_in_containers = ['/etc/passwd', {str(catalog)!r}]\n"
+    assert (await asked(apptainer.commands, tmp_path, config)).level is Level.OK
+    config += "c.PortalSpawner.commands_in_containers += ['/nowhere/sbatch']\n"
+    finding = await asked(apptainer.commands, tmp_path, config)
+    assert finding.level is Level.WARNING and "/nowhere/sbatch" in finding.found
+
+
 async def test_environments(tmp_path: Path) -> None:
     catalog = tmp_path / "environments"
     config = f"c.EnvironmentCatalog.directory = {str(catalog)!r}\n"

@@ -26,6 +26,7 @@ ALL: tuple[Check, ...] = (
     sudo.narrow,
     apptainer.command,
     apptainer.kernel,
+    apptainer.commands,
     storage.homes,
     storage.logs,
     environments.files,

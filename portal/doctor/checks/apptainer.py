@@ -87,3 +87,23 @@ def _kernel(site: Site) -> Result:
             )
         )
     return worst(results)
+
+
+@check("apptainer-commands", "Slurm's commands reach into containers")
+async def commands(site: Site) -> Result:
+    paths = _bound(site)
+    if not paths or not await _needed(site):
+        return skipped("c.PortalSpawner.commands_in_containers is empty, or nothing is a container")
+    missing = await asyncio.to_thread(lambda: [path for path in paths if not Path(path).exists()])
+    if missing:
+        return warning(
+            f"not on this machine: {', '.join(missing)}",
+            "Where one of c.PortalSpawner.commands_in_containers is missing on a node, no "
+            f"container starts there. {_ON_NODES}",
+        )
+    return ok(f"{len(paths)} files and folders of c.PortalSpawner.commands_in_containers are here")
+
+
+def _bound(site: Site) -> list[str]:
+    kind, name = site.spawner, "commands_in_containers"
+    return list(site.setting(kind, name)) if name in kind.class_traits() else []
