@@ -98,18 +98,22 @@ class Activity:
         """See what has changed since the last look."""
         now, roots, busy = self._clock(), set(), 0
         marks: dict[Any, Any] = {}
+
+        def changed(key: tuple[str, Any], thing: Any) -> bool:
+            """Whether it is new, or was active since the last look by its own word."""
+            marks[key] = getattr(thing, "last_activity", None)
+            return key not in self._marks or self._marks[key] != marks[key]
+
         for kernel_id, kernel in _items(self._app.kernel_manager, "_kernels"):
             state = getattr(kernel, "execution_state", None)
             busy += state == "busy"
-            marks["kernel", kernel_id] = mark = getattr(kernel, "last_activity", None)
             roots.add(_number(getattr(kernel, "provisioner", None), "pid"))
-            if state == "busy" or self._marks.get(("kernel", kernel_id)) != mark:
+            if changed(("kernel", kernel_id), kernel) or state == "busy":
                 self._kernel_at = now
         terminals = self._app.web_app.settings.get("terminal_manager")
         for name, terminal in _items(terminals, "terminals"):
-            marks["terminal", name] = mark = getattr(terminal, "last_activity", None)
             roots.add(_number(getattr(terminal, "ptyproc", None), "pid"))
-            if self._marks.get(("terminal", name)) != mark:
+            if changed(("terminal", name), terminal):
                 self._terminal_at = now
         self._marks = marks
         kernel_at, terminal_at = self._kernel_at, self._terminal_at
