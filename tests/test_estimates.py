@@ -37,7 +37,7 @@ from portal.models.cluster import (
     Qos,
     Reservation,
 )
-from portal.models.environment import Environment
+from portal.models.environment import Environment, Kind
 from portal.models.estimate import Basis, Estimate, Outlook
 from portal.models.person import Person
 from portal.models.resources import Resources
@@ -46,7 +46,7 @@ from portal.store import Store
 from portal.store.estimates import Outcome
 
 ROWS = (Association(user="ada", account="research", qos=("normal",), is_default_account=True),)
-ENVIRONMENT = Environment(name="pytorch", title="PyTorch", kind="venv", path="/v")
+ENVIRONMENT = Environment(name="pytorch", title="PyTorch", kind=Kind.VENV, path="/v")
 
 
 def node(name: str, gpu: str, count: int, used: int = 0, **more: Any) -> Node:
@@ -256,9 +256,10 @@ class Slurm(SlurmRunner):
 
     def __init__(self, start: float | Exception = 0.0, takes: float = 0.0) -> None:
         super().__init__()
-        self.start, self.takes, self.asked = start, takes, []
+        self.start, self.takes = start, takes
+        self.asked: list[tuple[list[str], dict[str, Any]]] = []
 
-    async def run(self, argv: Any, **how: Any) -> Output:  # type: ignore[override]
+    async def run(self, argv: Any, **how: Any) -> Output:
         assert argv[:2] == ["sbatch", "--test-only"]
         self.asked.append((argv, how))
         await asyncio.sleep(self.takes)

@@ -6,20 +6,16 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..models.cluster import ClusterSnapshot, JobState, Node
+from ..models.cluster import ClusterSnapshot, Node
 from ..models.estimate import Basis, Estimate, Outlook
 from ..models.resources import Resources, memory_mib, time_seconds
+from .waiting import queue_of
 
 # slurmctld takes a job without an end for one that ends in a year (src/slurmctld/job_scheduler.c,
 # YEAR_SECONDS): a start that far away means that nobody knows.
 NEVER = 300 * 86_400
 # Slurm names the second in which it was asked for "now"; a start later than this is a wait.
 AT_ONCE = 5.0
-# Reasons (squeue(1)) for which slurmctld passes a waiting job over and starts those behind it.
-_NO_TURN = (
-    *("Dependency", "BeginTime", "JobHeldUser", "JobHeldAdmin", "Assoc", "QOS"),
-    *("PartitionTimeLimit", "PartitionNodeLimit", "Reservation", "BadConstraints"),
-)
 _FEWEST = 3  # recorded waits from which a median is made
 
 NO_END = "Nobody can say when this starts: jobs before it have no end time."
@@ -46,10 +42,13 @@ def room_now(resources: Resources, snapshot: ClusterSnapshot, now: float) -> boo
         if held is None or not held.start_time <= now < held.end_time:
             return False
         names &= set(held.nodes)
-    fitting = [
-        name for name in names if name in snapshot.nodes and _fits(resources, snapshot.nodes[name])
-    ]
-    return len(fitting) >= resources.nodes
+    enough = 0
+    for name in names:
+        node = snapshot.nodes.get(name)
+        enough += node is not None and _fits(resources, node)
+        if enough >= resources.nodes:
+            return True
+    return False
 
 
 def _reserved(resources: Resources, snapshot: ClusterSnapshot, now: float) -> set[str]:
@@ -79,24 +78,13 @@ def _fits(resources: Resources, node: Node) -> bool:
 
 def somebody_waits(resources: Resources, snapshot: ClusterSnapshot) -> bool:
     """Whether a job waits for its turn in the same partition: it would get what is free first."""
-    return any(
-        job.state is JobState.PENDING
-        and job.priority != 0
-        and not job.reason.startswith(_NO_TURN)
-        and resources.partition in job.partition.split(",")
-        for job in snapshot.jobs.values()
-    )
+    return resources.partition in queue_of(snapshot).turns
 
 
 def counts_too_many(resources: Resources, snapshot: ClusterSnapshot) -> bool:
     """Whether a job waits in the partition that slurmctld passes over. ``--test-only`` counts it as
     if it would start before this one (tests/slurm_outputs/22.05/test-only-behind.stderr)."""
-    return any(
-        job.state is JobState.PENDING
-        and job.reason.startswith(_NO_TURN)
-        and resources.partition in job.partition.split(",")
-        for job in snapshot.jobs.values()
-    )
+    return resources.partition in queue_of(snapshot).passed
 
 
 def starts_now(resources: Resources, snapshot: ClusterSnapshot, now: float) -> bool:
@@ -108,13 +96,11 @@ def behind_the_queue(resources: Resources, snapshot: ClusterSnapshot, now: float
     """When Slurm expects the last of the jobs that wait for the like to start; None where none
     waits or it has said nothing."""
     expected = [
-        job.start_time
-        for job in snapshot.jobs.values()
-        if job.state is JobState.PENDING
-        and job.start_time
-        and resources.partition in job.partition.split(",")
-        and bool(job.gpus) == bool(resources.gpus)
-        and (resources.gpu_type is None or job.gpu_type in ("", resources.gpu_type))
+        start
+        for (partition, gpu_type, gpus), start in queue_of(snapshot).expected.items()
+        if partition == resources.partition
+        and gpus == bool(resources.gpus)
+        and (resources.gpu_type is None or gpu_type in ("", resources.gpu_type))
     ]
     return max(now, *expected) if expected else None
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..models.cluster import Association, ClusterSnapshot, Job, JobState
+from ..models.cluster import Association, ClusterSnapshot, Job
 from ..models.resources import Resources
 from .limits import asked_tres, first_limit, tres_words
 from .qos import charged, effective_qos, limiting
+from .waiting import queue_of
 
 
 class HeldBack(NamedTuple):
@@ -42,19 +43,13 @@ def held_back(
     return _waits_already(resources, rows, user, snapshot, associations)
 
 
-def _running(snapshot: ClusterSnapshot) -> list[Job]:
-    """The jobs that run, the next one to end first; those without an end last."""
-    jobs = [job for job in snapshot.jobs.values() if job.state.running]
-    return sorted(jobs, key=lambda job: float("inf") if job.end_time is None else job.end_time)
-
-
 def _max_jobs(rows: Sequence[Association], user: str, snapshot: ClusterSnapshot) -> list[HeldBack]:
     found = []
     for row in rows:
         if row.max_jobs is None:
             continue
         own = (user, row.account)
-        jobs = [job for job in _running(snapshot) if (job.user, job.account) == own]
+        jobs = [job for job in queue_of(snapshot).running if (job.user, job.account) == own]
         if len(jobs) >= row.max_jobs:
             most = f"{row.max_jobs} job{'' if row.max_jobs == 1 else 's'}"
             ends = jobs[len(jobs) - row.max_jobs].end_time if row.max_jobs else None
@@ -92,7 +87,7 @@ def _tres_limits(
                 mine = {"user": job.user == user, "account": job.account == account}
                 return there and mine.get(whose, True)
 
-            used = [(job, _amount(job, name)) for job in _running(snapshot) if counts(job)]
+            used = [(job, _amount(job, name)) for job in queue_of(snapshot).running if counts(job)]
             until = _fits_at(used, most - amount * resources.nodes)
             if until != 0:
                 who = {"user": "you", "account": f"the account '{account}'"}.get(whose, "everyone")
@@ -135,9 +130,7 @@ def _waits_already(
     """A job of this person that Slurm holds back for a limit that is not known here."""
     account = rows[0].account if rows else ""
     qos = effective_qos(resources.qos, resources.account, resources.partition, associations)
-    for job in snapshot.jobs.values():
-        if job.state is not JobState.PENDING or job.user != user:
-            continue
+    for job in queue_of(snapshot).limited.get(user, ()):
         about_gpus = "GRES" in job.reason.upper()
         if about_gpus and not resources.gpus:
             continue

@@ -5,7 +5,7 @@ import { byId, el, setText } from "./dom.js";
 import { followForm, keepInAddress } from "./filters.js";
 import { Pager } from "./pager.js";
 import { Table } from "./table.js";
-import { count, hours, share } from "./words.js";
+import { count, duration, hours, share } from "./words.js";
 
 const LIMIT = 50;
 const NONE = { "": "none", environment: "no portal environment", group: "no known group", course: "no course" };
@@ -145,4 +145,48 @@ function chart(rows, period, start) {
   );
 }
 
+// How wrong the expected starts were; the section is there for whoever may see everyone's usage.
+const SOURCES = {
+  slurm: "Slurm’s estimate",
+  snapshot: "What was free",
+  queue: "The queue",
+  waits: "Recorded waits",
+  limit: "A limit of the person",
+  unknown: "Nobody could say",
+};
+
+function lateness(row) {
+  if (row.median === null) return el("span.unknown", {}, "nothing was said");
+  if (Math.abs(row.median) < 1) return "as said";
+  return `${duration(Math.abs(row.median))} ${row.median > 0 ? "later" : "earlier"}`;
+}
+
+async function loadEstimates() {
+  const errors = new Table(byId("estimates"), {
+    label: "estimates-title",
+    columns: [
+      { head: "Partition", cell: (row) => row.partition || el("span.unknown", {}, "Slurm’s choice") },
+      { head: "Whose estimate", cell: (row) => SOURCES[row.basis] ?? row.basis },
+      { head: "Sessions", number: true, cell: (row) => row.sessions.toLocaleString("en") },
+      { head: "Median", number: true, cell: lateness },
+      { head: "Median error", number: true, cell: (row) => (row.median_absolute === null ? "" : duration(row.median_absolute)) },
+      { head: "Within 10 minutes", number: true, cell: (row) => (row.within_ten_minutes === null ? "" : share(row.within_ten_minutes)) },
+    ],
+  });
+  try {
+    const { total, items } = await call("estimates/errors", {});
+    errors.show(items, "No session has started since estimates are recorded.");
+    const said = total.sessions - total.unknown;
+    setText(
+      byId("estimates-words"),
+      said
+        ? `${count(said, "session")}: ${share(total.within_ten_minutes)} started within 10 minutes of what was said, half of them within ${duration(total.median_absolute)}.`
+        : "",
+    );
+  } catch (error) {
+    byId("estimates").replaceChildren(el("div.alert.alert-warning.trouble", {}, error.message));
+  }
+}
+
 load();
+if (byId("estimates")) loadEstimates();
