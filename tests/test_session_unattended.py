@@ -105,7 +105,9 @@ class Notebook:
         assert answer.status_code in (200, 201), answer.text
 
     def on_disk(self) -> list[dict[str, Any]]:
-        return json.loads((self.server.root / self.name).read_text())["cells"]
+        # jupyter_server keeps a copy while it writes the file anew, which is empty for a moment.
+        file = self.server.root / self.name
+        return json.loads(wait_until("a whole file", file.read_text))["cells"]
 
     def printed(self, cell: int = 0) -> str:
         outputs = self.on_disk()[cell]["outputs"]

@@ -29,6 +29,7 @@ class Execution:
 
     def __init__(self, id: str, client: str, cell: str, code: str, started: float) -> None:
         self.id, self.client, self.cell, self.code = id, client, cell, code
+        self.asked_by = client  # for whom it runs now is ``client``
         self.started = started
         self.ended: float | None = None
         self.outputs = CellOutputs()
@@ -43,10 +44,11 @@ class Execution:
         )
 
     def for_client(self) -> dict[str, Any]:
-        """What a page needs to show it."""
+        """What a page needs to show it. ``own``: it is the page that asked for it."""
         return {
             "id": self.id,
             "cell": self.cell,
+            "own": self.client == self.asked_by,
             "running": self.ended is None,
             "execution_count": self.outputs.execution_count,
             "outputs": self.outputs.as_json(),

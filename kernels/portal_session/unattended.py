@@ -56,6 +56,7 @@ class Unattended:
         ending = self._app.cleanup_extensions
 
         async def end() -> None:
+            await self._rest()
             # Slurm gives a job some seconds between the signal and the end.
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self.save_all(), timeout=10)
@@ -162,6 +163,13 @@ class Unattended:
                 await asyncio.sleep(0.2)  # several cells that end at once are one write
         finally:
             self._loop_task = None
+
+    async def _rest(self) -> None:
+        """End the loop. A thread that it used for a file ends with it, and the server with that
+        (anyio keeps its threads as long as the task that asked for them)."""
+        if self._loop_task is not None:
+            self._loop_task.cancel()
+            await asyncio.gather(self._loop_task, return_exceptions=True)
 
     async def before_read(self, path: str) -> None:
         """Somebody opens this notebook: it has everything that was printed so far."""

@@ -2,9 +2,10 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import move from './move';
+import outputs from './outputs';
 import status from './status';
 import tensorboard from './tensorboard';
 
-const plugins: JupyterFrontEndPlugin<unknown>[] = [...status, ...tensorboard, ...move];
+const plugins: JupyterFrontEndPlugin<unknown>[] = [...status, ...tensorboard, ...move, ...outputs];
 
 export default plugins;
