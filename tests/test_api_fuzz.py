@@ -45,6 +45,7 @@ NOBODYS = {
     "/nodes/{node}/resume": {"node": "nowhere"},
     "/sessions/{session_id}/stop": {"session_id": "nobodys"},
     "/sessions/{session_id}/open": {"session_id": "nobodys"},
+    "/sessions/{session_id}/tensorboard": {"session_id": "nobodys"},
 }
 HARMLESS = {"/announcements", "/announcements/{announcement_id}", "/telemetry"}
 HOOKS = f"""
