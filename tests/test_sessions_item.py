@@ -14,6 +14,7 @@ from portal.models.session import SessionRecord, SessionState
 from portal.models.usage import JobUsage
 from portal.sessions.efficiency import Source
 from portal.sessions.item import SessionItem, Surroundings, session_item
+from portal.sessions.links import SessionLinks
 
 T = 1_795_262_400.0
 LAB = Environment.model_validate(
@@ -104,6 +105,22 @@ def test_the_ending_is_worded_for_whoever_looks() -> None:
     odd = an_item(a_record(**{**ENDED, "ending_code": "", "ending_message": ""})).ending
     assert odd is not None and (odd.code, odd.title) == ("unknown", "Unknown")
     assert odd.words == "Nobody knows how it ended."
+
+
+def test_the_logs_of_an_ended_session_can_be_opened_by_its_owner() -> None:
+    ended = a_record(**ENDED)
+    assert an_item(ended).log_folders == ("~",)
+    assert an_item(ended, viewer="grace").log_folders is None
+    assert an_item(ended, environment=None).log_folders is None
+    assert an_item(a_record()).log_folders is None
+    assert an_item(a_record(**{**ENDED, "started_at": None})).log_folders is None
+
+
+def test_a_tensorboard_of_its_own_offers_its_folders_and_no_plain_launch() -> None:
+    options = {**a_record().options, "tensorboard": ["/home/ada/runs"]}
+    item = an_item(a_record(**{**ENDED, "options": options, "started_at": None}))
+    assert item.log_folders == ("/home/ada/runs",)
+    assert item.links == SessionLinks()
 
 
 class TestLinks:

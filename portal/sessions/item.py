@@ -98,7 +98,12 @@ class Surroundings:
 def session_item(record: SessionRecord, around: Surroundings) -> SessionItem:
     """The item for ``around.viewer``, who must be allowed to see it."""
     efficiency = efficiency_of(
-        record, around.usage, around.reports, now=around.now, simulated=around.simulated
+        record,
+        around.usage,
+        around.reports,
+        now=around.now,
+        simulated=around.simulated,
+        time_limit=around.job.time_limit if around.job else None,
     )
     suggestion = suggestion_for(
         record, efficiency, around.environment, _longest(record, around.snapshot)
@@ -108,7 +113,8 @@ def session_item(record: SessionRecord, around: Surroundings) -> SessionItem:
     links = SessionLinks()
     folders = None
     if mine:
-        if around.environment and record.state is SessionState.ENDED:
+        over = record.state is SessionState.ENDED and (record.started_at or shown)
+        if around.environment and over:
             folders = tuple(shown or ("~",))
         links = links_of(
             record,
@@ -167,9 +173,9 @@ def _ends_at(record: SessionRecord, job: JobItem | None, efficiency: Efficiency)
         return None
     if job is not None and job.end_time is not None:
         return job.end_time
-    if efficiency.time_asked is None:
+    if efficiency.time_limit is None:
         return None
-    return record.started_at + efficiency.time_asked
+    return record.started_at + efficiency.time_limit
 
 
 def _ending(record: SessionRecord, viewer: str) -> EndingItem | None:
