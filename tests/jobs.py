@@ -39,3 +39,10 @@ def job_state(demo: Any, job_id: str) -> str:
     """The state of a job; "" once Slurm has forgotten it."""
     out = demo.run(["squeue", "--noheader", "--job", job_id, "--format=%T"], check=False)
     return str(out.stdout.strip())
+
+
+def jobs_ever(demo: Any) -> int:
+    """How many jobs this cluster has ever taken: the newest id counts them."""
+    out = demo.run(["scontrol", "show", "config"]).stdout
+    line = next(line for line in out.splitlines() if line.startswith("NEXT_JOB_ID"))
+    return int(line.split("=")[1])

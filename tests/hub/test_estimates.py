@@ -12,8 +12,8 @@ import httpx
 import pytest
 from hostile import HOSTILE
 from hub_client import Person, wait_until
-from jobs import living_jobs
-from test_options import jobs_ever
+from jobs import jobs_ever, living_jobs
+from terminal import session_token
 
 CHOICE = {"environment": "python-venv", "time": "0:30:00"}
 ROUTE = "/hub/api/portal/estimates"
@@ -176,7 +176,7 @@ def test_the_service_answers_too_and_admins_see_how_wrong_it_was(
     row = next(one for one in found["items"] if one["basis"] == "slurm")
     assert row["sessions"] >= 1 and row["median_absolute"] is not None
     assert row["within_ten_minutes"] > 0
-    token = demo.run(["/usr/bin/python3", "-c", _TOKEN], user=demo.user("ada")).stdout.strip()
+    token = session_token(ada)
     inside = httpx.post(
         f"{demo.url}/services/portal/api/v1/session/estimates",
         headers={"Authorization": f"token {token}"},
@@ -185,14 +185,3 @@ def test_the_service_answers_too_and_admins_see_how_wrong_it_was(
     )
     assert inside.status_code == 200, inside.text
     assert inside.json()["outlook"] in ("now", "later")
-
-
-_TOKEN = (
-    "import glob\n"
-    "for name in glob.glob('/proc/[0-9]*/environ'):\n"
-    "    try: data = open(name, 'rb').read()\n"
-    "    except OSError: continue\n"
-    "    for row in data.split(b'\\0'):\n"
-    "        if row.startswith(b'JUPYTERHUB_API_TOKEN='):\n"
-    "            print(row.decode().partition('=')[2]); raise SystemExit\n"
-)

@@ -9,15 +9,9 @@ from typing import Any
 import pytest
 from hostile import HOSTILE
 from hub_client import Person, wait_until
+from jobs import jobs_ever
 
 BODIES = [json.dumps({"environment": "python-venv", key: value}) for key, value in HOSTILE]
-
-
-def jobs_ever(demo: Any) -> int:
-    """How many jobs this cluster has ever taken: the newest id counts them."""
-    out = demo.run(["scontrol", "show", "config"]).stdout
-    line = next(line for line in out.splitlines() if line.startswith("NEXT_JOB_ID"))
-    return int(line.split("=")[1])
 
 
 def test_hostile_options_are_refused_and_nothing_is_submitted(demo: Any, ada: Person) -> None:
