@@ -134,6 +134,7 @@ def ended(record: SessionRecord, job: Job, ending: Ending) -> SessionRecord:
             "nodes": job.nodes or record.nodes,
             "exit_code": record.exit_code if job.exit_code is None else job.exit_code,
             "peak_memory": record.peak_memory if job.peak_memory is None else job.peak_memory,
+            "time_limit": record.time_limit if job.time_limit is None else job.time_limit,
             "ending_code": record.ending_code if own else ending.code,
             "ending_message": record.ending_message if own else ending.message,
             "stopped_by": record.stopped_by or ("" if own else ending.by),

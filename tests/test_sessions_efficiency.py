@@ -243,6 +243,12 @@ class TestSuggestions:
         assert found is not None and found.changes == {"time": "2:30:00"}
         assert self.suggest(record=record, hours=2, longest=7200) is None
 
+    def test_one_that_was_extended_and_reached_its_end_all_the_same(self) -> None:
+        record = {"options": {"time": "2:00:00"}, "ending_code": "walltime", "time_limit": 14_400}
+        found = self.suggest(record=record, hours=4)
+        assert found is not None and found.changes == {"time": "6:00:00"}
+        assert "its time limit of 4:00:00" in found.words[0]
+
     def test_only_what_the_environment_allows_now(self) -> None:
         assert suggestion_for(a_record(), Efficiency(), None) is None
         assert self.suggest(share=0.3, environment={"gpu_types": ("a100",)}) is None
@@ -257,3 +263,13 @@ class TestSuggestions:
         assert found is not None
         assert found.changes == {"gpus": 1, "memory": "2G", "time": "2:00:00"}
         assert len(found.words) == 3 and all(word.endswith(".") for word in found.words)
+
+
+def test_a_session_that_was_extended_had_more_time_than_its_launch_asked_for() -> None:
+    this = a_record(options={"time": "1:00:00"})
+    found = efficiency_of(this, None, None, now=T, time_limit=5400)
+    assert (found.time_asked, found.time_limit) == (HOUR, 5400)
+    ended = this.model_copy(update={"time_limit": 7200})
+    found = efficiency_of(ended, None, None, now=T)
+    assert (found.time_asked, found.time_limit) == (HOUR, 7200)
+    assert efficiency_of(this, None, None, now=T).time_limit == HOUR

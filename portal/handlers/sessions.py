@@ -252,6 +252,7 @@ class SessionLine(Frozen):
     memory_peak: int | None
     memory_source: Source | None
     time_asked: int | None
+    time_limit: int | None
     time_used: float | None
 
     @classmethod

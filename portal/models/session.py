@@ -21,8 +21,9 @@ class SessionRecord(Frozen):
     """One session. Times are Unix seconds, memory MiB; None is unknown or not yet.
 
     ``id`` is opaque and made by the Hub. ``user`` is the Hub's name, ``account`` the one that the
-    job belongs to. ``options`` are the validated ``user_options`` of the launch. ``log_path`` is
-    the Hub's own file and never leaves the service.
+    job belongs to. ``options`` are the validated ``user_options`` of the launch, and stay
+    those; ``time_limit`` is the seconds that its job had in the end, with all by which they were
+    extended. ``log_path`` is the Hub's own file and never leaves the service.
     """
 
     id: str
@@ -48,3 +49,4 @@ class SessionRecord(Frozen):
     log_path: str = ""
     peak_memory: int | None = None
     exit_code: int | None = None
+    time_limit: int | None = None

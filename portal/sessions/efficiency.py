@@ -25,6 +25,7 @@ class Efficiency(Frozen):
 
     ``gpu_hours_used`` and ``gpu_busy_share`` are of the measured part, whose share of what was held
     is ``gpu_measured_share``. ``…_source`` says whose word it is; None where nobody measured.
+    ``time_asked`` is what its launch asked for, ``time_limit`` what it had, extensions included.
     """
 
     gpus: int | None = None
@@ -38,6 +39,7 @@ class Efficiency(Frozen):
     memory_source: Source | None = None
     time_used: float | None = None
     time_asked: int | None = None
+    time_limit: int | None = None
 
 
 def efficiency_of(
@@ -47,10 +49,12 @@ def efficiency_of(
     *,
     now: float,
     simulated: bool = False,
+    time_limit: int | None = None,
 ) -> Efficiency:
     """From what accounting counted (``usage``) and what the session told (``reports``).
 
-    ``simulated``: the site's telemetry is. The session's own word stands only where there is no
+    ``simulated``: the site's telemetry is. ``time_limit``: its job's now, in seconds, where Slurm
+    says one. The session's own word stands only where there is no
     better one.
     """
     ended = record.ended_at if record.ended_at is not None else now
@@ -59,6 +63,7 @@ def efficiency_of(
     held = usage.held if usage and usage.held else None
     if held is None and gpus is not None and time_used is not None:
         held = gpus * time_used  # the meter writes once a minute
+    asked = _duration(record.options.get("time"))
     found: dict[str, Any] = {}
     if usage and usage.measured > 0:
         found = _gpu(usage.used, usage.measured, held)
@@ -75,7 +80,8 @@ def efficiency_of(
         gpu_hours_held=None if held is None else held / 3600,
         memory_asked=_size(record.options.get("memory")),
         time_used=time_used,
-        time_asked=_duration(record.options.get("time")),
+        time_asked=asked,
+        time_limit=time_limit or record.time_limit or asked,
         **found,
     )
 

@@ -148,14 +148,15 @@ def _time(
     if asked is None or used is None:
         return None
     if record.ending_code == "walltime":
+        had = measured.time_limit or asked
         limits = [longest] if longest is not None else []
         if environment.max_time:
             limits.append(time_seconds(environment.max_time))
-        more = min([_hours(asked * _MARGIN) or 0, *limits])
+        more = min([_hours(had * _MARGIN) or 0, *limits])
         if more <= asked:
             return None
         return {"time": time_text(more)}, (
-            f"It reached its time limit of {time_text(asked)}: ask for {time_text(more)}."
+            f"It reached its time limit of {time_text(had)}: ask for {time_text(more)}."
         )
     if used < _LONG_ENOUGH or record.ending_code not in ("completed", "stopped"):
         return None  # a node that failed says nothing of the time that was needed

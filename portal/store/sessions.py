@@ -36,6 +36,7 @@ sessions = Table(
     Column("stopped_by", NAME, nullable=False),
     Column("peak_memory", COUNT),
     Column("exit_code", COUNT),
+    Column("time_limit", COUNT),
     Column("search", TEXT, nullable=False),
     # The long ones last: SQLite reads a row from its beginning to the last column asked for.
     Column("log_path", TEXT, nullable=False),

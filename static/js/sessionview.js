@@ -21,7 +21,8 @@ export function resources(session) {
   if (cpus) parts.push(count(cpus, "CPU"));
   if (size) parts.push(session.efficiency.memory_asked ? memory(session.efficiency.memory_asked) : size);
   if (nodes > 1) parts.push(count(nodes, "node"));
-  if (session.efficiency.time_asked) parts.push(`for ${duration(session.efficiency.time_asked)}`);
+  const { time_asked: asked, time_limit: limit } = session.efficiency;
+  if (asked) parts.push(`for ${duration(asked)}${limit > asked ? `, extended to ${duration(limit)}` : ""}`);
   return parts.join(", ");
 }
 
@@ -100,8 +101,8 @@ export function efficiency(session) {
     rows.push([
       "Time",
       level(
-        e.time_asked ? (100 * e.time_used) / e.time_asked : null,
-        e.time_asked ? `${duration(e.time_used)} of ${duration(e.time_asked)}` : duration(e.time_used),
+        e.time_limit ? (100 * e.time_used) / e.time_limit : null,
+        e.time_limit ? `${duration(e.time_used)} of ${duration(e.time_limit)}` : duration(e.time_used),
       ),
     ]);
   }

@@ -13,8 +13,8 @@ export function startup(session) {
   const whole = steps.reduce((sum, step) => sum + (step.name === "queue" ? 0 : step.seconds), 0);
   let before = 0;
   const rows = steps.map((step) => {
-    const bar = el("span.startup-bar");
-    if (step.name !== "queue") {
+    const bar = step.name === "queue" ? null : el("span.startup-bar");
+    if (bar) {
       bar.style.marginLeft = `${(100 * before) / whole}%`;
       bar.style.width = `${(100 * step.seconds) / whole}%`;
       before += step.seconds;

@@ -1,0 +1,11 @@
+"""The time that a session's job had in the end: its launch may have asked for less."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+
+
+def upgrade() -> None:
+    op.add_column("sessions", sa.Column("time_limit", sa.BigInteger()))
