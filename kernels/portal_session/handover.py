@@ -157,22 +157,17 @@ class PageHandler(HandoverBase):
 
     @authenticated
     @authorized
-    def get(self) -> None:
-        """With ``?page=ID`` the page counts as open. Answers ``job_id`` and ``saving``."""
-        self.pages.seen(self._page(self.get_query_argument("page", "")))
-        self.finish(json.dumps({"job_id": self.job_id, "saving": self.pages.saving}))
-
-    @authenticated
-    @authorized
     def post(self) -> None:
-        """``{"page": ID}`` has saved what it could."""
-        self.pages.has_saved(self._page(self.body().get("page")))
-        self.finish(json.dumps({"saving": self.pages.saving}))
-
-    def _page(self, name: Any) -> str:
-        if not isinstance(name, str) or not _PAGE.fullmatch(name):
+        """``{"page": ID}`` counts as open; with ``"saved": true`` it has saved what it could.
+        Answers ``job_id``, and ``saving``: whether pages should save now."""
+        body = self.body()
+        page = body.get("page")
+        if not isinstance(page, str) or not _PAGE.fullmatch(page):
             raise Refused(400, "'page' must be the page's id.")
-        return name
+        self.pages.seen(page)
+        if body.get("saved") is True:
+            self.pages.has_saved(page)
+        self.finish(json.dumps({"job_id": self.job_id, "saving": self.pages.saving}))
 
 
 def busy(sessions: list[dict[str, Any]], kernels: list[dict[str, Any]]) -> list[str]:

@@ -25,6 +25,13 @@ _CANCEL = "Call a change of resources off."
 class MoveAction(Action):
     """Base of both: what is done once it is known whose session it is."""
 
+    async def before(self, record: SessionRecord) -> BeforeMove:
+        """What to know before, from the session's server and from the cluster."""
+        pools = (pool for node in self.view.snapshot.nodes.values() for pool in node.gpus)
+        types = sorted({pool.type for pool in pools if pool.type})
+        found = await self.parts.moves.before(record)
+        return found.model_copy(update={"gpu_types": tuple(types)})
+
     async def begin(self, record: SessionRecord) -> Move:
         """Have the new job queued, with a line in the audit log."""
         wanted: dict[str, Any] = self.body.model_dump(exclude_unset=True)
@@ -68,7 +75,7 @@ class MoveOwnSession(MoveAction, OwnSession):
     async def on_get(self) -> BeforeMove:
         """With the session's own token only."""
         record, _ = await self.own()
-        return await self.parts.moves.before(record)
+        return await self.before(record)
 
     async def on_post(self) -> Move:
         """With the session's own token only. The session goes on until the new job can take its
@@ -97,8 +104,8 @@ class MoveSession(MoveAction):
         """One's own, or with custom:portal:sessions:read anyone's."""
         record = await self.session(session_id, SESSIONS_READ)
         if record.state is not SessionState.RUNNING:
-            return BeforeMove()
-        return await self.parts.moves.before(record)
+            return BeforeMove(options={"environment": record.environment, **record.options})
+        return await self.before(record)
 
     async def on_post(self, session_id: str) -> Move:
         """One's own only. The session goes on until the new job can take its place; kernels and

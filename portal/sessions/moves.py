@@ -28,10 +28,13 @@ _FAILED = 5.0  # seconds until the next try when the Hub did not answer
 
 class BeforeMove(Frozen):
     """What to know of a session before it moves. ``busy``: the kernels that compute, by the names
-    of their notebooks; null where its server does not say."""
+    of their notebooks; null where its server does not say. ``options`` are the session's own,
+    ``gpu_types`` what the cluster has."""
 
     move: Move | None = None
     busy: tuple[str, ...] | None = None
+    options: dict[str, Any] = {}
+    gpu_types: tuple[str, ...] = ()
 
 
 class Moves:
@@ -55,8 +58,11 @@ class Moves:
 
     async def before(self, record: SessionRecord) -> BeforeMove:
         """Asks the Hub, and through it the session's server. Raises NotFound, HubUnavailable."""
+        said = await self._hub.move(record.user, record.server)
         try:
-            found = BeforeMove(**await self._hub.move(record.user, record.server))
+            found = BeforeMove(
+                **said, options={"environment": record.environment, **record.options}
+            )
         except ValidationError:
             raise HubUnavailable("The Hub's answer about this session cannot be read.") from None
         self._note(record.id, found.move)

@@ -109,7 +109,9 @@ def ada(person: Callable[[str], Person]) -> Iterator[Person]:
 
 @pytest.fixture
 def moving(demo: Any, ada: Person) -> Moving:
-    """Ada's session, launched where the test before left none."""
+    """Ada's session on CPUs, launched where the test before left none or another."""
+    if any("gpu" in row.gres for row in living_jobs(demo, "ada")):
+        ada.stop()
     if not ada.server().get("ready"):
         answer = ada.launch({"environment": "python-venv", **SMALL})
         assert answer.status_code in (201, 202), answer.text
@@ -176,7 +178,10 @@ def test_from_cpus_to_two_gpus_and_back(demo: Any, moving: Moving, person: Any) 
 
     old = closed(database(demo), "ada", before)
     assert (old.id, old.ending_code, old.stopped_by) == (session, "moved", "")
-    assert old.ending_message == f"Moved to job {job_id}: 2 × v100, 1 CPU, 1 GB, 30 minutes."
+    assert (
+        old.ending_message
+        == f"Moved to job {job_id}: 2 \N{MULTIPLICATION SIGN} v100, 1 CPU, 1 GB, 30 minutes."
+    )
     new = of_job(database(demo), "ada", job_id)
     assert new.id != session
     assert new.state is SessionState.RUNNING
@@ -212,7 +217,7 @@ def test_two_at_once_and_calling_it_off(demo: Any, moving: Moving, full: Any) ->
     told = wait_until(
         "the session is told",
         lambda: (
-            (m := moving.ada.session("GET", "portal/situation").json().get("portal") or {})
+            (m := moving.ada.session("GET", "portal/situation").json().get("situation") or {})
             and (m.get("move") or {}).get("job_id") == job_id
         ),
     )
@@ -242,7 +247,7 @@ def test_a_new_job_that_is_cancelled_leaves_the_session_as_it_was(
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        ({"gpus": 99}, 403, "99"),
+        ({"gpus": 99}, 403, "at most 4 GPUs"),
         ({"gpus": "2"}, 400, "gpus"),
         ({"gpus": -1}, 400, "gpus"),
         ({"time": "0:00:00"}, 400, "time"),
@@ -311,10 +316,6 @@ def test_a_move_outlives_the_service_and_the_hub(demo: Any, moving: Moving, full
 def test_the_session_that_ends_too_early_is_followed_by_the_new_job(
     demo: Any, moving: Moving, full: Any
 ) -> None:
-    if any(row.gres.endswith("t4:2") for row in living_jobs(demo, "ada")):
-        moving.ada.stop()
-        moving.ada.launch({"environment": "python-venv", **SMALL})
-        moving.ada.wait_ready()
     before = moving.job_id
     session, job_id = moving.started(T4)
     terminal(moving.ada, "kill -9 $PPID", wait=False)
@@ -329,13 +330,7 @@ def test_the_session_that_ends_too_early_is_followed_by_the_new_job(
     assert of_job(database(demo), "ada", job_id).state is SessionState.RUNNING
 
 
-def test_stopping_the_session_ends_the_job_that_waits(
-    demo: Any, moving: Moving, full: Any
-) -> None:
-    if any(row.gres.endswith("t4:2") for row in living_jobs(demo, "ada")):
-        moving.ada.stop()
-        moving.ada.launch({"environment": "python-venv", **SMALL})
-        moving.ada.wait_ready()
+def test_stopping_the_session_ends_the_job_that_waits(demo: Any, moving: Moving, full: Any) -> None:
     _, job_id = moving.started(T4)
     moving.ada.stop()
     wait_until("nothing is left", lambda: not living_jobs(demo, "ada"))
