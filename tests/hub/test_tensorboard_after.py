@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from api_client import Caller, error_of
 from hub_client import Person, wait_until
 from jobs import living_jobs
 from terminal import terminal
-from test_my_sessions import ask, ended, items, launch
 
 TENSORBOARD = "tensorboard"  # the server's name
 WRITE = """
@@ -26,59 +26,71 @@ writer.close()
 
 
 @pytest.fixture(scope="module")
-def ada(demo: Any, person: Callable[[str], Person]) -> Iterator[Person]:
-    """Ada, with neither a session nor a TensorBoard before and after."""
-    someone = person("ada")
-    for server in ("", TENSORBOARD):
-        someone.stop(server)
-    yield someone
-    for server in ("", TENSORBOARD):
-        someone.stop(server)
-    someone.api("DELETE", someone.server_path(TENSORBOARD), {"remove": True})
+def caller(demo: Any) -> Iterator[Caller]:
+    """Ada at the service's API, with neither a session nor a TensorBoard before and after."""
+    with Caller(demo.url, "ada") as ada:
+        for server in ("", TENSORBOARD):
+            ada.person.stop(server)
+        yield ada
+        for server in ("", TENSORBOARD):
+            ada.person.stop(server)
+        ada.person.api("DELETE", ada.person.server_path(TENSORBOARD), {"remove": True})
+
+
+@pytest.fixture
+def ada(caller: Caller) -> Person:
+    return caller.person
+
+
+def newest(caller: Caller, state: str) -> dict[str, Any]:
+    """The newest session, once the portal has it in this state."""
+
+    def look() -> Any:
+        answer = caller.get("sessions", params={"limit": 1})
+        assert answer.status_code == 200, answer.text
+        return [one for one in answer.json()["items"] if one["state"] == state]
+
+    return dict(wait_until(f"the newest session is {state}", look, 90)[0])
+
+
+def open_logs(caller: Caller, item: dict[str, Any], *folders: Any) -> httpx.Response:
+    return caller.post(f"sessions/{item['id']}/tensorboard", json={"folders": folders})
 
 
 @pytest.fixture(scope="module")
-def session(demo: Any, ada: Person) -> dict[str, Any]:
+def session(demo: Any, caller: Caller) -> dict[str, Any]:
     """A session with two GPUs that wrote a curve and has ended: its item."""
+    ada = caller.person
     python = yaml.safe_load((demo.environments / "python-venv.yaml").read_text())["path"]
-    item = launch(ada, gpus=2)
+    answer = ada.launch({"environment": "python-venv", "gpus": 2})
+    assert answer.status_code in (201, 202), answer.text
+    ada.wait_ready()
+    item = newest(caller, "running")
     file = {"type": "file", "format": "text", "content": WRITE}
     made = ada.session("PUT", "api/contents/write.py", json=file)
-    assert made.status_code == 201, made.text
+    assert made.status_code in (200, 201), made.text
     said = terminal(ada, f"{python}/bin/python3 write.py && ls 'runs of ada/first'; rm write.py")
     assert "tfevents" in said
-    refused = ask(ada, f"sessions/{item['id']}/tensorboard", "POST", json={"folders": ["~"]})
-    assert refused.status_code == 409 and "has not ended" in refused.text
+    refused = open_logs(caller, item, "~")
+    assert refused.status_code == 409 and "has not ended" in error_of(refused)["message"]
     ada.stop()
-    return ended(ada, item["id"])
+    over = newest(caller, "ended")
+    assert over["id"] == item["id"]
+    return over
 
 
-def open_logs(someone: Person, item: dict[str, Any], *folders: Any) -> httpx.Response:
-    return ask(someone, f"sessions/{item['id']}/tensorboard", "POST", json={"folders": folders})
-
-
-def stop_tensorboard(ada: Person) -> None:
-    """Stop it, and wait until the portal knows."""
-    ada.stop(TENSORBOARD)
-    wait_until(
-        "no TensorBoard is known to run",
-        lambda: not any(one["server"] == TENSORBOARD for one in items(ada, "sessions?ended=false")),
-    )
-
-
-def test_the_logs_of_an_ended_session(demo: Any, ada: Person, session: dict[str, Any]) -> None:
+def test_the_logs_of_an_ended_session(
+    demo: Any, caller: Caller, ada: Person, session: dict[str, Any]
+) -> None:
     assert session["log_folders"] == ["~"]
-    answer = open_logs(ada, session, "~/runs of ada")
+    answer = open_logs(caller, session, "~/runs of ada")
     assert answer.status_code == 200, answer.text
     assert answer.json() == {"url": f"/hub/spawn-pending/ada/{TENSORBOARD}"}
     ada.wait_ready(TENSORBOARD)
     # A job of its own, small, and away from the GPUs.
     (job,) = living_jobs(demo, "ada")
     assert job.node.startswith("cpu") and "gpu" not in job.gres
-    item = wait_until(
-        "it is recorded as running",
-        lambda: (newest := items(ada)[0])["state"] == "running" and newest,
-    )
+    item = newest(caller, "running")
     assert item["environment_title"] == "TensorBoard in Python (virtual environment)"
     assert item["server"] == TENSORBOARD and item["links"]["open"] == f"/user/ada/{TENSORBOARD}/"
     home = item["options"]["tensorboard"][0].removesuffix("/runs of ada")
@@ -105,13 +117,13 @@ def test_the_logs_of_an_ended_session(demo: Any, ada: Person, session: dict[str,
     points = ada.session("GET", f"{data}scalars?run=first&tag=loss", TENSORBOARD).json()
     assert [step for _, step, _ in points] == [0, 1, 2, 3, 4]
     # One at a time; and it takes nobody's place.
-    again = open_logs(ada, session, "~")
-    assert again.status_code == 409 and "runs already" in again.json()["error"]["message"]
+    again = open_logs(caller, session, "~")
+    assert again.status_code == 409 and "runs already" in error_of(again)["message"]
     assert ada.server().get("ready") is not True
-    stop_tensorboard(ada)
+    ada.stop(TENSORBOARD)
     # Its own line offers the same folders again, and no launch without them.
-    over = ended(ada, item["id"])
-    assert over["log_folders"] == [f"{home}/runs of ada"]
+    over = newest(caller, "ended")
+    assert over["id"] == item["id"] and over["log_folders"] == [f"{home}/runs of ada"]
     assert over["links"]["launch_again"] is None and over["links"]["launch_suggested"] is None
 
 
@@ -132,20 +144,22 @@ def test_the_logs_of_an_ended_session(demo: Any, ada: Person, session: dict[str,
     ids=lambda value: ascii(value)[:30],
 )
 def test_hostile_folders_start_nothing(
-    demo: Any, ada: Person, session: dict[str, Any], folder: Any, status: int, words: str
+    demo: Any, caller: Caller, session: dict[str, Any], folder: Any, status: int, words: str
 ) -> None:
-    answer = open_logs(ada, session, "~/runs of ada", folder)
+    answer = open_logs(caller, session, "~/runs of ada", folder)
     assert answer.status_code == status, answer.text
-    assert words in answer.json()["error"]["message"]
-    direct = ada.launch({"environment": "python-venv", "tensorboard": [folder]}, TENSORBOARD)
+    assert words in error_of(answer)["message"]
+    direct = caller.person.launch(
+        {"environment": "python-venv", "tensorboard": [folder]}, TENSORBOARD
+    )
     assert direct.status_code == status, direct.text
     assert words in direct.json()["message"]
     assert living_jobs(demo, "ada") == []
 
 
 @pytest.mark.parametrize("folders", [[], ["~"] * 21])
-def test_none_and_too_many_folders(ada: Person, session: dict[str, Any], folders: Any) -> None:
-    assert open_logs(ada, session, *folders).status_code == 400
+def test_none_and_too_many_folders(caller: Caller, session: dict[str, Any], folders: Any) -> None:
+    assert open_logs(caller, session, *folders).status_code == 400
 
 
 def test_it_takes_no_gpus(demo: Any, ada: Person) -> None:
@@ -158,15 +172,17 @@ def test_it_takes_no_gpus(demo: Any, ada: Person) -> None:
 
 
 def test_it_is_for_the_owner_alone(
-    ada: Person, person: Callable[[str], Person], session: dict[str, Any]
+    demo: Any, ada: Person, person: Callable[[str], Person], session: dict[str, Any]
 ) -> None:
-    answer = open_logs(person("barbara"), session, "~")
-    assert answer.status_code == 404
-    grace = person("grace")
-    assert ask(grace, f"sessions/{session['id']}").json()["log_folders"] is None
-    answer = open_logs(grace, session, "~")
-    assert answer.status_code == 403 and "only its owner" in answer.json()["error"]["message"]
+    with Caller(demo.url, "barbara") as barbara:
+        assert open_logs(barbara, session, "~").status_code == 404
+    with Caller(demo.url, "grace") as grace:
+        assert grace.get(f"sessions/{session['id']}").json()["log_folders"] is None
+        answer = open_logs(grace, session, "~")
+        assert answer.status_code == 403 and "only its owner" in error_of(answer)["message"]
     # A page elsewhere cannot start one with the cookie alone.
+    with_cookie = person("ada").http
+    assert with_cookie.get("/services/portal/sessions").status_code == 200
     path = f"/services/portal/api/v1/sessions/{session['id']}/tensorboard"
-    assert ada.http.get("/services/portal/sessions").status_code == 200
-    assert ada.http.post(path, json={"folders": ["~"]}).status_code == 403
+    assert with_cookie.post(path, json={"folders": ["~"]}).status_code == 403
+    assert living_jobs(demo, "ada") == []
