@@ -293,7 +293,7 @@ async def test_open_sessions_that_nobody_holds(make: Make, path: Path, slurm: Sl
     await end(first)
     slurm.over = {
         number: Job(
-            id=number, user="ada", state=JobState.TIMEOUT, nodes=("n1",), peak_memory=5, time_limit=7200,
+            id=number, user="ada", state=JobState.TIMEOUT, nodes=("n1",), peak_memory=5,
             time_limit=60, end_time=160,
         )
         for number in ("8", "9")
@@ -307,7 +307,7 @@ async def test_open_sessions_that_nobody_holds(make: Make, path: Path, slurm: Sl
 
     await until(both)
     assert (await kept(path, "lost")).ending_code == "walltime"  # type: ignore[union-attr]
-    assert (await kept(path, "lost")).time_limit == 7200  # type: ignore[union-attr]
+    assert (await kept(path, "lost")).time_limit == 60  # type: ignore[union-attr]
     assert (await kept(path, "held")).state is SessionState.RUNNING  # type: ignore[union-attr]
 
 
