@@ -9,7 +9,7 @@ from portal.models.move import Move
 from portal.models.resources import Resources
 from portal.models.scope import JOBS_MANAGE, SESSION_OWN, SESSIONS_READ
 from portal.models.session import SessionRecord, SessionState
-from portal.sessions.moves import BeforeMove
+from portal.sessions.moves import BeforeMove, options_of
 
 from .action import Action
 from .actions import SESSION_ID
@@ -28,7 +28,7 @@ class MoveAction(Action):
     async def before(self, record: SessionRecord) -> BeforeMove:
         """What to know before, from the session's server and from the cluster."""
         pools = (pool for node in self.view.snapshot.nodes.values() for pool in node.gpus)
-        types = sorted({pool.type for pool in pools if pool.type})
+        types = sorted({pool.type for pool in pools} - {"gpu"})
         found = await self.parts.moves.before(record)
         return found.model_copy(update={"gpu_types": tuple(types)})
 
@@ -104,7 +104,7 @@ class MoveSession(MoveAction):
         """One's own, or with custom:portal:sessions:read anyone's."""
         record = await self.session(session_id, SESSIONS_READ)
         if record.state is not SessionState.RUNNING:
-            return BeforeMove(options={"environment": record.environment, **record.options})
+            return BeforeMove(options=options_of(record))
         return await self.before(record)
 
     async def on_post(self, session_id: str) -> Move:

@@ -37,6 +37,11 @@ class BeforeMove(Frozen):
     gpu_types: tuple[str, ...] = ()
 
 
+def options_of(record: SessionRecord) -> dict[str, Any]:
+    """The ``user_options`` of a session."""
+    return {"environment": record.environment, **record.options}
+
+
 class Moves:
     """One a service. Sessions are named by their ids; a session that has moved has a new one."""
 
@@ -60,9 +65,7 @@ class Moves:
         """Asks the Hub, and through it the session's server. Raises NotFound, HubUnavailable."""
         said = await self._hub.move(record.user, record.server)
         try:
-            found = BeforeMove(
-                **said, options={"environment": record.environment, **record.options}
-            )
+            found = BeforeMove(**said, options=options_of(record))
         except ValidationError:
             raise HubUnavailable("The Hub's answer about this session cannot be read.") from None
         self._note(record.id, found.move)
