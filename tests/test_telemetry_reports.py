@@ -29,6 +29,7 @@ from portal.handlers.telemetry import TelemetryEndpoint
 from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.scope import TELEMETRY_REPORT
 from portal.models.session import SessionRecord
+from portal.sessions.idle_gpus import IdleGpus
 from portal.store import Store
 from portal.telemetry import Telemetry
 from portal.telemetry.pace import Pace
@@ -147,7 +148,9 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         telemetry=Telemetry(report_interval=0.0),
         dashboard=SimpleNamespace(view=view),
         allowance=Allowance(),
+        idle=IdleGpus(),
     )
+    parts.note = lambda entry: Parts.note(parts, entry)
     parts.audit = lambda *given, **named: Parts.audit(parts, *given, **named)
     asked: list[int] = []
     servers = []
