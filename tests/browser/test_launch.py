@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_client import PASSWORD, Person, wait_until
+from hub_client import Person, wait_until
 from jobs import living_jobs
+from lab_page import log_in, new_notebook, run_cell
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -27,26 +28,6 @@ def ada(demo: Any) -> Iterator[Person]:
     someone.stop()
     yield someone
     someone.stop()
-
-
-def log_in(page: Any, demo: Any, name: str = "ada") -> None:
-    page.goto(f"{demo.url}/")
-    page.get_by_label("User name").fill(name)
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-
-
-def run_cell(page: Any, code: str) -> str:
-    """Type a cell into the notebook that is open, run it, and give back what it printed."""
-    expect(page.locator("#jp-main-statusbar")).to_contain_text("| Idle", timeout=60_000)
-    cell = page.locator(".jp-Notebook-cell .cm-content").last
-    cell.click()
-    cell.fill(code)
-    expect(cell).to_contain_text("done")
-    page.keyboard.press("Shift+Enter")
-    output = page.locator(".jp-OutputArea-output pre").last
-    expect(output).to_contain_text("done", timeout=60_000)
-    return str(output.inner_text())
 
 
 def test_launch_a_container_with_two_gpus(demo: Any, ada: Person, page: Any) -> None:
@@ -72,10 +53,7 @@ def test_launch_a_container_with_two_gpus(demo: Any, ada: Person, page: Any) -> 
     assert job.gres.endswith(":2")
 
     # A notebook, and a cell in it; in a workspace of its own, which nobody left things open in.
-    page.goto(f"{demo.url}/user/ada/lab/workspaces/test-launch?reset")
-    page.locator(".jp-LauncherCard[data-category='Notebook']").first.click()
-    expect(page.locator(".jp-Notebook")).to_be_visible(timeout=60_000)
-    expect(page.locator(".jp-NotebookPanel-toolbar")).to_contain_text("Python 3")
+    new_notebook(page, f"{demo.url}/user/ada/lab/workspaces/test-launch")
     printed = run_cell(
         page,
         "import os, socket\n"

@@ -1,0 +1,43 @@
+"""JupyterLab as a person uses it, in a browser that Playwright drives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hub_client import PASSWORD
+
+expect = pytest.importorskip("playwright.sync_api").expect
+
+
+def log_in(page: Any, demo: Any, name: str = "ada") -> None:
+    page.goto(f"{demo.url}/")
+    page.get_by_label("User name").fill(name)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def run_cell(page: Any, code: str) -> str:
+    """Type a cell into the notebook that is open, run it, and give back what it printed."""
+    expect(page.locator("#jp-main-statusbar")).to_contain_text("| Idle", timeout=60_000)
+    cell = page.locator(".jp-Notebook-cell .cm-content").last
+    cell.click()
+    cell.fill(code)
+    expect(cell).to_contain_text("done")
+    page.keyboard.press("Shift+Enter")
+    output = page.locator(".jp-OutputArea-output pre").last
+    expect(output).to_contain_text("done", timeout=60_000)
+    return str(output.inner_text())
+
+
+def new_notebook(page: Any, address: str) -> None:
+    """A notebook in a workspace of its own (``address``), in which nobody left anything open."""
+    page.goto(f"{address}?reset")
+    page.locator(".jp-LauncherCard[data-category='Notebook']").first.click()
+    expect(page.locator(".jp-Notebook")).to_be_visible(timeout=60_000)
+    expect(page.locator(".jp-NotebookPanel-toolbar")).to_contain_text("Python 3")
+
+
+def toast(page: Any, words: str) -> Any:
+    """A notification of JupyterLab."""
+    return page.locator(".Toastify__toast", has_text=words)
