@@ -149,6 +149,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         dashboard=SimpleNamespace(view=view),
         allowance=Allowance(),
         idle=IdleGpus(),
+        moves=SimpleNamespace(expects=lambda job_id: False),
     )
     parts.note = lambda entry: Parts.note(parts, entry)
     parts.audit = lambda *given, **named: Parts.audit(parts, *given, **named)
