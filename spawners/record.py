@@ -151,7 +151,9 @@ class Recorder:
                 self.log.info("Session %s of %s has no server", record.id, record.user)
                 self.close(record)
         if self.store.sessions_days:
-            await self.store.sessions.prune(time.time() - self.store.sessions_days * 86400)
+            before = time.time() - self.store.sessions_days * 86400
+            await self.store.sessions.prune(before)
+            await self.store.estimates.prune(before)
 
     def take_over(self, left: Collection[SessionRecord]) -> None:
         """Records that an earlier Hub kept because the database was away to its end."""
