@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from portal.errors import Conflict, NotAllowed
 from portal.models.move import Move
@@ -13,7 +15,7 @@ from portal.sessions.moves import BeforeMove, options_of
 
 from .action import Action
 from .actions import SESSION_ID
-from .endpoint import Operation
+from .endpoint import Operation, Query
 from .own_session import OwnSession
 
 _ACTION = "move-session"
@@ -22,14 +24,26 @@ _BEGIN = "Change a running session's resources: queue a job that takes its place
 _CANCEL = "Call a change of resources off."
 
 
+class MoveQuery(Query):
+    """How much of it."""
+
+    kernels: Annotated[
+        bool, Field(description="With the kernels that compute: asks the session's own server.")
+    ] = False
+
+
 class MoveAction(Action):
     """Base of both: what is done once it is known whose session it is."""
 
-    async def before(self, record: SessionRecord) -> BeforeMove:
-        """What to know before, from the session's server and from the cluster."""
+    async def before(self, record: SessionRecord, *, kernels: bool) -> BeforeMove:
+        """What to know before, of the session and the cluster; with ``kernels`` asks its server."""
         pools = (pool for node in self.view.snapshot.nodes.values() for pool in node.gpus)
         types = sorted({pool.type for pool in pools} - {"gpu"})
-        found = await self.parts.moves.before(record)
+        moves = self.parts.moves
+        if kernels:
+            found = await moves.before(record)
+        else:
+            found = BeforeMove(move=moves.of(record.id), options=options_of(record))
         return found.model_copy(update={"gpu_types": tuple(types)})
 
     async def begin(self, record: SessionRecord) -> Move:
@@ -75,7 +89,7 @@ class MoveOwnSession(MoveAction, OwnSession):
     async def on_get(self) -> BeforeMove:
         """With the session's own token only."""
         record, _ = await self.own()
-        return await self.before(record)
+        return await self.before(record, kernels=True)
 
     async def on_post(self) -> Move:
         """With the session's own token only. The session goes on until the new job can take its
@@ -95,7 +109,7 @@ class MoveSession(MoveAction):
     path = "sessions/{session_id}/move"
     parameters = {"session_id": SESSION_ID}
     operations = {
-        "get": Operation(summary=_ABOUT, answer=BeforeMove),
+        "get": Operation(summary=_ABOUT, answer=BeforeMove, query=MoveQuery),
         "post": Operation(summary=_BEGIN, answer=Move, body=Resources, status=202, errors=(409,)),
         "delete": Operation(summary=_CANCEL, answer=Move, errors=(409,)),
     }
@@ -105,7 +119,7 @@ class MoveSession(MoveAction):
         record = await self.session(session_id, SESSIONS_READ)
         if record.state is not SessionState.RUNNING:
             return BeforeMove(options=options_of(record))
-        return await self.before(record)
+        return await self.before(record, kernels=self.query.kernels)
 
     async def on_post(self, session_id: str) -> Move:
         """One's own only. The session goes on until the new job can take its place; kernels and

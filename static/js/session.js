@@ -3,6 +3,7 @@
 import { call, loginEnded, now } from "./api.js";
 import { byId, el, fill, setText } from "./dom.js";
 import { extend } from "./extend.js";
+import { follow } from "./move.js";
 import { actions, efficiency, isLiving, place, resources, state, suggestion, timeline, times, titleOf } from "./sessionview.js";
 import { startup } from "./startup.js";
 import { facts as factList } from "./panel.js";
@@ -17,6 +18,7 @@ async function load(withLog) {
   try {
     const session = await call(`sessions/${encodeURIComponent(id)}`, { query: { log: String(withLog) } });
     show(session);
+    follow(byId("move"), session, () => load(false));
     if (window.location.hash === "#extend" && session.state === "running") {
       history.replaceState(null, "", window.location.pathname + window.location.search); // once
       extend(session, () => load(false));
@@ -41,7 +43,7 @@ function show(session) {
   const focused = main.contains(document.activeElement) ? document.activeElement.textContent : null;
   document.title = document.title.replace(/^[^–]*/, `${titleOf(session)} `);
   main.removeAttribute("aria-busy");
-  const bad = session.ending && !["completed", "stopped", "walltime", "cancelled", "unknown"].includes(session.ending.code);
+  const bad = session.ending && !["completed", "stopped", "walltime", "cancelled", "moved", "unknown"].includes(session.ending.code);
   fill(
     main,
     el(

@@ -4,11 +4,12 @@ import { call, facts, may, now } from "./api.js";
 import { ask, tell } from "./dialog.js";
 import { announce, el, hidden, icon } from "./dom.js";
 import { extendButton } from "./extend.js";
+import { moveButton } from "./move.js";
 import { facts as factList, level } from "./panel.js";
 import { capital, clock, count, duration, exactly, gpuTime, memory, ranges, share } from "./words.js";
 
 // Endings that are nobody's fault, and those that somebody should look at.
-const CALM = new Set(["completed", "stopped", "walltime", "cancelled"]);
+const CALM = new Set(["completed", "stopped", "walltime", "cancelled", "moved"]);
 
 export const isLiving = (session) => session.state !== "ended";
 export const titleOf = (session) => session.environment_title || session.environment || "Session";
@@ -145,6 +146,7 @@ export function actions(session, onDone, { detail = true } = {}) {
       ? el(`a.btn.btn-sm.${links.launch_suggested ? "btn-outline-contrast" : "btn-jupyter"}`, { href: links.launch_again }, "Launch again", hidden(name))
       : null,
     extendButton(session, name, onDone),
+    moveButton(session, name, onDone),
     isLiving(session) && (mine || may("jobs:manage"))
       ? el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => stop(session, onDone) }, session.state === "running" ? "Stop" : "Cancel", hidden(name))
       : null,

@@ -1,0 +1,169 @@
+// Other resources for a running session: the form, what would be lost, and how it goes on.
+
+import { call, may } from "./api.js";
+import { tell, toast } from "./dialog.js";
+import { byId, el, fill, hidden, setText, later } from "./dom.js";
+import { clock } from "./words.js";
+
+const LIVE = ["queued", "starting", "ready", "switching"];
+const EVERY = 3000; // milliseconds, while a move is under way
+const PAUSE = 500; // after the last change, until it is asked when that would start
+const NUMBERS = ["gpus", "cpus"];
+const path = (session) => `sessions/${encodeURIComponent(session.id)}/move`;
+
+let timer = 0;
+
+// The button; null where there is nothing to change. `name` says of what, for those who hear it.
+export function moveButton(session, name, onDone) {
+  if (session.state !== "running" || !session.mine) return null;
+  return el(
+    "button.btn.btn-sm.btn-outline-contrast",
+    { type: "button", onclick: () => change(session, onDone) },
+    "Change resources…",
+    hidden(name),
+  );
+}
+
+// Shows in `place` how the session's move goes on, and follows it. `onDone` runs once when it ends.
+export async function follow(place, session, onDone) {
+  clearTimeout(timer);
+  if (session.state !== "running") return place.replaceChildren();
+  let move;
+  try {
+    ({ move } = await call(path(session)));
+  } catch {
+    timer = setTimeout(() => follow(place, session, onDone), 3 * EVERY);
+    return;
+  }
+  const before = place.dataset.state ?? "";
+  place.dataset.state = move?.state ?? "";
+  show(place, session, move, () => follow(place, session, onDone));
+  if (LIVE.includes(move?.state)) timer = setTimeout(() => follow(place, session, onDone), EVERY);
+  else if (LIVE.includes(before)) onDone();
+}
+
+function show(place, session, move, again) {
+  if (!move || move.state === "done") return place.replaceChildren();
+  const live = LIVE.includes(move.state);
+  let words = byId("move-words");
+  if (!words || words.dataset.state !== move.state) {
+    words = el("p", { id: "move-words", dataset: { state: move.state } });
+    const off = live && ["queued", "starting"].includes(move.state) && (session.mine || may("jobs:manage"));
+    fill(
+      place,
+      el(
+        `div.alert.${live ? "alert-info" : move.state === "failed" ? "alert-warning" : "alert-secondary"}`,
+        {},
+        el("strong", {}, live ? "Its resources are being changed" : move.state === "failed" ? "Its resources were not changed" : "The change of its resources was called off"),
+        words,
+        off ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => callOff(session, again) }, "Call it off") : null,
+      ),
+    );
+  }
+  const expected = move.expected_start ? ` Slurm expects its start at ${clock(move.expected_start)}.` : "";
+  setText(words, `${move.words}${expected}`);
+}
+
+async function callOff(session, again) {
+  await tell(async () => (await call(path(session), { method: "DELETE" })).words);
+  again();
+}
+
+// Asks which resources, and has the new job queued.
+async function change(session, onDone) {
+  let before;
+  try {
+    before = await call(path(session), { query: { kernels: "true" } });
+  } catch (error) {
+    toast(error.message, true);
+    return;
+  }
+  const inputs = {
+    gpus: el("input.form-control", { id: "move-gpus", type: "number", min: 0 }),
+    gpu_type: el(
+      "select.form-select",
+      { id: "move-gpu_type" },
+      ["", ...before.gpu_types].map((one) => el("option", { value: one }, one || "any")),
+    ),
+    cpus: el("input.form-control", { id: "move-cpus", type: "number", min: 1 }),
+    memory: el("input.form-control", { id: "move-memory" }),
+    time: el("input.form-control", { id: "move-time" }),
+  };
+  const labels = { gpus: "GPUs", gpu_type: "GPU type", cpus: "CPUs", memory: "Memory", time: "Time from its start" };
+  for (const [name, input] of Object.entries(inputs)) input.value = before.options[name] ?? (name === "gpus" ? 0 : "");
+  const estimate = el("p.portal-quiet", { role: "status" });
+  const problem = el("p.text-danger", { role: "alert" });
+  const form = el(
+    "form",
+    {},
+    el("h2", { id: "move-title" }, "Change resources"),
+    Object.entries(inputs).map(([name, input]) => el("div", {}, el("label.form-label", { for: input.id }, labels[name]), input)),
+    estimate,
+    el(
+      "p",
+      {},
+      "The session goes on until the new job can take its place. Then open documents are saved and opened again, and terminals begin in the same folders. Kernels end, and their variables go: what you still need must be in files.",
+    ),
+    busy(before.busy),
+    problem,
+    el(
+      "div.ask-buttons",
+      {},
+      el("button.btn.btn-outline-contrast", { type: "button", onclick: () => dialog.close() }, "Back"),
+      el("button.btn.btn-jupyter", { type: "submit" }, "Queue the new job"),
+    ),
+  );
+  const dialog = el("dialog.ask", { "aria-labelledby": "move-title" }, form);
+  const back = document.activeElement;
+  const ask = later(() => estimated(before.options, chosen(inputs), estimate), PAUSE);
+  form.addEventListener("input", ask);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    try {
+      await call(path(session), { method: "POST", body: chosen(inputs) });
+      dialog.close();
+      onDone();
+    } catch (error) {
+      setText(problem, error.message);
+    }
+  });
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    if (back?.isConnected) back.focus();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+  inputs.gpus.focus();
+  ask();
+}
+
+function chosen(inputs) {
+  const body = {};
+  for (const [name, input] of Object.entries(inputs)) {
+    const text = input.value.trim();
+    if (text) body[name] = NUMBERS.includes(name) ? Number(text) : text;
+  }
+  if (!body.gpus) delete body.gpu_type;
+  return body;
+}
+
+function busy(names) {
+  if (!names) return null; // its server does not say
+  if (!names.length) return el("p", {}, "No kernel computes now.");
+  return el(
+    "div",
+    {},
+    el("strong", {}, "Computing now, and ended by the move if not done by then:"),
+    el("ul", {}, names.map((name) => el("li", {}, name))),
+  );
+}
+
+async function estimated({ environment, account, qos }, wanted, place) {
+  const kept = Object.fromEntries(Object.entries({ environment, account, qos }).filter(([, value]) => value));
+  try {
+    const answer = await call("estimates", { method: "POST", body: { options: { ...kept, ...wanted } } });
+    setText(place, answer.words);
+  } catch (error) {
+    setText(place, `When it would start is not known. ${error.message}`);
+  }
+}
