@@ -107,6 +107,16 @@ def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, 
             return "0 of 4 free" in page.locator("#launch-gpu-type").inner_text()
 
         wait_until("the page knows that all t4 are taken", nothing_is_free, timeout=20, every=2)
+        # When it would start, and a choice that starts earlier fills the form in.
+        starts = page.locator("#launch-starts")
+        expect(starts).to_contain_text("Starts in about", timeout=40_000)
+        page.screenshot(path=PICTURES / "estimate.png")
+        page.get_by_role("button", name="v100: starts now").click()
+        expect(starts).to_have_text("Starts now.")
+        expect(page.locator("#launch-summary")).to_contain_text("v100")
+        expect(page.locator("#launch-nearby")).to_be_hidden()
+        page.locator("label", has_text="t4").click()
+        expect(starts).to_contain_text("Starts in about")
         page.get_by_role("button", name="Start").click()
         message = page.locator("#progress-message")
         expect(message).to_contain_text("1st in the queue", timeout=30_000)
