@@ -1,0 +1,129 @@
+"""The service's view of moves: one question serves everybody, and none where nothing moves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from portal.errors import Conflict, HubUnavailable
+from portal.models.move import MoveState
+from portal.models.session import SessionRecord
+from portal.sessions import moves
+from portal.sessions.moves import Moves
+
+ADA = SessionRecord(id="s1", user="ada", submitted_at=1.0, environment="base", options={"gpus": 0})
+
+
+def move(state: str = "queued", job_id: str = "8") -> dict[str, Any]:
+    return {"state": state, "options": {"gpus": 2}, "job_id": job_id, "asked_at": 5.0}
+
+
+class Hub:
+    """Answers as the Hub; ``now`` is what it says to the next question."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.now: list[dict[str, Any]] | Exception = []
+        self.begun: list[tuple[Any, ...]] = []
+
+    async def moves(self) -> list[dict[str, Any]]:
+        self.asked += 1
+        await asyncio.sleep(0)
+        if isinstance(self.now, Exception):
+            raise self.now
+        return self.now
+
+    async def move(self, user: str, server: str) -> dict[str, Any]:
+        return {"move": None, "busy": ["train.ipynb"]}
+
+    async def begin_move(
+        self, user: str, server: str, options: Mapping[str, Any], *, on_behalf_of: str
+    ) -> dict[str, Any]:
+        self.begun.append((user, server, dict(options), on_behalf_of))
+        return move()
+
+    async def cancel_move(self, user: str, server: str, *, on_behalf_of: str) -> dict[str, Any]:
+        raise Conflict("This session's resources are not being changed.")
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return Hub()
+
+
+@pytest.fixture
+def known(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Moves:
+    monkeypatch.setattr(moves, "_WHILE_LIVE", 0.02)
+    monkeypatch.setattr(moves, "_FAILED", 0.02)
+    found: Any = hub
+    return Moves(found, logging.getLogger("test"))
+
+
+async def until(check: Any) -> None:
+    async with asyncio.timeout(5):
+        while not check():
+            await asyncio.sleep(0.005)
+
+
+async def test_one_question_at_the_start_and_none_while_nothing_moves(
+    hub: Hub, known: Moves
+) -> None:
+    for _ in range(100):
+        assert known.of("s1") is None
+    await until(lambda: hub.asked == 1)
+    await asyncio.sleep(0.1)
+    for _ in range(100):
+        known.of("s1")
+    await asyncio.sleep(0.05)
+    assert hub.asked == 1
+
+
+async def test_what_a_new_service_did_not_ask_for_itself_is_found(hub: Hub, known: Moves) -> None:
+    hub.now = [{"session": "s1", "move": move()}]
+    assert known.of("s1") is None
+    await until(lambda: known.of("s1"))
+    assert known.expects("8")
+    assert not known.expects("9")
+
+
+async def test_a_move_is_followed_to_its_end(hub: Hub, known: Moves) -> None:
+    begun = await known.begin(ADA, {"gpus": 2}, "ada")
+    assert begun.state is MoveState.QUEUED
+    assert hub.begun == [("ada", "", {"gpus": 2}, "ada")]
+    assert known.expects("8")
+    hub.now = [{"session": "s2", "move": move("done")}]  # a session that has moved is another one
+    await until(lambda: known.of("s2"))
+    assert known.of("s1") is None
+    assert not known.expects("8")
+
+
+async def test_while_the_hub_is_away_the_last_word_stays(hub: Hub, known: Moves) -> None:
+    await known.begin(ADA, {"gpus": 2}, "ada")
+    hub.now = HubUnavailable("The Hub does not answer.")
+    await until(lambda: known.of("s1") and hub.asked > 2)
+    assert known.expects("8")
+    hub.now = []
+    await until(lambda: known.of("s1") is None)
+
+
+@pytest.mark.parametrize("said", [[{}], ["x"], [{"session": "s1", "move": {"state": "?"}}]])
+async def test_an_answer_that_cannot_be_read_changes_nothing(
+    hub: Hub, known: Moves, said: Any
+) -> None:
+    await known.begin(ADA, {"gpus": 2}, "ada")
+    hub.now = said
+    await until(lambda: known.of("s1") and hub.asked)
+    await asyncio.sleep(0.05)
+    assert known.expects("8")
+
+
+async def test_what_is_known_before(hub: Hub, known: Moves) -> None:
+    before = await known.before(ADA)
+    assert before.busy == ("train.ipynb",)
+    assert before.options == {"environment": "base", "gpus": 0}
+    with pytest.raises(Conflict):
+        await known.cancel(ADA, "ada")
