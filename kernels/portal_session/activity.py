@@ -155,7 +155,7 @@ class Activity:
         opened. Reading is what pages do by themselves."""
         before = settings.get("log_function")
         base = settings.get("base_url", "/")
-        own = (f"{base}api/", f"{base}lab/api/")
+        own = (f"{base}api/", f"{base}lab/api/", f"{base}portal/tensorboard/api/")
 
         def log(handler: Any) -> None:
             request = handler.request

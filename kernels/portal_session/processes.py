@@ -15,7 +15,9 @@ from typing import NamedTuple
 from .memory import job_in
 
 SHARE = 0.1  # of one core: Jupyter's idle kernels take less than a tenth of this
-_VIEWERS = frozenset({"tensorboard", "tensorboard.main"})
+_VIEWERS = frozenset(
+    {"tensorboard", "tensorboard.main", "portal-tensorboard", "portal_session.tensorboard.program"}
+)
 
 
 class _Process(NamedTuple):

@@ -24,7 +24,7 @@ PATH = "portal/tensorboard/"  # below the server's base_url
 
 def _load_jupyter_server_extension(app: Any) -> None:
     """Called by jupyter_server. ``app`` is its ServerApp."""
-    from .handlers import add_handlers
+    from .handlers import add_handlers, open_with_it
     from .running import TensorBoards
     from .runtime import Runtime, remove_leftovers
 
@@ -41,8 +41,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
     add_handlers(app.web_app, boards)
     folders = only_purpose(os.environ)
     if folders is not None:
-        app.default_url = base_url + PATH
         boards.start_all(folders, app.log)
+        open_with_it(app.web_app, boards)
 
 
 def prepare_notebooks(environ: MutableMapping[str, str], directory: Path, base_url: str) -> None:

@@ -15,23 +15,21 @@ from tornado.httputil import HTTPServerRequest
 from tornado.routing import PathMatches, Router, Rule
 
 from .folders import FolderRefused, browse, resolve
-from .pages import HERE, ListPage, WaitingPage
+from .pages import HERE, BeforeProxy, ListPage
 from .running import TensorBoards, TooMany
 
-NO_PROXY = (
-    "The way to TensorBoard is not installed in this environment. Run "
-    "'pip install \"portal-session[tensorboard]\"' where the environment is made."
-)
+_PROXY = f"{__package__}.proxy"
 
 
 def add_handlers(web_app: Any, boards: TensorBoards) -> None:
     prefix = re.escape(boards.prefix)
     given = {"boards": boards}
+    late = LateProxy(web_app, boards)
     web_app.add_handlers(
         ".*",
         [
             (prefix, ListPage, given),
-            (f"{prefix}api/running", Running, given),
+            (f"{prefix}api/running", Running, {**given, "late": late}),
             (f"{prefix}api/running/([0-9]{{1,5}})", One, given),
             (f"{prefix}api/folders", Folders, given),
             (f"{prefix}static/(.*)", FileFindHandler, {"path": [str(HERE / "static")]}),
@@ -39,8 +37,14 @@ def add_handlers(web_app: Any, boards: TensorBoards) -> None:
         ],
     )
     # jupyter_server takes handlers only, tornado routers too.
-    late = Rule(PathMatches(f"{prefix}([0-9]{{1,5}})/(.*)"), LateProxy(web_app, boards))
-    web.Application.add_handlers(web_app, ".*", [late])
+    rule = Rule(PathMatches(f"{prefix}([0-9]{{1,5}})/(.*)"), late)
+    web.Application.add_handlers(web_app, ".*", [rule])
+
+
+def open_with_it(web_app: Any, boards: TensorBoards) -> None:
+    """Makes TensorBoard what the session opens with: for one that is there for nothing else."""
+    home = re.escape(web_app.settings["base_url"])
+    web_app.add_handlers(".*", [(home, Home, {"boards": boards})])
 
 
 class AddSlash(JupyterHandler):
@@ -48,6 +52,16 @@ class AddSlash(JupyterHandler):
     def get(self) -> None:
         query = f"?{self.request.query}" if self.request.query else ""
         self.redirect(f"{self.request.path}/{query}")
+
+
+class Home(JupyterHandler):
+    def initialize(self, boards: TensorBoards) -> None:
+        self.boards = boards
+
+    @web.authenticated
+    def get(self) -> None:
+        living = [one for one in self.boards.list() if one["state"] != "ended"]
+        self.redirect(living[0]["url"] if len(living) == 1 else self.boards.prefix)
 
 
 class Api(APIHandler):
@@ -62,6 +76,10 @@ class Api(APIHandler):
 
 
 class Running(Api):
+    def initialize(self, boards: TensorBoards, late: LateProxy) -> None:
+        super().initialize(boards)
+        self.late = late
+
     @property
     def _track_activity(self) -> bool:
         # A page that asks for the list every few seconds is nobody at work.
@@ -85,6 +103,7 @@ class Running(Api):
             return self.refuse(400, str(error))
         except TooMany as error:
             return self.refuse(409, str(error))
+        self.late.begin()
         self.set_status(201)
         self.finish(json.dumps(board))
         return None
@@ -130,29 +149,27 @@ class Folders(Api):
 
 
 class LateProxy(Router):
-    """Imports the proxy, in a thread, when it is first needed; until then a page says "wait"."""
+    """Imports the proxy, in a thread, when it is first needed; until then requests wait."""
 
     def __init__(self, web_app: Any, boards: TensorBoards) -> None:
         self._web_app = web_app
         self._boards = boards
         self._import: asyncio.Future[Any] | None = None
-        self._problem = ""
+
+    def begin(self) -> asyncio.Future[Any]:
+        """Begins with the import, unless that is done."""
+        if self._import is None:
+            loop = asyncio.get_running_loop()
+            self._import = loop.run_in_executor(None, importlib.import_module, _PROXY)
+        return self._import
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
         number, path = (value.decode() for value in kwargs["path_args"])
         given: dict[str, Any] = {"boards": self._boards, "number": number}
-        name = f"{__package__}.proxy"
-        if self._import is None:
-            loop = asyncio.get_running_loop()
-            self._import = loop.run_in_executor(None, importlib.import_module, name)
-        if self._import.done():
-            if error := self._import.exception():
-                self._problem = NO_PROXY if isinstance(error, ImportError) else str(error)
-            else:
-                target = sys.modules[name].TensorBoardProxy
-                return self._delegate(request, target, given, path)
-        given["problem"] = self._problem
-        return self._delegate(request, WaitingPage, given, path)
+        imported = self.begin()
+        if imported.done() and imported.exception() is None:
+            return self._delegate(request, sys.modules[_PROXY].TensorBoardProxy, given, path)
+        return self._delegate(request, BeforeProxy, {**given, "imported": imported}, path)
 
     def _delegate(self, request: HTTPServerRequest, target: Any, given: Any, path: str) -> Any:
         return self._web_app.get_handler_delegate(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 MIB = 1024 * 1024
 DEFAULT = 4096  # MiB
-LEAST = 256  # MiB: below that, TensorBoard with its plugins does not even start
+LEAST = 64  # MiB: a job so small that TensorBoard does not fit is told so
 
 
 def memory_limit(environ: Mapping[str, str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,10 @@ from tornado import web
 
 from .running import TensorBoards
 
+NO_PROXY = (
+    "The way to TensorBoard is not installed in this environment. Run "
+    "'pip install \"portal-session[tensorboard]\"' where the environment is made."
+)
 HERE = Path(__file__).parent
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -31,33 +36,31 @@ class ListPage(JupyterHandler):
         _finish(self, "list.html", self.boards, folder=self.get_argument("folder", ""))
 
 
-class WaitingPage(JupyterHandler):
-    """Stands for the proxy while that is being imported, or when it cannot be."""
+class BeforeProxy(JupyterHandler):
+    """Stands for the proxy until that is imported: then it sends the browser there again."""
 
-    def initialize(self, boards: TensorBoards, number: str, problem: str) -> None:
+    def initialize(self, boards: TensorBoards, number: str, imported: asyncio.Future[Any]) -> None:
         self.boards = boards
-        self.number = int(number)
-        self.problem = problem
+        self.imported = imported
 
     def check_xsrf_cookie(self) -> None:
         """Nothing is changed here."""
 
     @web.authenticated
-    def get(self, path: str) -> None:
-        if self.problem:
-            self.set_status(503)
-            _finish(self, "waiting.html", self.boards, board=None, problem=self.problem)
-        elif not show_waiting(self, self.boards, self.number, path, always=True):
-            raise web.HTTPError(503, "TensorBoard is being started.")
+    async def get(self, path: str) -> None:
+        await asyncio.wait([self.imported])
+        error = self.imported.exception()
+        if error is None:
+            self.redirect(self.request.uri or "", status=307)
+            return
+        self.log.error("TensorBoard's proxy cannot be imported: %r", error)
+        self.set_status(503)
+        _finish(self, "waiting.html", self.boards, board=None, problem=NO_PROXY)
 
-    @web.authenticated
-    def post(self, path: str) -> None:
-        raise web.HTTPError(503, self.problem or "TensorBoard is being started.")
+    post = get
 
 
-def show_waiting(
-    handler: Any, boards: TensorBoards, number: int, path: str, *, always: bool = False
-) -> bool:
+def show_waiting(handler: Any, boards: TensorBoards, number: int, path: str) -> bool:
     """Answers a request for TensorBoard ``number`` that TensorBoard itself cannot answer yet.
 
     True when it did. A page (the path "") waits until all logs have been read once, unless it is
@@ -66,7 +69,7 @@ def show_waiting(
     board = boards.get(number)
     is_page = path.strip("/") == "" and handler.request.method in ("GET", "HEAD")
     there = board is not None and board["state"] != "ended" and boards.socket(number) is not None
-    if there and not always:
+    if there:
         now = "now" in handler.request.query_arguments
         if not is_page or now or (board and board["state"] == "ready"):
             return False

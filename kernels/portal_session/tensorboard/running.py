@@ -94,13 +94,14 @@ class TensorBoards:
 
     def start_all(self, folders: list[str], log: Any) -> None:
         """For a session whose purpose they are: one for all ``folders``; a folder that cannot be
-        shown is left out, and the log says so."""
+        shown is left out, and stands in the list with the reason."""
         good = []
         for folder in folders:
             try:
                 good.append(resolve(folder, self.roots, self.base))
             except FolderRefused as error:
                 log.warning("TensorBoard leaves a folder out. %s", error)
+                self._refuse(folder, str(error))
         if good:
             self.start(good[:MOST_FOLDERS])
 
@@ -126,6 +127,12 @@ class TensorBoards:
                 with contextlib.suppress(OSError):
                     os.kill(state["pid"], signal.SIGTERM)
         self._runtime.remove()
+
+    def _refuse(self, folder: str, words: str) -> None:
+        place = self._runtime.claim()
+        about = {"name": _name_of([folder]), "folders": [], "started": time.time()}
+        record.write(place.about, {**about, "origin": "page"})
+        record.write(place.state, {"phase": "ended", "reason": words})
 
     def _run(self, place: Place, folders: list[str]) -> None:
         logdir = folders[0]
@@ -167,17 +174,19 @@ class TensorBoards:
         words = state.get("reason", "")
         process = self._processes.get(place.number)
         code = process.poll() if process is not None else None
+        # One of ours is known by its code, which comes when the last of its threads is gone.
+        alive = record.is_alive(state) if process is None else code is None
         if phase != "ended" and code is not None:
             phase, words = "ended", _ending(code, place)
-        elif phase != "ended" and state and not record.is_alive(state):
+        elif phase != "ended" and state and not alive:
             if about.get("origin") == "notebook":
                 place.remove()  # stopped in its notebook or terminal
                 return None
             phase, words = "ended", "It is not running any more."
         elif not state and process is None and time.time() - about.get("started", 0) > _START:
             phase, words = "ended", "It did not start."
-        elif phase == "ready" and not place.socket.exists():
-            phase = "starting"  # a short log is read before TensorBoard can answer
+        elif phase in ("reading", "ready") and not place.socket.exists():
+            phase = "starting"  # it has begun with the logs, but does not answer yet
         return {
             "number": place.number,
             "name": str(about.get("name", "")),
