@@ -136,6 +136,9 @@ export function actions(session, onDone, { detail = true } = {}) {
     "div.entry-actions",
     {},
     links.open ? el("a.btn.btn-sm.btn-jupyter", { href: links.open }, "Open", hidden(name)) : null,
+    links.open
+      ? el("a.btn.btn-sm.btn-outline-contrast", { href: `${links.open}portal/tensorboard/` }, "TensorBoard", hidden(name))
+      : null,
     !mine && session.state === "running" && may("servers:open")
       ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => openOther(session) }, "Open…", hidden(name))
       : null,
