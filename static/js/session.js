@@ -3,6 +3,7 @@
 import { call, loginEnded, now } from "./api.js";
 import { byId, el, fill, setText } from "./dom.js";
 import { extend } from "./extend.js";
+import { idleWords } from "./idle.js";
 import { follow } from "./move.js";
 import { actions, efficiency, isLiving, place, resources, state, suggestion, timeline, times, titleOf } from "./sessionview.js";
 import { startup } from "./startup.js";
@@ -43,7 +44,7 @@ function show(session) {
   const focused = main.contains(document.activeElement) ? document.activeElement.textContent : null;
   document.title = document.title.replace(/^[^–]*/, `${titleOf(session)} `);
   main.removeAttribute("aria-busy");
-  const bad = session.ending && !["completed", "stopped", "walltime", "cancelled", "moved", "unknown"].includes(session.ending.code);
+  const bad = session.ending && !["completed", "stopped", "walltime", "cancelled", "moved", "idle", "unknown"].includes(session.ending.code);
   fill(
     main,
     el(
@@ -56,6 +57,7 @@ function show(session) {
     session.ending
       ? el(`div.alert.${bad ? "alert-danger" : "alert-secondary"}.ending`, {}, session.ending.words)
       : null,
+    idleWords(session, ` ${titleOf(session)}`, () => load(false)),
     suggestion(session),
     el(
       "div.session-parts",

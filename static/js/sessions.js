@@ -3,6 +3,7 @@
 import { apiUrl, call, facts, loginEnded, now } from "./api.js";
 import { byId, el, later, setText } from "./dom.js";
 import { followForm, keepInAddress } from "./filters.js";
+import { idleWords } from "./idle.js";
 import { Pager } from "./pager.js";
 import { actions, efficiency, place, resources, state, suggestion, times, titleOf } from "./sessionview.js";
 import { count } from "./words.js";
@@ -64,6 +65,7 @@ function card(session) {
         session.course ? el("span", {}, `course ${session.course}`) : null,
       ),
       session.ending ? el("p.why", {}, session.ending.words) : null,
+      idleWords(session, ` ${titleOf(session)}`, refresh),
       suggestion(session),
       actions(session, () => setTimeout(refresh, 1000)),
     ),

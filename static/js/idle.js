@@ -1,0 +1,42 @@
+// Idle GPUs of a session: since when, what happens then, and the snooze that puts it off.
+
+import { call, may, now } from "./api.js";
+import { tell } from "./dialog.js";
+import { el, hidden } from "./dom.js";
+import { clock, count, duration } from "./words.js";
+
+// An alert once the owner is to be told, a quiet line before that; null where nothing is idle.
+export function idleWords(session, name, onDone) {
+  const idle = session.idle;
+  if (!idle?.idle_since) return null;
+  const gpus = session.efficiency.gpus === 1 ? "GPU" : "GPUs";
+  const since = `Its ${gpus} ${gpus === "GPU" ? "has" : "have"} been idle for ${duration(now() - idle.idle_since)}.`;
+  if (!idle.warned) {
+    const put = idle.snoozed_until ? ` Snoozed until ${clock(idle.snoozed_until)}.` : "";
+    return el("p.portal-quiet.idle", {}, `${since}${put}${idle.exempt ? ` ${idle.exempt}` : ""}`);
+  }
+  const then = idle.stops_at
+    ? ` It is stopped at ${clock(idle.stops_at)} unless it is used: files that are saved stay, what is only in memory is lost.`
+    : " If you need them no more, give them back for others.";
+  return el(
+    "div.alert.alert-warning.idle",
+    {},
+    el("p", {}, since, then),
+    idle.snooze && (session.mine || may("jobs:manage"))
+      ? el(
+          "button.btn.btn-sm.btn-outline-contrast",
+          { type: "button", onclick: () => snooze(session, onDone) },
+          idle.stops_at ? `Keep it for ${duration(idle.snooze)}` : `Remind me in ${duration(idle.snooze)}`,
+          hidden(`${name}; ${count(idle.snoozes_left, "snooze")} left`),
+        )
+      : null,
+  );
+}
+
+async function snooze(session, onDone) {
+  await tell(async () => {
+    const idle = await call(`sessions/${encodeURIComponent(session.id)}/snooze`, { method: "POST", body: {} });
+    return `Snoozed until ${clock(idle.snoozed_until)}.`;
+  });
+  onDone();
+}
