@@ -23,6 +23,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 NAME = "@data-scientist-portal/session"
 _PLACE = f"share/jupyter/labextensions/{NAME}"
 _BUILD = ("package.json", "package-lock.json", ".npmrc", "tsconfig.json", "src", "style")
+_KEPT = 5  # builds of 40 kB
 # Read by JupyterLab: how the extension came here (jupyterlab docs, "Extension Developer Guide").
 _INSTALL = {
     "packageManager": "python",
@@ -64,7 +65,9 @@ def build(source: Path, cache: Path) -> Path:
             install(work, cache)
             run(["npm", "run", "--silent", "build"], work, "build the JupyterLab extension")
             (work / "out/install.json").write_text(json.dumps(_INSTALL, indent=2) + "\n")
-            for old in cache.glob("built-*"):
+            # Not all: another build may be reading one.
+            found = sorted(cache.glob("built-*"), key=lambda path: path.stat().st_mtime)
+            for old in found[: -_KEPT + 1]:
                 shutil.rmtree(old, ignore_errors=True)
             (work / "out").rename(built)
     return built

@@ -10,6 +10,7 @@ const LINKS: [string, string][] = [
   ['cluster', 'The cluster']
 ];
 const TICK = 5000; // milliseconds
+const WORTH_A_WORD = 300; // seconds of idle GPUs
 
 type Draw = (situations: Situations) => void;
 
@@ -79,7 +80,8 @@ export class Panel {
     fact('Node', found => `${found.node || UNKNOWN}, job ${found.job_id}`);
     fact('Resources', found => {
       const count = found.gpus.length;
-      const gpus = count ? `${count} ${count === 1 ? 'GPU' : 'GPUs'} ${found.gpu_type}`.trim() : '';
+      const type = found.gpu_type || found.gpus[0]?.type || '';
+      const gpus = count ? `${count} ${count === 1 ? 'GPU' : 'GPUs'} ${type}`.trim() : '';
       const parts = [gpus, `${found.cpus} ${found.cpus === 1 ? 'CPU' : 'CPUs'}`];
       if (found.memory !== null) {
         parts.push(`${memory(found.memory, null)} of memory`);
@@ -112,18 +114,21 @@ export class Panel {
       'GPU',
       one => one.busy,
       () => 100,
+      percent,
       one => `${percent(one?.busy ?? null)} busy`
     );
     const gpuMemory = this._meter(
       'GPU memory',
       one => one.gpuMemory,
       one => one.gpuMemoryTotal,
+      edge => memory(edge, null),
       one => memory(one?.gpuMemory ?? null, one?.gpuMemoryTotal ?? null)
     );
     const host = this._meter(
       'Memory',
       one => one.memory,
       one => one.memoryLimit,
+      edge => memory(edge, null),
       one => memory(one?.memory ?? null, one?.memoryLimit ?? null)
     );
     const each = element('ul', '', 'portal-Gpus');
@@ -147,6 +152,7 @@ export class Panel {
     name: string,
     value: (one: Reading) => number | null,
     top: (one: Reading) => number | null,
+    scale: (edge: number) => string,
     words: (now: Reading | null) => string
   ): HTMLElement {
     const box = element('section', '', 'portal-Meter');
@@ -155,11 +161,13 @@ export class Panel {
       const made = reading?.simulated && name.startsWith('GPU') ? ' (simulated)' : '';
       return `${name}${made}: ${words(reading)}`;
     });
-    box.append(title, plot.node, element('p', 'the last hour', 'portal-mod-axis'));
+    const axis = element('p', '', 'portal-mod-axis');
+    box.append(title, plot.node, axis);
     this._draw.push(({ history }) => {
       const points: Point[] = history.map(one => ({ time: one.time, value: value(one) }));
       const known = points.map(point => point.value).filter(one => one !== null);
       const edge = Math.max(...history.map(one => top(one) ?? 0), ...known, 1);
+      write(axis, `the last hour, 0 to ${scale(edge)}`);
       const share = known.length ? `between ${range(known, edge)} of the limit` : UNKNOWN;
       plot.draw(points, edge, seconds(), `${name} in the last hour: ${share}`);
     });
@@ -169,7 +177,7 @@ export class Panel {
   private _idle(): HTMLElement {
     const box = element('section');
     const snooze = button('I still need it', () => void this._commands.snooze());
-    const text = this._line('p', '', ({ situation, now }) => {
+    const text = this._line('p', '', ({ situation, now, left }) => {
       const idle = situation?.idle;
       if (!idle || now === null || idle.mode === 'off') {
         return '';
@@ -180,7 +188,10 @@ export class Panel {
       }
       const since = `Nobody has used the GPUs for ${duration(Math.max(0, now - idle.idle_since))}.`;
       const ahead = (idle.stops_at ?? now) - now;
-      return ahead > 0 ? `${since} Unless they are used, it stops at ${clock(ahead)}.` : since;
+      if (!idle.warned && now - idle.idle_since < WORTH_A_WORD) {
+        return '';
+      }
+      return ahead > 0 && ahead < (left ?? Infinity) ? `${since} Unless they are used, it stops at ${clock(ahead)}.` : since;
     });
     box.append(text, snooze);
     this._draw.push(({ situation }) => {

@@ -200,7 +200,11 @@ export class Situations {
   private async _ask(): Promise<void> {
     let wait = document.hidden ? HIDDEN : VISIBLE;
     try {
-      this._answer = await ask<Answer>('situation');
+      const answer = await ask<Answer | null>('situation');
+      if (!answer || !sound(answer)) {
+        throw new PortalError('The answer of this session’s server cannot be read.', 200);
+      }
+      this._answer = answer;
       this._received = seconds();
       this._problem = '';
       this._remember(this._answer);
@@ -236,6 +240,19 @@ export class Situations {
     const old = this._history.findIndex(one => one.time >= now - KEPT);
     this._history.splice(0, old);
   }
+}
+
+/** Whether it has the shape that is relied on here. */
+function sound({ situation, local }: Answer): boolean {
+  const lists = situation && [situation.gpus, situation.announcements, situation.warn_minutes];
+  return (
+    Array.isArray(local?.gpus) &&
+    (situation === null ||
+      (typeof situation?.now === 'number' &&
+        !!situation.extend &&
+        !!situation.idle &&
+        !!lists?.every(Array.isArray)))
+  );
 }
 
 /** Of the known ones; null where none is. */
