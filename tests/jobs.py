@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+from hub_client import wait_until
 
 
 class Row(NamedTuple):
@@ -46,3 +50,19 @@ def jobs_ever(demo: Any) -> int:
     out = demo.run(["scontrol", "show", "config"]).stdout
     line = next(line for line in out.splitlines() if line.startswith("NEXT_JOB_ID"))
     return int(line.split("=")[1])
+
+
+@contextlib.contextmanager
+def cpu_nodes_held(demo: Any) -> Iterator[list[str]]:
+    """Jobs of barbara's that hold both nodes of the partition cpu: others wait. Their ids."""
+    command = ["sbatch", "--parsable", "--partition=cpu", "--exclusive", "--wrap=sleep 300"]
+    command.append("--output=/dev/null")
+    owner = demo.user("barbara")
+    held = [demo.run(command, user=owner).stdout.strip() for _ in range(2)]
+    try:
+        wait_until(
+            "both nodes are held", lambda: all(job_state(demo, j) == "RUNNING" for j in held)
+        )
+        yield held
+    finally:
+        demo.run(["scancel", *held], user=owner, check=False)

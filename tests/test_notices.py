@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from email import message_from_bytes
-from email.message import EmailMessage
 from email.policy import SMTP as SMTP_POLICY
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, LoginPassword
 from certipy import Certipy
+from mail_server import Inbox, mail_server
 
+from portal.demo.ports import free_port
 from portal.errors import ConfigurationError, InvalidRequest, Unavailable
 from portal.models.cluster import Job, JobState
 from portal.models.session import SessionRecord, SessionState
@@ -159,19 +158,6 @@ def test_an_address_is_one_address(address: str) -> None:
 # -- a real mail server ----------------------------------------------------------------------------
 
 
-class Inbox:
-    """Takes mail; ``answer`` is what it says to each."""
-
-    def __init__(self) -> None:
-        self.mails: list[EmailMessage] = []
-        self.answer = "250 taken"
-
-    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
-        if self.answer.startswith("250"):
-            self.mails.append(message_from_bytes(envelope.content, policy=SMTP_POLICY))
-        return self.answer
-
-
 def may_log_in(server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> AuthResult:
     right = data == LoginPassword(b"portal", PASSWORD.encode())
     return AuthResult(success=right, handled=right)  # a refusal is for aiosmtpd to say
@@ -185,24 +171,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair["files"]["cert"], pair["files"]["key"])
     return SimpleNamespace(ca=authority["files"]["cert"], context=context)
-
-
-@contextlib.contextmanager
-def mail_server(inbox: Inbox, port: int = 0, **options: Any) -> Iterator[int]:
-    controller = Controller(inbox, hostname="127.0.0.1", port=port or free_port(), **options)
-    controller.start()
-    try:
-        yield controller.port
-    finally:
-        controller.stop()
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def protected(certificate: Any) -> dict[str, Any]:

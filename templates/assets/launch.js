@@ -243,7 +243,7 @@ function showWhen(answer) {
     }),
   );
   // What Slurm says of this choice is better than what the page itself can tell.
-  document.getElementById("launch-hint").hidden = answer?.outlook === "now" || nearby.length > 0;
+  document.getElementById("launch-hint").hidden = Boolean(answer) && answer.outlook !== "unknown";
 }
 
 // A new environment brings its own defaults, unless the person has already chosen.

@@ -64,14 +64,25 @@ function connect() {
     show(event);
     if (event.ready || event.failed) {
       source.close();
-      // The same address now leads into the session, or says why it did not start.
-      if (!cancelling) window.location.reload();
+      if (!cancelling) leave(event);
     }
   };
   source.onerror = () => {
     source.close();
     if (!cancelling) later();
   };
+}
+
+// The same address now leads into the session, or says why it did not start. Who asked to be told and
+// looks elsewhere is told first: a page that goes on takes its notice with it.
+function leave(event) {
+  if (!document.hidden || !notices?.wanted()) {
+    window.location.reload();
+    return;
+  }
+  if (event.ready) notices.tellStarted(server, plain(event), window.location.href);
+  else notices.tell(`failed ${Date.now()}`, "Your session did not start", plain(event), window.location.href);
+  document.addEventListener("visibilitychange", () => document.hidden || window.location.reload());
 }
 
 function later() {

@@ -1,0 +1,72 @@
+// What this person is told while a page of the service is open, in any tab: that a session which waited
+// has started, and that one ends soon. And the wish for mail.
+
+import { call, facts, now } from "./api.js";
+import { byId, el } from "./dom.js";
+import { mount, say, tell, tellStarted, wanted } from "./notify.js";
+import { capital, duration } from "./words.js";
+
+const EVERY = 15000;
+const HOW =
+  "This browser tells you when a session has started and before it ends, as long as a page of the portal is open in any tab.";
+
+async function offerMail(place) {
+  let settings;
+  try {
+    settings = await call("notices");
+  } catch {
+    return;
+  }
+  before = settings.before_end;
+  if (!place || !settings.available) return;
+  const box = el("input", { type: "checkbox", id: "notices-mail-box", checked: settings.mail });
+  box.addEventListener("change", async () => {
+    box.disabled = true;
+    try {
+      const { mail } = await call("notices", { method: "PUT", body: { mail: box.checked } });
+      say(HOW, mail ? "You get mail when a session that waited has started, and before a session ends." : "You get no mail.");
+    } catch (error) {
+      box.checked = !box.checked;
+      say(HOW, error.message);
+    }
+    box.disabled = false;
+  });
+  byId("notices-more").replaceChildren(el("label.check", {}, box, " Send me mail about my sessions"));
+}
+
+// -- watching -------------------------------------------------------------------------------------
+
+let before = 900; // seconds before the end; the site's setting comes with the first answer
+let waiting = null; // ids of the sessions that wait; null: not looked yet
+let timer = 0;
+
+async function look() {
+  clearTimeout(timer);
+  if (wanted()) {
+    try {
+      const { items } = await call("sessions", { query: { user: facts.user, ended: "false", limit: 100 } });
+      for (const session of items.filter((one) => one.mine)) watch(session);
+      waiting = new Set(items.filter((one) => one.state !== "running").map((one) => one.id));
+    } catch {
+      // The page says what does not answer; the next look may find it.
+    }
+  }
+  timer = setTimeout(look, EVERY);
+}
+
+function watch(session) {
+  const name = [session.environment_title || session.environment, session.server].filter(Boolean).join(" ");
+  if (session.state !== "running") return;
+  if (waiting?.has(session.id)) {
+    tellStarted(session.server, `${capital(name)} is ready.`, session.links.open);
+  }
+  const left = session.ends_at === null ? Infinity : session.ends_at - now();
+  if (left > 0 && left <= before) {
+    tell(`${session.id} ends ${Math.round(session.ends_at)}`, "Your session ends soon", `${capital(name)} ends in ${duration(left)}. Save your work.`, session.links.open);
+  }
+}
+
+const place = byId("notices");
+if (place) mount(place, HOW, look);
+offerMail(place);
+look();

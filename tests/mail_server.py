@@ -1,0 +1,37 @@
+"""A real mail server on loopback, for tests."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from email import message_from_bytes
+from email.message import EmailMessage
+from email.policy import SMTP as SMTP_POLICY
+from typing import Any
+
+from aiosmtpd.controller import Controller
+
+from portal.demo.ports import free_port
+
+
+class Inbox:
+    """Takes mail; ``answer`` is what it says to each."""
+
+    def __init__(self) -> None:
+        self.mails: list[EmailMessage] = []
+        self.answer = "250 taken"
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+        if self.answer.startswith("250"):
+            self.mails.append(message_from_bytes(envelope.content, policy=SMTP_POLICY))
+        return self.answer
+
+
+@contextlib.contextmanager
+def mail_server(inbox: Inbox, port: int = 0, **options: Any) -> Iterator[int]:
+    controller = Controller(inbox, hostname="127.0.0.1", port=port or free_port(), **options)
+    controller.start()
+    try:
+        yield controller.port
+    finally:
+        controller.stop()
