@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from portal.launch.container import user_base
 from portal.launch.request import LaunchRequest
+from portal.launch.tensorboard import PAGE
 from portal.models.environment import Kind
 
 from .reports import report_environment
@@ -41,6 +42,7 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
     session |= tensorboard_environment(spawner, environment)
     if request.tensorboard:
         session["PORTAL_TENSORBOARD"] = json.dumps(request.tensorboard)
+        session["JUPYTERHUB_DEFAULT_URL"] = PAGE
     if spawner.kept_variables:
         session["PORTAL_KEPT_VARIABLES"] = " ".join(spawner.kept_variables)
     env = {f"APPTAINERENV_{key}": str(value) for key, value in session.items()}

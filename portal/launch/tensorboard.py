@@ -17,6 +17,7 @@ from .limits import within
 
 OPTION = "tensorboard"  # the key of ``user_options`` with the folders
 SERVER = "tensorboard"  # the named server, beside the person's session
+PAGE = "/portal/tensorboard/"  # of portal_session, below the server's address
 MOST = 20  # folders
 LONGEST = 1000  # characters of one
 

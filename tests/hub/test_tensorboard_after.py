@@ -38,8 +38,9 @@ def caller(demo: Any) -> Iterator[Caller]:
 
 
 @pytest.fixture
-def ada(caller: Caller) -> Person:
-    return caller.person
+def ada(caller: Caller) -> Iterator[Person]:
+    yield caller.person
+    caller.person.stop(TENSORBOARD)
 
 
 def newest(caller: Caller, state: str) -> dict[str, Any]:
@@ -101,9 +102,10 @@ def test_the_logs_of_an_ended_session(
     }  # fmt: skip
     # Its page is TensorBoard, with the run's data, behind the proxy.
     first = ada.session("GET", "", TENSORBOARD)
-    assert first.headers["Location"] == f"/user/ada/{TENSORBOARD}/portal/tensorboard/"
+    where = first.headers["Location"].rstrip("?")
+    assert where == f"/user/ada/{TENSORBOARD}/portal/tensorboard/"
     (board,) = ada.session("GET", "portal/tensorboard/api/running", TENSORBOARD).json()["running"]
-    data = f"portal/tensorboard/{board['id']}/data/plugin/scalars/"
+    data = f"portal/tensorboard/{board['number']}/data/plugin/scalars/"
     tags = wait_until(
         "TensorBoard has read the run",
         lambda: (
