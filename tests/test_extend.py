@@ -20,7 +20,7 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
 from portal.errors import Conflict, NotAllowed
-from portal.handlers.extend import ENDPOINTS
+from portal.handlers import extend, snooze
 from portal.handlers.parts import Parts
 from portal.launch.extending import Extending
 from portal.models.cluster import ClusterSnapshot, Job, JobState
@@ -156,7 +156,8 @@ def said(answer: httpx.Response) -> str:
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
+async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+    monkeypatch.setattr("portal.handlers.extend._PAUSE", 0.0)
     log = logging.getLogger("service")
     store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
     await store.upgrade()
@@ -185,7 +186,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         api_url=f"http://127.0.0.1:{hub_port}/hub/api", api_token="service", cache_max_age=300
     )
     web = Application(
-        [kind.route(PREFIX) for kind in ENDPOINTS],
+        [kind.route(PREFIX) for kind in (*extend.ENDPOINTS, *snooze.ENDPOINTS)],
         parts=parts,
         log=log,
         session_tokens=auth,
@@ -241,6 +242,26 @@ async def test_two_at_once_who_name_no_end_add_up(site: Site) -> None:
     answers = await asyncio.gather(*(site.own({"minutes": 30}) for _ in range(2)))
     assert {answer.status_code for answer in answers} == {200}
     assert site.slurm.limits == [5400, 7200]
+
+
+async def test_a_session_that_asks_without_end_waits_its_turn(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portal.handlers.extend._PAUSE", 0.05)
+    looks: list[float] = []
+    stock = site.slurm.snapshot
+
+    async def counted(*given: Any, **named: Any) -> ClusterSnapshot:
+        looks.append(time.monotonic())
+        return await stock(*given, **named)
+
+    monkeypatch.setattr(site.slurm, "snapshot", counted)
+    answers = await asyncio.gather(*(site.own({"minutes": 120}) for _ in range(30)))
+    codes = [answer.status_code for answer in answers]
+    assert codes.count(200) == 1
+    assert codes.count(429) >= 20
+    assert set(codes) == {200, 403, 429}
+    assert all(later - earlier >= 0.04 for earlier, later in zip(looks, looks[1:], strict=False))
 
 
 async def test_a_session_that_ends_meanwhile_is_said_to_be_over(site: Site) -> None:
