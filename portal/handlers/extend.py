@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from collections import Counter
+from collections.abc import AsyncIterator
 from typing import Annotated
-from weakref import WeakValueDictionary
 
 from pydantic import Field
 
-from portal.errors import Conflict, NotAllowed, SlurmUnavailable
+from portal.errors import Conflict, NotAllowed, SlurmUnavailable, TooManyRequests
 from portal.launch.extending import Running, clock, extended
 from portal.models import Frozen
 from portal.models.cluster import Job
@@ -23,7 +25,42 @@ from .endpoint import Operation
 from .own_session import OwnSession
 
 _SAME = 60.0  # seconds: Slurm counts in minutes
-_turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by session id
+_PAUSE = 1.0  # seconds between two tries of one session: each asks Slurm anew
+_MOST_WAITING = 5
+_MOST_TURNS = 2000
+
+
+class Turns:
+    """One try at a time for each session, and not one right behind the other."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._waiting: Counter[str] = Counter()
+        self._last: dict[str, float] = {}
+
+    @contextlib.asynccontextmanager
+    async def of(self, id_: str) -> AsyncIterator[None]:
+        """Raises TooManyRequests where many wait for the same session already."""
+        if self._waiting[id_] >= _MOST_WAITING:
+            raise TooManyRequests("This session is being extended already. Try again in a moment.")
+        self._waiting[id_] += 1
+        try:
+            async with self._locks.setdefault(id_, asyncio.Lock()):
+                pause = self._last.get(id_, 0.0) + _PAUSE - time.monotonic()
+                await asyncio.sleep(max(0.0, pause))
+                try:
+                    yield
+                finally:
+                    self._last[id_] = time.monotonic()
+        finally:
+            self._waiting[id_] -= 1
+            if not self._waiting[id_]:
+                del self._waiting[id_], self._locks[id_]
+            if len(self._last) > _MOST_TURNS:
+                self._last.clear()
+
+
+_turns = Turns()
 
 
 class Extension(Frozen):
@@ -52,12 +89,11 @@ class ExtendAction(Action):
         Raises Conflict for one that does not run or whose end is another by now, InvalidRequest
         and NotAllowed with what is possible, SlurmRefused, SlurmUnavailable.
         """
-        turn = _turns.setdefault(record.id, asyncio.Lock())
         async with self.audited("extend-session", f"session {record.id}", record.user) as line:
             self._may_extend()
             if record.state is SessionState.ENDED:
                 raise Conflict("This session is over already.")
-            async with turn:
+            async with _turns.of(record.id):
                 after = await self._extended(record, await self._running(record))
             assert after.end_time is not None  # _extended saw it
             line.detail = (
@@ -128,7 +164,7 @@ class ExtendOwnSession(ExtendAction, OwnSession):
             answer=Extended,
             body=Extension,
             scope=SESSION_OWN,
-            errors=(409,),
+            errors=(409, 429),
             tags=("session",),
         )
     }
@@ -146,7 +182,7 @@ class ExtendSession(ExtendAction):
     parameters = {"session_id": SESSION_ID}
     operations = {
         "post": Operation(
-            summary="Extend a running session.", answer=Extended, body=Extension, errors=(409,)
+            summary="Extend a running session.", answer=Extended, body=Extension, errors=(409, 429)
         )
     }
 

@@ -401,8 +401,18 @@ def test_my_session_from_running_to_why_it_ended(demo: Any, page: Any) -> None:
         card.get_by_role("link", name="Details and log").click()
         expect(page.locator("#log")).to_contain_text("ServerApp", timeout=SOON)
         expect(page.locator("#session")).to_contain_text("Server answered")
+        # Where the time of its start went: the session itself tells, with its first report.
+        start = page.locator("table.startup")
+        expect(start.get_by_role("row", name="Importing JupyterLab")).to_be_visible(timeout=60_000)
         check(page, "session-running")
         details = page.url
+        page.get_by_role("button", name="Extend").click()
+        expect(page.get_by_role("dialog")).to_contain_text("left")
+        page.get_by_label("By how much").select_option("30")
+        check(page, "session-extend")
+        confirm(page, "Extend")
+        expect(page.locator("#session")).to_contain_text("extended to 50 min", timeout=SOON)
+        expect(page.locator(".session-state")).to_contain_text("49 min left")
         # An admin opens it only after a question, with a reason for the audit log.
         admin = page.context.browser.new_context().new_page()
         log_in(admin, demo, "grace")
@@ -422,7 +432,7 @@ def test_my_session_from_running_to_why_it_ended(demo: Any, page: Any) -> None:
         expect(page.locator("#living")).to_contain_text("Nothing runs or waits", timeout=60_000)
         ended = page.locator(f"#ended .entry[data-session='{details.rsplit('/', 1)[1]}']")
         expect(ended).to_contain_text("Stopped", timeout=SOON)
-        expect(ended).to_contain_text("20 min")
+        expect(ended).to_contain_text("20 min, extended to 50 min")
         check(page, "sessions-ended")
         page.goto(details)
         expect(page.locator(".ending")).to_contain_text("stopped", timeout=SOON)
