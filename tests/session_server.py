@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,15 @@ def make_python(root: Path) -> Path:
     (packages / "zz_here.pth").write_text(f"{KERNELS}\n{here}\n")
     for path in KERNELS.glob("*.pth"):
         (packages / path.name).write_text(path.read_text())
+    project = tomllib.loads((KERNELS / "pyproject.toml").read_text())["project"]
+    about = packages / "portal_session-0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: portal-session\nVersion: 0\n")
+    points = [
+        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in targets.items())
+        for group, targets in project["entry-points"].items()
+    ]
+    (about / "entry_points.txt").write_text("\n".join(points))
     config = root / "etc/jupyter/jupyter_server_config.d"
     config.mkdir(parents=True)
     (config / "portal_session.json").write_text(
@@ -84,7 +94,8 @@ class SessionServer:
         )
 
     def get(self, board: dict[str, Any], path: str = "", **more: Any) -> httpx.Response:
-        return self.client.get(self.url + board["url"] + path, **more)
+        # The first request of all for a TensorBoard is sent there again.
+        return self.client.get(self.url + board["url"] + path, follow_redirects=True, **more)
 
     def stop(self, board: dict[str, Any]) -> None:
         assert self.ask("DELETE", f"api/running/{board['number']}").status_code == 204

@@ -46,9 +46,9 @@ def main() -> None:
     try:
         _run(place, watch, from_notebook=not named)
     except SystemExit as end:
-        if end.code:
+        if end.code and named:
             watch.end(watch.reason or "It ended: the last lines of its log say why.")
-        else:
+        else:  # it was stopped, or the notebook shows what it printed
             watch.stop()
             place.remove()
         raise
