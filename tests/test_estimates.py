@@ -373,10 +373,32 @@ async def test_a_refusal_is_for_the_one_who_was_refused(store: Store) -> None:
     assert again.outlook is Outlook.NOW  # the newer answer is for everyone
 
 
+async def test_who_asked_at_the_same_moment_is_not_refused_too(store: Store) -> None:
+    slurm = Slurm(SlurmRefused("Slurm refused: AssocMaxSubmitJobLimit."), takes=0.05)
+    made = estimator(slurm, store)
+    both = [made.estimate(request(), name, snapshot(), ROWS) for name in ("ada", "barbara")]
+    mine, other = await asyncio.gather(*both)
+    assert len(slurm.asked) == 1
+    assert (mine.outlook, other.outlook) == (Outlook.REFUSED, Outlook.NOW)
+
+
 async def test_no_node_in_service_is_no_refusal(store: Store) -> None:
     slurm = Slurm(SlurmRefused("Slurm refused: Requested node configuration is not available."))
     answer = await estimator(slurm, store).answer(request(), ADA, snapshot(), ROWS)
     assert answer.outlook is Outlook.UNKNOWN and "in service" in answer.words
+
+
+async def test_an_answer_for_more_holds_for_less(store: Store) -> None:
+    slurm = Slurm(1500)
+    made = estimator(slurm, store)
+    await made.estimate(request(gpus=4), "ada", snapshot(full=True), ROWS)
+    made.ask_slurm = False
+    less = await made.estimate(request(gpus=2, time="1:00:00"), "ada", snapshot(full=True), ROWS)
+    assert (less.outlook, less.basis) == (Outlook.LATER, Basis.LARGER)
+    assert words.source(less).startswith("Or earlier")
+    for more in ({"cpus": 3}, {"time": "3:00:00"}, {"memory": "5G"}, {"gpu_type": "t4", "gpus": 3}):
+        found = await made.estimate(request(**more), "ada", snapshot(full=True), ROWS)
+        assert found.basis is not Basis.LARGER, more
 
 
 async def test_a_job_that_can_never_start_does_not_hold_up_the_others(store: Store) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Hashable
 from typing import Any
 
 from traitlets import Bool, Float, Instance, Integer
@@ -24,6 +23,7 @@ from portal.launch.estimate import (
     Wait,
     behind_the_queue,
     counts_too_many,
+    covers,
     from_slurm,
     room_now,
     starts_now,
@@ -75,7 +75,7 @@ class StartEstimates(LoggingConfigurable):
         "Example: c.StartEstimates.queries_per_second = 1",
     ).tag(config=True)
     busy_share = Float(
-        0.2,
+        0.5,
         min=0.001,
         max=1.0,
         help="Share of the time in which a question of each process may be under way: where Slurm "
@@ -211,11 +211,22 @@ class StartEstimates(LoggingConfigurable):
         late = found is not None and found.outlook in (Outlook.LATER, Outlook.UNKNOWN)
         too_many = late and counts_too_many(resources, snapshot)
         if found is None or (too_many and starts_now(resources, snapshot, now)):
-            found = without_slurm(resources, snapshot, self._waits, now)
+            latest = self._latest(resources, associations, now)
+            found = without_slurm(resources, snapshot, self._waits, now, latest)
         if found.outlook is Outlook.REFUSED:
             return found
         held = held_back(resources, user, snapshot, associations)
         return found if held is None else _behind(held, found, now)
+
+    def _latest(self, resources: Resources, associations: Associations, now: float) -> float | None:
+        """The earliest start that Slurm has named for something larger; None where it has not."""
+        key = _key(resources, associations)
+        starts = [
+            start
+            for other, start in self.questions.answers(now - self.usable_for)
+            if start > now and isinstance(other, Resources) and covers(other, key)
+        ]
+        return min(starts, default=None)
 
     def _told(
         self,
@@ -343,7 +354,7 @@ class StartEstimates(LoggingConfigurable):
             self._waits_at = time.monotonic() - _WAITS_FOR + 10
 
 
-def _key(resources: Resources, associations: Associations) -> Hashable:
+def _key(resources: Resources, associations: Associations) -> Resources:
     """What Slurm's answer depends on: the resources, and whom they are charged to."""
     rows = charged(resources.account, resources.partition, associations or ())
     qos = effective_qos(resources.qos, resources.account, resources.partition, associations)

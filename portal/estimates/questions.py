@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import NamedTuple
 
 from portal.errors import PortalError, SlurmRefused
@@ -49,6 +49,12 @@ class Questions:
             if kept is not None and kept.at >= since:
                 return kept
         return None
+
+    def answers(self, since: float) -> Iterator[tuple[Hashable, float]]:
+        """The questions that were answered with a start, sent after ``since``, and that start."""
+        for key, told in self._told.items():
+            if told.start is not None and told.at >= since:
+                yield key, told.start
 
     async def ask(
         self,

@@ -130,12 +130,35 @@ def from_slurm(start: float, made_at: float) -> Estimate:
     return Estimate(outlook=outlook, starts_at=start, basis=Basis.SLURM, made_at=made_at)
 
 
+def covers(larger: Resources, resources: Resources) -> bool:
+    """Whether ``larger`` asks for the like and for no less of anything: what ``resources`` ask for
+    then starts no later."""
+    same = ("partition", "account", "qos", "reservation", "gpu_type", "nodes")
+    if any(getattr(larger, name) != getattr(resources, name) for name in same):
+        return False
+    for name, size in (("cpus", int), ("memory", memory_mib), ("time", time_seconds)):
+        ours, theirs = getattr(resources, name), getattr(larger, name)
+        # None is Slurm's own default, which is not known here.
+        if ours != theirs and (ours is None or theirs is None or size(theirs) < size(ours)):
+            return False
+    return larger.gpus >= resources.gpus
+
+
 def without_slurm(
-    resources: Resources, snapshot: ClusterSnapshot, waits: Sequence[Wait], now: float
+    resources: Resources,
+    snapshot: ClusterSnapshot,
+    waits: Sequence[Wait],
+    now: float,
+    latest: float | None = None,
 ) -> Estimate:
-    """The best that is known when Slurm is not asked; never "now" while somebody waits."""
+    """The best that is known when Slurm is not asked; never "now" while somebody waits.
+
+    ``latest``: when Slurm would start something larger, in Unix seconds; None: not known.
+    """
     if starts_now(resources, snapshot, now):
         return Estimate(outlook=Outlook.NOW, starts_at=now, basis=Basis.SNAPSHOT, made_at=now)
+    if latest is not None and latest - now <= NEVER:
+        return Estimate(outlook=Outlook.LATER, starts_at=latest, basis=Basis.LARGER, made_at=now)
     behind = behind_the_queue(resources, snapshot, now)
     if behind is not None and behind - now > NEVER:
         return Estimate(outlook=Outlook.UNKNOWN, basis=Basis.QUEUE, reason=NO_END, made_at=now)

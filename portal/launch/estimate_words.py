@@ -9,6 +9,7 @@ from ..models.estimate import Basis, Estimate, Outlook
 
 _SOURCES = {
     Basis.SLURM: "Slurm's estimate; earlier where jobs end before their time.",
+    Basis.LARGER: "Or earlier: this is Slurm's estimate for a larger choice.",
     Basis.SNAPSHOT: "By what is free now.",
     Basis.QUEUE: "After the jobs that wait for the like, by Slurm's estimate for those.",
     Basis.WAITS: "As long as like sessions have usually waited.",

@@ -21,6 +21,7 @@ class Basis(StrEnum):
     """Who says so."""
 
     SLURM = "slurm"  # sbatch --test-only
+    LARGER = "larger"  # the same for a choice that asks for more
     SNAPSHOT = "snapshot"  # what is free, and that nobody waits
     QUEUE = "queue"  # when Slurm expects to start the jobs that wait for the like (squeue --start)
     WAITS = "waits"  # how long like sessions have waited

@@ -148,6 +148,7 @@ function chart(rows, period, start) {
 // How wrong the expected starts were; the section is there for whoever may see everyone's usage.
 const SOURCES = {
   slurm: "Slurm’s estimate",
+  larger: "Slurm’s, for a larger choice",
   snapshot: "What was free",
   queue: "The queue",
   waits: "Recorded waits",

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from . import lab, page, paint, pending, report, scale, service, startup
+from . import estimates, lab, page, paint, pending, report, scale, service, sessions, startup
 from .cluster import ROOT, Cluster, NotMeasured, started
 from .report import Row
 
@@ -21,23 +21,27 @@ PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
     "paint": paint.measure,
     "startup": startup.measure,
     "pending": pending.measure,
+    "estimates": estimates.measure,  # last: it leaves ten thousand jobs' traces in Slurm
 }
 # These need no demo.
 ALONE: dict[str, Callable[[], list[Row]]] = {
     "scale": scale.measure,
     "service": service.measure,
     "page": page.measure,
+    "sessions": sessions.measure,
 }
-ORDER = ("startup", "pending", "lab", "paint", *ALONE)
+ORDER = ("startup", "pending", "lab", "paint", "estimates", *ALONE)
 _OWN_HUB = ("lab", "paint")  # these use the demo's; the others measure Hubs of their own
 _ROWS = {
     "lab": (lab.WHAT,),
     "paint": (paint.WHAT,),
     "startup": ("100 sessions", "Memory of the Hub"),
     "pending": ("60 pending",),
+    "estimates": (estimates.WHAT,),
     "scale": tuple(f"{nodes} synthetic nodes, {8 * nodes} GPUs" for nodes in scale.SIZES),
     "service": (service.WHAT,),
     "page": (page.WHAT,),
+    "sessions": (sessions.WHAT,),
 }
 
 
