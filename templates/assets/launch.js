@@ -218,7 +218,7 @@ async function fetchWhen(body) {
 function showWhen(answer) {
   const place = document.getElementById("launch-estimate");
   place.classList.remove("portal-old");
-  place.hidden = !answer;
+  document.getElementById("launch-estimate-words").hidden = !answer;
   const nearby = answer?.nearby ?? [];
   const shown = JSON.stringify([answer?.words, answer?.source, nearby.map((one) => [one.label, one.words])]);
   if (shown === estimate.shown) return;
