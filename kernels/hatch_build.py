@@ -64,13 +64,22 @@ def build(source: Path, cache: Path) -> Path:
             copy_source(source, work)
             install(work, cache)
             run(["npm", "run", "--silent", "build"], work, "build the JupyterLab extension")
-            (work / "out/install.json").write_text(json.dumps(_INSTALL, indent=2) + "\n")
+            describe(work / "out")
             # Not all: another build may be reading one.
             found = sorted(cache.glob("built-*"), key=lambda path: path.stat().st_mtime)
             for old in found[: -_KEPT + 1]:
                 shutil.rmtree(old, ignore_errors=True)
             (work / "out").rename(built)
     return built
+
+
+def describe(out: Path) -> None:
+    """What JupyterLab reads beside the scripts; how they were built is nobody's business."""
+    package = json.loads((out / "package.json").read_text())
+    for name in ("scripts", "devDependencies", "overrides", "private"):
+        package.pop(name, None)
+    (out / "package.json").write_text(json.dumps(package, indent=2) + "\n")
+    (out / "install.json").write_text(json.dumps(_INSTALL, indent=2) + "\n")
 
 
 def digest(source: Path) -> str:

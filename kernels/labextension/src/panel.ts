@@ -101,7 +101,7 @@ export class Panel {
     );
     const { registry } = this._commands;
     for (const id of panelCommands.filter(id => registry.hasCommand(id))) {
-      const more = button(registry.label(id), () => void registry.execute(id));
+      const more = button(registry.label(id).replace('Portal: ', ''), () => void registry.execute(id));
       this._draw.push(() => (more.disabled = !registry.isEnabled(id)));
       row.append(more);
     }
