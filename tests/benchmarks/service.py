@@ -125,7 +125,7 @@ def _token(number: int) -> str:
 async def _visit(service: Service, token: str, seen: Seen) -> None:
     async def part(name: str, path: str) -> bytes:
         began = time.monotonic()
-        body = await _get(service, path, token)
+        body = await get(service, path, token)
         seen.parts[name].append(time.monotonic() - began)
         return body
 
@@ -178,7 +178,8 @@ async def _watch(service: Service, seen: Seen) -> None:
         await asyncio.sleep(0.05)
 
 
-async def _get(service: Service, path: str, token: str) -> bytes:
+async def get(service: Service, path: str, token: str) -> bytes:
+    """The body of an answer. Raises OSError for anything but a success."""
     reader, writer, length = await _asked(service, path, token)
     try:
         return await (reader.readexactly(length) if length is not None else reader.read())

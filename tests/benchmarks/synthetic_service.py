@@ -4,7 +4,8 @@ The service is the one that the Hub starts, as a process of its own, with its re
 database and web server. Two things are stood in for, and the figures say so: Slurm (synthetic.py),
 and the Hub, of which a service sees one address, ``/hub/api/user``. Whoever asks with the token
 ``admin-token`` is grace, who may read everything; with ``user-token`` it is user000, and with
-``USER-token`` anybody else. A browser sends it as a header to every address.
+``USER-token`` anybody else. A browser sends it as a header to every address. ``USER/SERVER-token``
+is the token of a session.
 """
 
 from __future__ import annotations
@@ -161,6 +162,7 @@ def _sessions(slurm: Path, place: Path) -> None:
         SessionRecord(
             id=f"synthetic{job.id}",
             user=job.user,
+            server=job.id,
             account=job.user,
             environment=f"environment-{int(job.id) % 7}",
             environment_title=f"Environment {int(job.id) % 7}",
@@ -183,6 +185,18 @@ def _sessions(slurm: Path, place: Path) -> None:
         await store.close()
 
     asyncio.run(save())
+
+
+def session_tokens(service: Service, number: int) -> list[str]:
+    """The tokens of as many sessions that live."""
+    found: list[str] = []
+    after = ""
+    while len(found) < number and after is not None:
+        path = f"api/v1/sessions?all=true&ended=false&limit=200{after and f'&after={after}'}"
+        answer = json.loads(service.get(path))
+        found += [f"{one['user']}/{one['server']}-token" for one in answer["items"]]
+        after = answer["next"]
+    return found[:number]
 
 
 def _wait(service: Service, process: subprocess.Popen[bytes]) -> None:
@@ -210,6 +224,9 @@ class _Hub(http.server.BaseHTTPRequestHandler):
             return
         name = "user000" if token == USER_TOKEN else name
         scopes = [_ACCESS, *(scope.MEANINGS if name == "grace" else ())]
+        name, slash, server = name.partition("/")
+        if slash:
+            scopes = [f"{scope.SESSION_OWN}!server={name}/{server}"]
         admin = name == "grace"
         model = {"kind": "user", "name": name, "admin": admin, "groups": [], "scopes": scopes}
         self._answer(200, model)
