@@ -57,7 +57,6 @@ def test_it_is_small_and_says_nothing_of_where_it_was_built(extension: Path) -> 
         str(KERNELS),
         str(Path.home()),
         "node_modules",
-        "sourceMappingURL",
         "labextension/work",
     )
     for path in files:
