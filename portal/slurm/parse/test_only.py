@@ -6,8 +6,8 @@ import re
 
 from .values import timestamp
 
-# src/sbatch/sbatch.c and src/api/allocate.c (slurm_job_will_run), 22.05 to 26.05. Behind "on
-# nodes" stand names, and nothing of a user's is in the line.
+# slurm_job_will_run in src/api/allocate.c; recorded on 22.05 (tests/slurm_outputs/). Lines of a
+# site's job_submit plugin can stand before it.
 _STARTS = re.compile(r"(?m)^sbatch: Job [0-9]+ to start at (\S+) using ")
 
 
