@@ -1,8 +1,8 @@
 """Life in a session, as a person lives it on the real demo.
 
-A model is trained and its curve watched, the session gets two GPUs and gives them back with what was
-not saved yet, its time is extended, and what nobody uses is ended after a warning. Pictures go to
-build/screenshots/."""
+A model is trained and its curve watched, the session gets two GPUs and gives them back with what
+was not saved yet, its time is extended, and what nobody uses is ended after a warning. Pictures go
+to build/screenshots/."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import yaml
 from hub_client import Person, wait_until
 from jobs import living_jobs
-from lab_page import log_in, new_notebook, run_cell, toast
+from lab_page import command, log_in, new_notebook, run_cell, toast
 from looks import PICTURES
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -79,9 +79,7 @@ def test_a_model_is_trained_and_its_curve_appears_in_tensorboard(
     new_notebook(lab, address(demo, "test-train"))
     assert "1.  -2.   0.5" in run_cell(lab, TRAIN)
 
-    lab.keyboard.press("Control+Shift+C")
-    lab.get_by_placeholder("Search").last.fill("Open TensorBoard")
-    lab.keyboard.press("Enter")
+    command(lab, "Open TensorBoard")
     dialog = lab.get_by_role("dialog")
     dialog.locator(".jp-DirListing-item", has_text="test-session").click()
     dialog.get_by_role("button", name=re.compile("Select|Open|OK")).click()
@@ -95,9 +93,7 @@ def test_a_model_is_trained_and_its_curve_appears_in_tensorboard(
 
 def change_resources(page: Any, gpus: int) -> None:
     """From the palette: the dialog, this number of GPUs, and the new job is queued."""
-    page.keyboard.press("Control+Shift+C")
-    page.get_by_placeholder("Search").last.fill("Portal: Change resources")
-    page.keyboard.press("Enter")
+    command(page, "Portal: Change resources")
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("GPUs", exact=True).fill(str(gpus))
     expect(dialog).to_contain_text("Kernels end, and their variables go")
