@@ -1,0 +1,93 @@
+"""The form "Change resources" of a session's page, in a real browser on the real demo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hub_client import PASSWORD, Person, wait_until
+from jobs import job_state, living_jobs
+from looks import check
+
+playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("axe_core_python.sync_playwright")
+expect = playwright.expect
+
+SOON = 30_000  # milliseconds
+
+
+@pytest.fixture
+def session(demo: Any) -> Iterator[tuple[str, str]]:
+    """Student07's session on CPUs: its id and its job's."""
+    student = Person(demo.url, "student07")
+    student.stop()
+    answer = student.launch({"environment": "python-venv", "cpus": 1, "memory": "1G"})
+    assert answer.status_code in (201, 202), answer.text
+    student.wait_ready()
+    (job,) = living_jobs(demo, "student07")
+
+    def known() -> Any:
+        answer = httpx.get(
+            f"{demo.url}/services/portal/api/v1/sessions?state=running",
+            headers={"Authorization": f"token {student.token}"},
+            timeout=20,
+        )
+        return answer.status_code == 200 and answer.json()["items"]
+
+    (one,) = wait_until("the portal knows the session", known)
+    yield one["id"], job.id
+    student.stop()
+
+
+@pytest.fixture
+def full(demo: Any) -> Iterator[None]:
+    """All t4 are taken by somebody else."""
+    barbara = demo.user("barbara")
+    command = ["sbatch", "--parsable", "--partition=gpu", "--gres=gpu:t4:2", "--wrap=sleep 600"]
+    jobs = [demo.run(command, user=barbara).stdout.strip() for _ in range(2)]
+    wait_until("all t4 are held", lambda: all(job_state(demo, j) == "RUNNING" for j in jobs))
+    yield
+    demo.run(["scancel", *jobs], user=barbara, check=False)
+    wait_until("they are given back", lambda: not any(job_state(demo, j) for j in jobs))
+
+
+def test_a_change_that_waits_is_shown_and_called_off(
+    demo: Any, page: Any, session: tuple[str, str], full: None
+) -> None:
+    id_, job_id = session
+    page.goto(f"{demo.url}/hub/login?next=%2Fhub%2Fhome")
+    page.get_by_label("User name").fill("student07")
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/hub/home")
+    page.goto(f"{demo.url}/services/portal/sessions/{id_}")
+    page.get_by_role("button", name="Change resources…").click(timeout=SOON)
+    dialog = page.get_by_role("dialog")
+    # It begins with what the session has, and says what is lost.
+    expect(dialog.get_by_label("CPUs")).to_have_value("1")
+    expect(dialog.get_by_label("Memory")).to_have_value("1G")
+    expect(dialog).to_contain_text("Kernels end, and their variables go")
+    expect(dialog).to_contain_text("No kernel computes now.")
+    check(page, "change-resources")
+    dialog.get_by_label("GPUs", exact=True).fill("99")
+    dialog.get_by_role("button", name="Queue the new job").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("at most")
+    dialog.get_by_label("GPUs", exact=True).fill("2")
+    dialog.get_by_label("GPU type").select_option("t4")
+    expect(dialog.get_by_role("status")).not_to_be_empty(timeout=SOON)
+    dialog.get_by_role("button", name="Queue the new job").click()
+    expect(dialog).to_have_count(0)
+
+    told = page.locator("#move")
+    expect(told).to_contain_text("Its resources are being changed", timeout=SOON)
+    expect(told).to_contain_text("The session goes on.")
+    check(page, "resources-being-changed")
+    told.get_by_role("button", name="Call it off").click()
+    expect(told).to_contain_text("You called the change of resources off", timeout=SOON)
+    wait_until(
+        "only the session is left",
+        lambda: [row.id for row in living_jobs(demo, "student07")] == [job_id],
+    )
+    expect(page.get_by_role("button", name="Change resources…")).to_be_visible()
