@@ -16,8 +16,11 @@ import pytest
 from aiosmtpd.smtp import AuthResult, LoginPassword
 from certipy import Certipy
 from mail_server import Inbox, mail_server
+from traitlets.config import Config
 
 from portal.demo.ports import free_port
+from portal.doctor.checks.notices import mail_server as mail_server_check
+from portal.doctor.finding import Finding, Level
 from portal.errors import ConfigurationError, InvalidRequest, Unavailable
 from portal.models.cluster import Job, JobState
 from portal.models.session import SessionRecord, SessionState
@@ -392,3 +395,36 @@ def test_off_without_a_mail_server(store: Store) -> None:
 def test_settings_that_cannot_work(settings: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         sending(None, 25, **settings)  # type: ignore[arg-type]
+
+
+# -- portal doctor --------------------------------------------------------------------------------
+
+
+async def looked_at(**settings: Any) -> Finding:
+    site: Any = SimpleNamespace(config=Config({"Notices": Config(settings)}), log=None)
+    return await mail_server_check.run(site, 30)
+
+
+async def test_the_doctor_logs_in_and_sends_nothing(certificate: Any, password_file: Path) -> None:
+    assert (await looked_at()).level is Level.OK
+    inbox = Inbox()
+    with mail_server(inbox, **protected(certificate)) as port:
+        settings = {
+            "smtp_host": "127.0.0.1",
+            "smtp_port": port,
+            "ca_file": certificate.ca,
+            "user": "portal",
+            "password_file": str(password_file),
+            "sender": "portal@example.org",
+            "public_url": "https://gpu.example.org/",
+        }
+        password_file.chmod(0o600)
+        assert (await looked_at(**settings)).level is Level.OK
+        password_file.chmod(0o644)
+        readable = await looked_at(**settings)
+        assert (readable.level, readable.mend) == (Level.FAILURE, f"chmod 0600 {password_file}")
+        password_file.write_text("wrong")
+        assert "535" in (await looked_at(**settings)).found
+    assert "cannot be used" in (await looked_at(**settings)).found
+    assert "no mail address" in (await looked_at(**{**settings, "sender": ""})).found
+    assert inbox.mails == []

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from ..finding import Check
-from . import access, apptainer, database, directory, environments, hub, proxy, slurm, storage, sudo
+from . import (
+    access,
+    apptainer,
+    database,
+    directory,
+    environments,
+    hub,
+    notices,
+    proxy,
+    slurm,
+    storage,
+    sudo,
+)
 
 ALL: tuple[Check, ...] = (
     hub.configuration,
@@ -31,4 +43,5 @@ ALL: tuple[Check, ...] = (
     storage.logs,
     environments.files,
     environments.sources,
+    notices.mail_server,
 )
