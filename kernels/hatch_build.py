@@ -57,7 +57,14 @@ def build(source: Path, cache: Path) -> Path:
     built = cache / f"built-{key}"
     if built.exists():
         return built
-    cache.mkdir(parents=True, exist_ok=True)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        (cache / "lock").touch()
+    except OSError as error:
+        raise SystemExit(
+            f"The extension of JupyterLab is built in {cache}, which cannot be written to "
+            f"({error.strerror}): name another directory with PORTAL_CACHE."
+        ) from None
     with alone(cache / "lock"):
         if not built.exists():
             work = cache / "work"

@@ -160,3 +160,9 @@ def test_the_demo_notices_a_change(tmp_path, monkeypatch) -> None:
     assert python_packages.session_key() == before
     (source / "src/index.ts").write_text("2")
     assert python_packages.session_key() != before
+
+
+def test_a_cache_that_cannot_be_written_to_is_named(hook, tmp_path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit, match=r"file/cache, which cannot be written to .*PORTAL_CACHE"):
+        hook.build(SOURCE, tmp_path / "file/cache")
