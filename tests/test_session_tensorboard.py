@@ -429,6 +429,7 @@ async def stand_in(server: SessionServer) -> AsyncIterator[dict[str, Any]]:
     prefix = f"{BASE}portal/tensorboard/2000/"
     routes = [("big/([0-9]+)", Big), ("headers", Headers), ("echo", Echo)]
     web = Application([(prefix + path, handler) for path, handler in routes])
+    server.get({"url": prefix})  # the proxy is imported with the first request of all
     http = HTTPServer(web)
     http.add_socket(bind_unix_socket(str(place / "socket")))
     yield {"url": prefix, "number": 2000}
