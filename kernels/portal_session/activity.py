@@ -35,6 +35,7 @@ _NOT_EXECUTION = (
     "is_complete_reply",
     "iopub_welcome",
 )
+_SAME = timedelta(seconds=1)  # two clocks never agree in the milliseconds
 _ACTS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -146,7 +147,7 @@ class Activity:
         JupyterHub's server would say nothing then, and be taken for silent."""
         latest = max(self._kernel_at, self._terminal_at, self._processes_at, self._acted_at)
         at = datetime.now(timezone.utc) - timedelta(seconds=max(0.0, self._clock() - latest))
-        if self._told is None or at > self._told:
+        if self._told is None or at - self._told > _SAME:
             self._told = at
         return self._told
 
