@@ -1,0 +1,220 @@
+"""Idle GPUs and idle sessions, on a real Hub with its proxy and a real Slurm, with short times. The
+GPUs are simulated: a job with "idle" in its name does not use its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hub_client import Person, wait_until
+from other_hub import other_hub
+from tornado.httpclient import HTTPRequest
+from tornado.websocket import websocket_connect
+
+from portal.demo.ports import free_port
+
+API = "/services/portal/api/v1/"
+ENVIRONMENT = "idle-gpus"
+IDLE, WARN, SNOOZE, CULL = 24, 12, 15, 75  # seconds
+
+SETTINGS = """
+import os
+from portal.where import data_path
+from spawners import culler
+os.environ["PORTAL_SERVICE_PORT"] = "{port}"
+for name in ("20-service.py", "30-roles.py"):
+    load_subconfig(str(data_path("deploy") / "jupyterhub_config.d" / name))
+c.PortalSpawner.service_url = c.JupyterHub.bind_url + "/services/portal/"
+c.PortalSpawner.telemetry_interval = 2
+c.Telemetry.report_interval = 0
+# How often the Hub asks the proxy, and how often sessions report to the Hub.
+c.JupyterHub.last_activity_interval = 1
+c.PortalSpawner.environment = {{"JUPYTERHUB_ACTIVITY_INTERVAL": "2"}}
+c.IdleGpus.mode = "on"
+c.IdleGpus.idle_time = {idle}
+c.IdleGpus.warn_time = {warn}
+c.IdleGpus.snooze_time = {snooze}
+c.IdleGpus.snoozes = 1
+c.IdleGpus.exempt_users = {{"student12"}}
+culler.LEAST = 1
+c.IdleSessions.timeout = {cull}
+c.IdleSessions.cull_every = 3
+"""
+
+
+@pytest.fixture(scope="module")
+def url(demo: Any) -> Iterator[str]:
+    """A Hub with these settings, and an environment whose jobs' GPUs are idle."""
+    template = (demo.environments / "python-venv.yaml").read_text()
+    template = template.replace("name: python-venv", f"name: {ENVIRONMENT}")
+    added = demo.environments / f"{ENVIRONMENT}.yaml"
+    added.write_text(template.replace("title: Python", "title: Idle Python"))
+    settings = SETTINGS.format(port=free_port(), idle=IDLE, warn=WARN, snooze=SNOOZE, cull=CULL)
+    try:
+        with other_hub(demo, settings) as (address, _):
+            wait_until(
+                "the service answers",
+                lambda: httpx.get(f"{address}{API}environments").status_code == 403,
+            )
+            yield address
+    finally:
+        added.unlink()
+
+
+@pytest.fixture
+def owners(url: str) -> Iterator[Any]:
+    """``owners("ada", gpus=1)``: someone whose session runs; all are stopped afterwards."""
+    with contextlib.ExitStack() as stack:
+
+        def launch(name: str, **options: Any) -> Person:
+            person = Person(url, name)
+            stack.callback(person.stop)
+            answer = person.launch({"environment": ENVIRONMENT, **options})
+            assert answer.status_code in (201, 202), answer.text
+            person.wait_ready()
+            return person
+
+        yield launch
+
+
+def ask(person: Person, path: str, method: str = "GET") -> httpx.Response:
+    return httpx.request(
+        method,
+        person.url + API + path,
+        headers={"Authorization": f"token {person.token}"},
+        timeout=60,
+    )
+
+
+def newest(person: Person) -> dict[str, Any]:
+    """The person's newest session as the portal tells it; {} before it knows any."""
+    found = ask(person, "sessions").json()["items"]
+    return dict(found[0]) if found else {}
+
+
+def idle(person: Person) -> dict[str, Any]:
+    return dict(newest(person).get("idle") or {})
+
+
+def hub_activity(person: Person) -> str:
+    """When something was done in the session, as the Hub believes."""
+    return str(person.server()["last_activity"])
+
+
+def run_cell(person: Person, code: str) -> None:
+    """Run it in a new kernel, as a notebook would, and wait until it is over."""
+    made = person.session("POST", "api/kernels")
+    assert made.status_code == 201, made.text
+    base = f"{person.url}/user/{person.name}/".replace("http", "ws", 1)
+
+    async def send() -> None:
+        url = f"{base}api/kernels/{made.json()['id']}/channels"
+        request = HTTPRequest(url, headers={"Authorization": f"token {person.token}"})
+        socket = await websocket_connect(request)
+        id_ = uuid.uuid4().hex
+        header = {"msg_id": id_, "msg_type": "execute_request", "session": "s", "username": ""}
+        header |= {"version": "5.3", "date": "2026-01-01T00:00:00Z"}
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
+        message = {"header": header, "parent_header": {}, "metadata": {}, "content": content}
+        await socket.write_message(json.dumps({**message, "buffers": [], "channel": "shell"}))
+        while True:
+            raw = await asyncio.wait_for(socket.read_message(), 60)
+            assert raw is not None
+            said = json.loads(raw)
+            own = said["parent_header"].get("msg_id") == id_
+            if own and said["msg_type"] == "execute_reply":
+                assert said["content"]["status"] == "ok", said
+                break
+        socket.close()
+
+    asyncio.run(send())
+
+
+def test_idle_gpus_are_warned_of_snoozed_and_given_back(url: str, owners: Any) -> None:
+    ada, exempt = owners("ada", gpus=1), owners("student12", gpus=1)
+    grace = Person(url, "grace")
+    grace.api("GET", "/user")
+    session = wait_until("the portal knows it", lambda: newest(ada).get("id"))
+
+    early = ask(ada, f"sessions/{session}/snooze", "POST")
+    assert early.status_code == 409
+    assert "nothing to snooze" in early.json()["error"]["message"]
+
+    told = wait_until("it is warned", lambda: (one := idle(ada)).get("warned") and one)
+    assert told["mode"] == "on"
+    assert told["snoozes_left"] == 1
+    assert 0 < told["stops_at"] - told["idle_since"] <= IDLE + WARN
+    assert told["stops_at"] > time.time()
+    assert ask(exempt, f"sessions/{session}/snooze", "POST").status_code == 404, "not theirs"
+
+    answer = ask(ada, f"sessions/{session}/snooze", "POST")
+    assert answer.status_code == 200, answer.text
+    after = answer.json()
+    assert (after["snoozes_left"], after["snooze"]) == (0, 0)
+    assert after["stops_at"] > told["stops_at"]
+    assert after["snoozed_until"] == pytest.approx(time.time() + SNOOZE, abs=5)
+    lines = ask(grace, "audit?action=snooze-session").json()["items"]
+    assert {(one["actor"], one["target"]) for one in lines} == {("ada", f"session {session}")}
+    assert [one["outcome"] for one in lines] == ["done", "failed"], "the early one too"
+
+    wait_until("it is warned again", lambda: idle(ada).get("warned"))
+    assert ask(ada, f"sessions/{session}/snooze", "POST").status_code == 409, "once was all"
+
+    spared = idle(exempt)
+    assert spared["exempt"] == "Sessions of student12 are never stopped for idle GPUs here."
+    assert spared["idle_since"] is not None, "an admin sees it"
+    assert (spared["warned"], spared["stops_at"]) == (False, None)
+
+    over = wait_until(
+        "it has ended", lambda: (one := newest(ada))["state"] == "ended" and one, timeout=120
+    )
+    assert over["id"] == session
+    assert over["ending"]["code"] == "idle"
+    assert over["ending"]["title"] == "Idle"
+    assert over["ending"]["words"].startswith("Its GPUs were idle for ")
+    assert over["ending"]["stopped_by"] == "portal"
+    assert time.time() >= after["snoozed_until"]
+    lines = ask(grace, "audit?action=stop-idle-session").json()["items"]
+    assert [(one["actor"], one["owner"], one["target"], one["outcome"]) for one in lines] == [
+        ("portal", "ada", f"session {session}", "done")
+    ]
+    assert "Its GPUs were idle" in ada.page("/hub/user/ada/")
+
+    culled = wait_until(
+        "whoever does nothing at all is culled, GPUs or not",
+        lambda: (one := newest(exempt))["state"] == "ended" and one,
+        timeout=180,
+    )
+    assert culled["ending"]["code"] == "idle"
+    assert "Nothing was done in it for a long time" in culled["ending"]["words"]
+    assert culled["ending"]["stopped_by"] == "idle-culler"
+    assert culled["ended_at"] - culled["ready_at"] >= CULL - 5
+
+
+def test_what_goes_through_the_proxy_is_no_activity_and_a_cell_is(owners: Any) -> None:
+    barbara = owners("barbara")
+    run_cell(barbara, "1 + 1")
+
+    def steady() -> str:
+        """The Hub's belief, once all that was done before is reported: the session looks every
+        10 s and reports every 2, and what does not come has no sign but time."""
+        first = hub_activity(barbara)
+        time.sleep(13)
+        return first if hub_activity(barbara) == first else ""
+
+    before = wait_until("everything is reported", steady, timeout=120)
+    for _ in range(10):  # what open pages ask by themselves
+        for path in ("api/kernels", "api/sessions", "api/terminals", "api/contents", "lab"):
+            assert barbara.session("GET", path).status_code < 400
+    time.sleep(4)  # the Hub asks the proxy every second
+    assert hub_activity(barbara) == before
+
+    run_cell(barbara, "2 + 2")
+    wait_until("the cell is activity", lambda: hub_activity(barbara) > before)
