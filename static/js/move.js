@@ -3,7 +3,6 @@
 import { call, may } from "./api.js";
 import { tell, toast } from "./dialog.js";
 import { byId, el, fill, hidden, setText, later } from "./dom.js";
-import { clock } from "./words.js";
 
 const LIVE = ["queued", "starting", "ready", "switching"];
 const EVERY = 3000; // milliseconds, while a move is under way
@@ -60,8 +59,7 @@ function show(place, session, move, again) {
       ),
     );
   }
-  const expected = move.expected_start ? ` Slurm expects its start at ${clock(move.expected_start)}.` : "";
-  setText(words, `${move.words}${expected}`);
+  setText(words, move.words);
 }
 
 async function callOff(session, again) {
@@ -97,7 +95,7 @@ async function change(session, onDone) {
     "form",
     {},
     el("h2", { id: "move-title" }, "Change resources"),
-    Object.entries(inputs).map(([name, input]) => el("div", {}, el("label.form-label", { for: input.id }, labels[name]), input)),
+    Object.entries(inputs).map(([name, input]) => el("div.mb-2", {}, el("label.form-label", { for: input.id }, labels[name]), input)),
     estimate,
     el(
       "p",
