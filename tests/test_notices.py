@@ -21,7 +21,8 @@ from traitlets.config import Config
 from portal.demo.ports import free_port
 from portal.doctor.checks.notices import mail_server as mail_server_check
 from portal.doctor.finding import Finding, Level
-from portal.errors import ConfigurationError, InvalidRequest, Unavailable
+from portal.errors import ConfigurationError, InvalidRequest, NotFound, Unavailable
+from portal.handlers.notices import NoticeWish, OwnNotices
 from portal.models.cluster import Job, JobState
 from portal.models.session import SessionRecord, SessionState
 from portal.notices import Notices, notices
@@ -395,6 +396,33 @@ def test_off_without_a_mail_server(store: Store) -> None:
 def test_settings_that_cannot_work(settings: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         sending(None, 25, **settings)  # type: ignore[arg-type]
+
+
+# -- the endpoint --------------------------------------------------------------------------------
+
+
+async def test_the_wish_is_ones_own_and_needs_an_address(store: Store) -> None:
+    told = sending(store, 25)
+
+    def asked(mail: bool) -> Any:
+        return SimpleNamespace(
+            parts=SimpleNamespace(notices=told, store=store),
+            person=SimpleNamespace(name="ada"),
+            body=NoticeWish(mail=mail),
+        )
+
+    assert (await OwnNotices.on_get(asked(True))).mail is False
+    assert (await OwnNotices.on_put(asked(True))).mail is True
+    assert (await OwnNotices.on_get(asked(True))).mail is True
+    assert await store.notices.wishes(["ada", "grace"]) == {"ada": True}
+
+    async def nobody_knows(user: str) -> str:
+        raise NotFound(f"The directory has no mail address for {user}.")
+
+    told.address_for = nobody_knows  # type: ignore[method-assign]
+    with pytest.raises(NotFound, match="ada"):
+        await OwnNotices.on_put(asked(True))
+    assert (await OwnNotices.on_put(asked(False))).mail is False
 
 
 # -- portal doctor --------------------------------------------------------------------------------

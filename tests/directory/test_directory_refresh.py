@@ -12,6 +12,7 @@ import pytest
 from directory_site import Make, add_group, as_admin, relay
 
 from portal.demo.slapd import Slapd
+from portal.errors import ConfigurationError, DirectoryUnavailable
 
 
 def user(name: str) -> Any:
@@ -109,3 +110,18 @@ async def test_an_old_answer_is_not_used(own_slapd: Slapd, make: Make) -> None:
     hub.refresh_patience = 10
     change_members(own_slapd, "portal-admins", ldap3.MODIFY_ADD, f"uid=ada,{own_slapd.people_dn}")
     assert (await hub.refresh_user(user("ada")))["groups"] == ["gpu-users", "portal-admins"]
+
+
+async def test_the_mail_address_of_a_person(own_slapd: Slapd, make: Make) -> None:
+    hub = make(own_slapd)
+    assert await hub.mail_of("ada") == "ada@portal.demo"
+    assert await hub.mail_of("nobody-of-this-name") is None
+    other = make(own_slapd, mail_attribute="telephoneNumber")
+    assert await other.mail_of("ada") is None
+    template = f"uid={{username}},{own_slapd.people_dn}"
+    without = make(own_slapd, search_bind_dn="", bind_name_templates=[template])
+    with pytest.raises(ConfigurationError, match="search_bind_dn"):
+        await without.mail_of("ada")
+    own_slapd.stop()
+    with pytest.raises(DirectoryUnavailable):
+        await hub.mail_of("ada")

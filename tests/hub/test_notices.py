@@ -6,6 +6,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
+from api_client import Caller, error_of
 from hub_client import Person, wait_until
 from jobs import cpu_nodes_held, living_jobs
 from mail_server import Inbox, mail_server
@@ -80,3 +81,17 @@ def view_of(demo: Any, record: Any) -> Any:
     return SimpleNamespace(
         sessions={record.job_id: record}, snapshot=SimpleNamespace(jobs={record.job_id: job})
     )
+
+
+def test_the_endpoint_of_a_site_without_mail(demo: Any) -> None:
+    with Caller(demo.url, "student02") as caller:
+        known = caller.get("notices").json()
+        assert known == {"available": False, "mail": False, "before_end": 900}
+        refused = caller.put("notices", json={"mail": True})
+        assert (refused.status_code, error_of(refused)["message"]) == (
+            409,
+            "This site sends no mail.",
+        )
+        assert caller.put("notices", json={"mail": False}).json() == known
+        for wrong in ({}, {"mail": "yes"}, {"mail": 1}, {"mail": False, "user": "ada"}):
+            assert caller.put("notices", json=wrong).status_code == 400
