@@ -125,7 +125,7 @@ def test_nobody_answers_nothing_old_is_said(page: Any, opened: Any, status: int)
     expect(page.locator("#launch-starts")).to_have_text("Starts now.")
     choose(page, 1, "v100")
     expect(page.locator("#launch-estimate-words")).to_be_hidden()
-    expect(page.get_by_role("button", name="Start")).to_be_enabled()
+    expect(page.get_by_role("button", name="Start", exact=True)).to_be_enabled()
 
 
 def test_markup_in_an_answer_is_text(page: Any, opened: Any) -> None:

@@ -44,7 +44,7 @@ def test_launch_a_container_with_two_gpus(demo: Any, ada: Person, page: Any) -> 
         expect(page.locator("#launch-gpu-type")).to_contain_text("simulated")
     expect(page.locator("#launch-summary")).to_contain_text("2")
     page.screenshot(path=PICTURES / "launch.png", full_page=True)
-    page.get_by_role("button", name="Start").click()
+    page.get_by_role("button", name="Start", exact=True).click()
 
     page.wait_for_url(re.compile(r"/user/ada/lab"), timeout=120_000)
     (job,) = living_jobs(demo, "ada")
@@ -117,7 +117,7 @@ def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, 
         expect(page.locator("#launch-nearby")).to_be_hidden()
         page.locator("label", has_text="t4").click()
         expect(starts).to_contain_text("Starts in about")
-        page.get_by_role("button", name="Start").click()
+        page.get_by_role("button", name="Start", exact=True).click()
         message = page.locator("#progress-message")
         expect(message).to_contain_text("1st in the queue", timeout=30_000)
         (job,) = living_jobs(demo, "ada")

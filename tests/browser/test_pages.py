@@ -73,7 +73,7 @@ def log_in(page: playwright.Page, hub: str, name: str, to: str = "spawn") -> Non
 
 def start(page: playwright.Page, title: str) -> None:
     page.get_by_role("radio", name=title).check()
-    page.get_by_role("button", name="Start").click()
+    page.get_by_role("button", name="Start", exact=True).click()
 
 
 def test_sign_in(page, hub):
@@ -132,14 +132,14 @@ def test_a_link_prefills_the_form_and_starts_nothing(page, hub):
 def test_a_refusal_keeps_what_was_entered(page, hub):
     log_in(page, hub, "refused")
     page.locator("label[for=launch-gpus-4]").click()
-    page.get_by_role("button", name="Start").click()
+    page.get_by_role("button", name="Start", exact=True).click()
     page.get_by_role("alert").wait_for()
     assert page.get_by_role("alert").inner_text().strip() == (
         "The account 'research' may not use 4 GPUs."
     )
     assert page.locator("#launch-gpus-4").is_checked()
     assert "_xsrf" not in page.url
-    assert page.get_by_role("button", name="Start").is_enabled()
+    assert page.get_by_role("button", name="Start", exact=True).is_enabled()
     check(page, "launch-refused")
 
 
@@ -148,10 +148,10 @@ def test_problems_are_said_before_the_start(page, hub, name):
     log_in(page, hub, name)
     if name == "nobody":
         assert "Slurm account" in page.get_by_role("alert").inner_text()
-        assert page.get_by_role("button", name="Start").is_disabled()
+        assert page.get_by_role("button", name="Start", exact=True).is_disabled()
     else:
         assert "5 minutes old" in page.locator(".alert-warning").inner_text()
-        assert page.get_by_role("button", name="Start").is_enabled()
+        assert page.get_by_role("button", name="Start", exact=True).is_enabled()
     check(page, f"launch-{name}")
 
 
@@ -160,7 +160,7 @@ def test_the_form_works_without_scripts(browser, hub):
     page = context.new_page()
     log_in(page, hub, "plain")
     page.locator("input[name=environment][value=slow]").check(force=True)
-    page.get_by_role("button", name="Start").click()
+    page.get_by_role("button", name="Start", exact=True).click()
     page.wait_for_url("**/hub/spawn-pending/plain*")
     context.close()
 
@@ -256,7 +256,7 @@ def test_simulated_gpus_are_labelled_wherever_a_session_is_shown(page, hub):
     log_in(page, hub, "gpus")
     page.get_by_role("radio", name="Ready at once").check()
     page.locator("label[for=launch-gpus-1]").click()
-    page.get_by_role("button", name="Start").click()
+    page.get_by_role("button", name="Start", exact=True).click()
     page.locator("#portal-pending .portal-simulated").wait_for()
     page.goto(f"{hub}home")
     page.get_by_role("link", name="Open Session").wait_for()
