@@ -41,3 +41,10 @@ def new_notebook(page: Any, address: str) -> None:
 def toast(page: Any, words: str) -> Any:
     """A notification of JupyterLab."""
     return page.locator(".Toastify__toast", has_text=words)
+
+
+def command(page: Any, words: str) -> None:
+    """Run the command of this name from JupyterLab's palette."""
+    page.keyboard.press("Control+Shift+C")
+    page.locator(".lm-CommandPalette-input").fill(words)
+    page.locator(".lm-CommandPalette-item", has_text=words).first.click()
