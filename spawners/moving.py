@@ -222,6 +222,9 @@ class Moving:
         row = orm.APIToken.find(db, token)
         try:
             log_name = await make_log(spawner.log_directory)
+            if spawner.internal_ssl:
+                # A Hub that was restarted has none; the running server has its own in memory.
+                spawner.cert_paths = await spawner.move_certs(await spawner.create_certs())
             job_id = await submit(spawner, request, log_name, token)
         except BaseException:
             db.delete(row)

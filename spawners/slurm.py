@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from typing import Any, NoReturn
 
 from jupyterhub import orm
+from jupyterhub.utils import utcnow
 from traitlets import Instance, default
 
 from portal.errors import (
@@ -251,8 +252,9 @@ class PortalSpawner(LaunchDoor):
             db.delete(before)
 
     def answers_at(self, address: str) -> None:
-        """The session's server is there. To be called within a commit."""
+        """The session's new server is there. To be called within a commit."""
         self._found(address)
+        self.orm_spawner.started = utcnow(with_tz=False)
         self.server.ip, self.server.port = address, self.posted_port
 
     async def get_url(self) -> str:

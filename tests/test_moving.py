@@ -95,7 +95,7 @@ class Spawner:
         self.last_options = dict(NOW)
         self.log_directory = ""
         self.watch_interval, self.server_timeout, self.http_timeout = 0.01, 30.0, 1
-        self.move_patience = 0
+        self.move_patience, self.internal_ssl = 0, False
         self.server = SimpleNamespace(base_url="/user/ada/", url="http://10.0.0.9:5/user/ada/")
         self.watch = SimpleNamespace(job=None)
         self.history = SimpleNamespace(moved=lambda *what: self.done.append(("record", *what)))

@@ -73,6 +73,8 @@ class Service:
                 "Authorization": f"token {self._address.token}",
                 "Content-Type": "application/json",
                 "User-Agent": "portal-session",
+                # While a session moves to another job, two servers ask for the one session.
+                "X-Portal-Job": self._environ.get("SLURM_JOB_ID", ""),
             },
             method=method,
         )

@@ -23,6 +23,8 @@ _LARGEST = 64 * 1024  # bytes; a report of 64 GPUs is 12 kB
 # Longer than for people: a thousand sessions would ask the Hub for nothing else. A session that is
 # over is refused all the same, since its job is.
 _TOKEN_AGE = 300  # seconds
+# Which of its jobs asks: two do while a session moves. Whoever asks may know all of that anyway.
+_JOB_HEADER = "X-Portal-Job"
 
 
 class OwnSession(Action):
@@ -59,13 +61,17 @@ class OwnSession(Action):
     async def own(self) -> tuple[SessionRecord, Job]:
         """The session whose token this is, and its running or waiting job.
 
-        Raises Unavailable while the portal does not see it yet, SlurmUnavailable.
+        Raises Unavailable while the portal does not see it yet, and for a server whose job is
+        still to take the session's place; SlurmUnavailable.
         """
         view, name = self.view, self.person.name
+        asker = self.request.headers.get(_JOB_HEADER, "")
         found = [
             (record, view.snapshot.jobs[job_id])
             for job_id, record in view.sessions.items()
-            if (record.user, record.server) == (name, self.server) and job_id in view.snapshot.jobs
+            if (record.user, record.server) == (name, self.server)
+            and job_id in view.snapshot.jobs
+            and asker in ("", job_id)
         ]
         if found:
             return max(found, key=lambda pair: pair[0].submitted_at)
