@@ -79,9 +79,14 @@ async def test_directory_is_a_setting(tmp_path: Path) -> None:
 
 async def test_times_and_words_stay_text(tmp_path: Path) -> None:
     """YAML 1.1 would read 2:00:00 as 7200 and the tag `no` as false."""
-    put(tmp_path, "one", "tags: [no, on, 2025-10-01]\ndefault:\n  gpus: 2\n  time: 2:00:00\n")
+    put(
+        tmp_path,
+        "one",
+        "tags: [no, on, 2025-10-01]\ndefault:\n  gpus: 2\n  time: 2:00:00\nidle_time: 8:00:00\n",
+    )
     found = (await loaded(tmp_path)).environments["one"]
     assert found.default.time == "2:00:00"
+    assert found.idle_time == "8:00:00"
     assert found.default.gpus == 2
     assert found.tags == ("no", "on", "2025-10-01")
 
@@ -97,6 +102,8 @@ WRONG = {
     ),
     "in a list": (GOOD + "binds:\n  - source: /data\n  - source: ../etc\n", 7, "'binds.1.source'"),
     "number for text": (GOOD + "tags:\n  - cuda\n  - 25.10\n", 7, "put it in quotes"),
+    "idle time": (GOOD + "idle_time: never\n", 5, "'idle_time'"),
+    "short idle time": (GOOD + "idle_time: 0:00:30\n", 5, "a time shorter than a minute"),
     "reserved": (GOOD + "variables:\n  LD_PRELOAD: /x.so\n", 5, "LD_PRELOAD is set by the portal"),
     "kind": ("name: bad\ntitle: x\nkind: docker\n", 3, "'kind'"),
     "no source": ("name: bad\ntitle: x\nkind: container\n", 1, "needs 'image'"),

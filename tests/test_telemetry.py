@@ -64,6 +64,16 @@ async def test_only_gpus_that_a_job_holds_are_simulated_and_they_say_so() -> Non
     assert telemetry.taken_at == pytest.approx(time.time(), abs=5)
 
 
+@pytest.mark.parametrize(("name", "load"), [("portal-idle-gpus", 0.0), ("portal-torch-busy", 85.0)])
+async def test_a_job_that_says_what_it_does_does_that(name: str, load: float) -> None:
+    for number in range(20):
+        one = snapshot(job(id=str(number), name=name))
+        telemetry = Telemetry(source="simulated")
+        await telemetry.refresh(one)
+        for reading in telemetry.readings(one).values():
+            assert load <= (reading.utilization or 0.0) <= load + 15
+
+
 async def test_where_only_the_node_says_which_gpus_are_held_they_are_simulated_too() -> None:
     telemetry = Telemetry(source="simulated")
     cluster = snapshot(used=[2])
