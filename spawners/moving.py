@@ -172,6 +172,8 @@ class Moving:
         if self._leaves:
             self._end_jobs()
         if self.live and self.current is not None:
+            # Whatever the last Hub was at: the switch was not made, and begins anew.
+            self._say(MoveState.QUEUED, self.current.words)
             if self.current.port:
                 self._said.set()
             self._follow()

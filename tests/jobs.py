@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from hub_client import wait_until
@@ -66,3 +66,17 @@ def cpu_nodes_held(demo: Any) -> Iterator[list[str]]:
         yield held
     finally:
         demo.run(["scancel", *held], user=owner, check=False)
+
+
+@contextlib.contextmanager
+def no_free_t4(demo: Any) -> Iterator[Callable[[], None]]:
+    """All t4 are taken by somebody else; calling what this gives gives them back before its end."""
+    barbara = demo.user("barbara")
+    command = ["sbatch", "--parsable", "--partition=gpu", "--gres=gpu:t4:2", "--wrap=sleep 600"]
+    jobs = [demo.run(command, user=barbara).stdout.strip() for _ in range(2)]
+    try:
+        wait_until("all t4 are held", lambda: all(job_state(demo, j) == "RUNNING" for j in jobs))
+        yield lambda: demo.run(["scancel", *jobs], user=barbara)
+    finally:
+        demo.run(["scancel", *jobs], user=barbara, check=False)
+        wait_until("they are given back", lambda: not any(job_state(demo, j) for j in jobs))

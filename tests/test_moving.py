@@ -348,6 +348,19 @@ async def test_the_next_hub_goes_on(spawner: Spawner) -> None:
     assert ("become", "8", "") in spawner.done  # of the token it has the hash only
 
 
+async def test_a_session_that_ended_while_no_hub_was_there(spawner: Spawner) -> None:
+    await spawner.moving.begin({"gpus": 2}, "ada")
+    spawner.moving._say(MoveState.READY, "The new job is ready.")
+    await spawner.store_state()
+    spawner.moving._unfollow()
+
+    after = Moving(spawner)  # type: ignore[arg-type]
+    spawner.moving = after
+    after.load(spawner.stored)
+    assert after.session_over(Ending(code="walltime", message="It ended."))
+    assert spawner.job_id == "8"  # at once: the Hub would look for a server that is gone
+
+
 async def test_the_next_hub_ends_the_old_job(spawner: Spawner) -> None:
     after = Moving(spawner)  # type: ignore[arg-type]
     after.load({"successor": None, "leaves": ["6"]})

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from hub_client import PASSWORD, Person, wait_until
-from jobs import job_state, living_jobs
+from jobs import living_jobs, no_free_t4
 from looks import check
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -44,13 +44,8 @@ def session(demo: Any) -> Iterator[tuple[str, str]]:
 @pytest.fixture
 def full(demo: Any) -> Iterator[None]:
     """All t4 are taken by somebody else."""
-    barbara = demo.user("barbara")
-    command = ["sbatch", "--parsable", "--partition=gpu", "--gres=gpu:t4:2", "--wrap=sleep 600"]
-    jobs = [demo.run(command, user=barbara).stdout.strip() for _ in range(2)]
-    wait_until("all t4 are held", lambda: all(job_state(demo, j) == "RUNNING" for j in jobs))
-    yield
-    demo.run(["scancel", *jobs], user=barbara, check=False)
-    wait_until("they are given back", lambda: not any(job_state(demo, j) for j in jobs))
+    with no_free_t4(demo):
+        yield
 
 
 def test_a_change_that_waits_is_shown_and_called_off(

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from hub_client import Person, wait_until
-from jobs import job_state, living_jobs, only_job
+from jobs import job_state, living_jobs, no_free_t4, only_job
 from processes import variables_of
 from remembered import closed, database, of_job
 from terminal import terminal
@@ -122,13 +122,8 @@ def moving(demo: Any, ada: Person) -> Moving:
 @pytest.fixture
 def full(demo: Any) -> Iterator[Callable[[], None]]:
     """All t4 are taken by somebody else; calling it gives them back."""
-    barbara = demo.user("barbara")
-    command = ["sbatch", "--parsable", "--partition=gpu", "--gres=gpu:t4:2", "--wrap=sleep 600"]
-    jobs = [demo.run(command, user=barbara).stdout.strip() for _ in range(2)]
-    wait_until("all t4 are held", lambda: all(job_state(demo, j) == "RUNNING" for j in jobs))
-    yield lambda: demo.run(["scancel", *jobs], user=barbara)
-    demo.run(["scancel", *jobs], user=barbara, check=False)
-    wait_until("they are given back", lambda: not any(job_state(demo, j) for j in jobs))
+    with no_free_t4(demo) as give_back:
+        yield give_back
 
 
 def tokens_of(demo: Any) -> dict[str, str]:
@@ -276,6 +271,40 @@ def test_anothers_session_and_the_hubs_own_route(moving: Moving, person: Any) ->
         for path in ("/portal/moves", "/portal/moves/ada/"):
             assert someone.api("GET", path).status_code == 403
         assert someone.api("POST", "/portal/moves/ada/", TWO_GPUS).status_code == 403
+
+
+def test_what_the_sessions_own_server_refuses(demo: Any, moving: Moving, person: Any) -> None:
+    ada = moving.ada
+    for method, path, body in [
+        ("POST", "portal/handover", {"seconds": 1e9}),
+        ("POST", "portal/handover", {"seconds": "1"}),
+        ("POST", "portal/handover", [1]),
+        ("PUT", "portal/handover", {"terminals": "1"}),
+        ("PUT", "portal/handover", {"terminals": ["x" * 70000]}),
+        ("POST", "portal/handover/page", {"page": "../<b>"}),
+    ]:
+        answer = ada.session(method, path, json=body)
+        assert answer.status_code == 400, (path, body, answer.text)
+    barbara = person("barbara")
+    barbara.api("GET", "/user")  # makes her token
+    for method in ("GET", "POST", "PUT"):
+        answer = httpx.request(
+            method,
+            f"{ada.url}/user/ada/portal/handover",
+            headers={"Authorization": f"token {barbara.token}"},
+            json={"seconds": 0, "terminals": []},
+            timeout=20,
+        )
+        assert answer.status_code == 403
+    # Of two servers of one session, only the one whose job is the session's is told how it stands.
+    own = tokens_of(demo)[moving.job_id]
+    for job_id, status in ((moving.job_id, 200), ("999999", 503)):
+        answer = httpx.get(
+            ada.url + API + "session",
+            headers={"Authorization": f"token {own}", "X-Portal-Job": job_id},
+            timeout=20,
+        )
+        assert answer.status_code == status, answer.text
 
 
 def test_a_move_outlives_the_service_and_the_hub(demo: Any, moving: Moving, full: Any) -> None:
