@@ -2,10 +2,15 @@
 
 export const prefix = document.body.dataset.prefix;
 
+// As JupyterLab has it: the cookie as it is now, since another page may have renewed it.
+function xsrf() {
+  return document.cookie.match("\\b_xsrf=([^;]*)\\b")?.[1] ?? document.body.dataset.xsrf;
+}
+
 // Answers with the JSON; throws an Error with the sentence of the answer.
 export async function call(path, { method = "GET", body } = {}) {
   // Also to read: JupyterHub takes its cookie for a script's request only together with this token.
-  const headers = { "X-XSRFToken": document.body.dataset.xsrf };
+  const headers = { "X-XSRFToken": xsrf() };
   if (body) headers["Content-Type"] = "application/json";
   let answer;
   try {
