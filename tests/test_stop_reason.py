@@ -35,7 +35,7 @@ def service(name: str) -> orm.Service:
     return orm.Service(name=name)
 
 
-# -- what travels -----------------------------------------------------------------------------------
+# -- what travels ---------------------------------------------------------------------------------
 
 
 def test_a_reason_travels_as_one_plain_header() -> None:
@@ -69,7 +69,7 @@ def test_every_code_has_a_title() -> None:
     assert set(StopCode) <= set(TITLES)
 
 
-# -- who is believed --------------------------------------------------------------------------------
+# -- who is believed ------------------------------------------------------------------------------
 
 
 def test_only_the_portals_service_says_why_and_only_for_itself() -> None:
@@ -135,7 +135,7 @@ def test_an_ordinary_stop_is_as_it_was() -> None:
     assert (over.ending_code, words_for(over, "ada")) == ("stopped", "You stopped it.")
 
 
-# -- the idle culler ----------------------------------------------------------------------------------
+# -- the idle culler ------------------------------------------------------------------------------
 
 
 def user_heard(ago: float | None, token_id: int = 5) -> Any:
