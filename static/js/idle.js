@@ -21,7 +21,7 @@ export function idleWords(session, name, onDone) {
   return el(
     "div.alert.alert-warning.idle",
     {},
-    el("p", {}, since, then),
+    el("p", {}, since, then, session.efficiency.gpu_source === "simulated" ? [" ", el("span.badge.portal-simulated", {}, "simulated")] : null),
     idle.snooze && (session.mine || may("jobs:manage"))
       ? el(
           "button.btn.btn-sm.btn-outline-contrast",
