@@ -124,6 +124,13 @@ def _parents(environ: Mapping[str, str]) -> Iterator[Path]:
             yield Path(name)
 
 
+def _overflow() -> int:
+    try:
+        return int(Path("/proc/sys/kernel/overflowuid").read_text())
+    except (OSError, ValueError):
+        return 65534
+
+
 def _is_safe(directory: Path) -> bool:
     """Whether nobody else could exchange what this user makes in it (the sticky bit, else its
     owner's alone)."""
@@ -131,7 +138,9 @@ def _is_safe(directory: Path) -> bool:
         found = directory.stat()
     except OSError:
         return False
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (0, os.getuid()):
+    # In a container with a user namespace, root's files seem to belong to "nobody"
+    # (user_namespaces(7), overflowuid).
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (0, os.getuid(), _overflow()):
         return False
     open_to_others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return bool(found.st_mode & stat.S_ISVTX) or not open_to_others
