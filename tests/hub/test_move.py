@@ -192,7 +192,7 @@ def test_from_cpus_to_two_gpus_and_back(demo: Any, moving: Moving, person: Any) 
     moving.arrived(back)
     assert directory_of(ada, name) == f"{home[0]}/thesis/data"
     assert terminal(ada, "echo none: $CUDA_VISIBLE_DEVICES").strip() == "none:"
-    assert moving.state(moving.session())["state"] == "done"
+    moving.until(moving.session(), "done")
     terminal(ada, "rm -r thesis")
 
 
