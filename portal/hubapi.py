@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -97,16 +98,13 @@ class HubApi(LoggingConfigurable):
         Raises NotFound for a server that is not there or does not run, Conflict when the Hub
         cannot do it now, HubUnavailable, ConfigurationError when the service's role lacks a scope.
         """
-        path = f"users/{quote(user, safe='')}/"
-        path += f"servers/{quote(server, safe='')}" if server else "server"
         # The Hub says yes to stopping a server that does not run, too.
-        server_model = _json(await self._ask("GET", path, "read:servers"))
-        if not (server_model.get("ready") or server_model.get("pending")):
+        if not await self._runs(user, server):
             raise NotFound("The Hub runs no such server.")
         headers = {FOR_HEADER: header_of(on_behalf_of)} if on_behalf_of else {}
         if reason is not None:
             headers[REASON_HEADER] = reason.header()
-        await self._ask("DELETE", path, "delete:servers", headers)
+        await self._ask("DELETE", _path(user, server), "delete:servers", headers)
 
     async def start_server(self, user: str, server: str, options: Mapping[str, Any]) -> None:
         """Ask the Hub to start a named server with these ``user_options``, which it judges as it
@@ -115,8 +113,17 @@ class HubApi(LoggingConfigurable):
         Raises what the launch is refused with (InvalidRequest, NotAllowed, SlurmUnavailable…), in
         its words; Conflict for a server that runs or starts; otherwise as ``stop_server``.
         """
-        path = f"users/{quote(user, safe='')}/servers/{quote(server, safe='')}"
-        await self._ask("POST", path, "start:servers", body=json.dumps({"user_options": options}))
+        with contextlib.suppress(NotFound):
+            if await self._runs(user, server):
+                raise Conflict("It runs already. Open it, or stop it first, under My sessions.")
+        body = json.dumps({"user_options": options})
+        await self._ask("POST", _path(user, server), "start:servers", body=body)
+
+    async def _runs(self, user: str, server: str) -> bool:
+        """Whether the Hub has this server, running or on its way up or down. Raises NotFound for
+        one that never was there."""
+        model = _json(await self._ask("GET", _path(user, server), "read:servers"))
+        return bool(model.get("ready") or model.get("pending"))
 
     async def moves(self) -> list[dict[str, Any]]:
         """The moves of sessions that are under way or were a moment ago: each with "session", its
@@ -174,6 +181,11 @@ class HubApi(LoggingConfigurable):
         self.log.warning("The Hub answered %s %s with %d: %s", method, path, answer.code, said)
         refused = _OF_LAUNCHES.get(answer.reason)
         raise refused(said) if refused else _error(answer.code, said, scope)
+
+
+def _path(user: str, server: str) -> str:
+    named = f"servers/{quote(server, safe='')}" if server else "server"
+    return f"users/{quote(user, safe='')}/{named}"
 
 
 def header_of(name: str) -> str:

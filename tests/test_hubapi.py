@@ -176,9 +176,9 @@ def test_address_and_token_are_the_ones_that_the_hub_gives(
 
 
 async def test_a_start_sends_the_options(hub: SmallHub) -> None:
-    hub.answers["POST"] = (202, "")
+    hub.answers |= {"POST": (202, ""), "GET": (404, "")}
     await hub.api().start_server("a/da", "tensorboard", {"environment": "lab"})
-    ((method, path, headers),) = hub.asked
+    _, (method, path, headers) = hub.asked
     assert (method, path) == ("POST", "/hub/api/users/a%2Fda/servers/tensorboard")
     assert headers["Authorization"] == "token secret"
 
@@ -196,8 +196,17 @@ async def test_a_start_sends_the_options(hub: SmallHub) -> None:
 async def test_a_launch_is_refused_in_its_own_words(
     hub: SmallHub, code: int, reason: str, kind: type[Exception]
 ) -> None:
+    hub.answers["GET"] = (200, {"ready": False, "pending": None})
     hub.answers["POST"] = ((code, reason), {"status": code, "message": "Why it is not possible."})
     with pytest.raises(kind) as caught:
         await hub.api().start_server("ada", "tensorboard", {})
     if kind not in (Conflict, ConfigurationError):
         assert str(caught.value) == "Why it is not possible."
+
+
+async def test_what_runs_is_not_started_again(hub: SmallHub) -> None:
+    for model in ({"ready": True}, {"ready": False, "pending": "stop"}):
+        hub.answers["GET"] = (200, model)
+        with pytest.raises(Conflict, match="It runs already"):
+            await hub.api().start_server("ada", "tensorboard", {})
+    assert {method for method, _, _ in hub.asked} == {"GET"}

@@ -56,11 +56,6 @@ class OpenLogs(Action):
             if record.state is not SessionState.ENDED:
                 raise Conflict("This session has not ended: open TensorBoard in the session.")
             await self._offered(record.environment, record.environment_title)
-            if self._runs():
-                raise Conflict(
-                    "A TensorBoard of yours runs already. Open it, or stop it first, under My "
-                    "sessions."
-                )
             options = {"environment": record.environment, OPTION: list(folders)}
             await self.parts.hub.start_server(name, SERVER, options)
         self.done("")
@@ -76,11 +71,6 @@ class OpenLogs(Action):
                 f"The environment of this session, '{title or environment}', is not offered to "
                 "you any more. Start a session in another one, and open TensorBoard there."
             ) from None
-
-    def _runs(self) -> bool:
-        view = self.parts.dashboard.view
-        living = view.sessions.values() if view else ()
-        return any((one.user, one.server) == (self.person.name, SERVER) for one in living)
 
 
 ENDPOINTS = (OpenLogs,)
