@@ -3,7 +3,10 @@ inside a session."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -51,11 +54,23 @@ def make_python(root: Path) -> Path:
     (config / "portal_session.json").write_text(
         (KERNELS / "config/server_extension.json").read_text()
     )
+    switch = {"ServerApp": {"jpserver_extensions": {"jupyterlab": True}}}
+    (config / "jupyterlab.json").write_text(json.dumps(switch))
     python = root / "bin/python"
     script = root / "bin/portal-tensorboard"
     script.write_text(_SCRIPT.format(python=python))
     script.chmod(0o755)
     return python
+
+
+def add_lab_extension(python: Path) -> None:
+    """Builds the extension of JupyterLab, unless that is done, and puts it beside ``python``."""
+    module = importlib.util.spec_from_file_location("hatch_build", KERNELS / "hatch_build.py")
+    assert module and module.loader
+    hook = importlib.util.module_from_spec(module)
+    module.loader.exec_module(hook)
+    built = hook.build(KERNELS / "labextension", hook.cache_directory(os.environ))
+    shutil.copytree(built, python.parents[1] / "share/jupyter/labextensions" / hook.NAME)
 
 
 class SessionServer:
@@ -129,6 +144,7 @@ def a_server(python: Path, **environment: str) -> Iterator[SessionServer]:
             "LANG": "C.UTF-8",
             "TMPDIR": str(home / "t"),
             "PYTHONUSERBASE": str(home / "base"),
+            "JUPYTERLAB_DIR": f"{sys.prefix}/share/jupyter/lab",
             **environment,
         }
         log = home / "server.log"

@@ -274,7 +274,7 @@ def test_a_sentence_says_why_one_ended(python: Path) -> None:
         missing = "raise ModuleNotFoundError('no tensorboard', name='tensorboard')"
         (package / "__init__.py").write_text(missing)
         board = server.start("logs")
-        assert "Run 'pip install tensorboard'" in server.until(board, "ended")["words"]
+        assert "Run '%pip install tensorboard'" in server.until(board, "ended")["words"]
         assert "pip install tensorboard" in server.get(board).text
 
 

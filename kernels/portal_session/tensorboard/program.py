@@ -3,7 +3,7 @@
 The portal's page starts it with PORTAL_TENSORBOARD_PLACE; without that (from a notebook's
 ``%tensorboard``, which finds it by TENSORBOARD_BINARY, or a terminal) it claims a place itself.
 It takes TensorBoard's own options. It runs as any program of the user does, with the packages
-that the user installed: plugins work, and ``pip install tensorboard`` mends what is missing.
+that the user installed: plugins work, and ``%pip install tensorboard`` mends what is missing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .runtime import Place, Runtime
 from .watch import Watch
 
 MISSING = (
-    "TensorBoard is not installed in this environment. Run 'pip install tensorboard' in a "
-    "terminal of the session, then open it again."
+    "TensorBoard is not installed in this environment. Run '%pip install tensorboard' in a "
+    "notebook of the session, then open it again."
 )
 LEAST_PAUSE = 5.0  # seconds between two looks for new data: TensorBoard's own default
 

@@ -1,0 +1,105 @@
+"""TensorBoard in JupyterLab and on its own page, in a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session_server import TOKEN, SessionServer, a_server, add_lab_extension, make_python
+from test_session_tensorboard import write_run
+
+playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("axe_core_python.sync_playwright")
+expect = playwright.expect
+
+SOON = 30_000  # milliseconds: TensorBoard's page is six megabytes of script
+HOSTILE = "<img src=x onerror='window.hacked=1'>"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionServer]:
+    python = make_python(tmp_path_factory.mktemp("lab") / "venv")
+    add_lab_extension(python)
+    with a_server(python) as running:
+        write_run(running.home / "curves/first")
+        write_run(running.home / HOSTILE / "second")
+        yield running
+
+
+@pytest.fixture
+def tab(server: SessionServer, page: Any) -> Iterator[Any]:
+    page.goto(f"{server.client.base_url}api?token={TOKEN}")
+    yield page
+    for board in server.ask("GET", "api/running").json()["running"]:
+        server.stop(board)
+
+
+def axe(page: Any) -> list[str]:
+    from axe_core_python.sync_playwright import Axe
+
+    found = Axe().run(page)["violations"]
+    return [f"{one['id']}: {[node['html'][:150] for node in one['nodes']]}" for one in found]
+
+
+def test_from_the_launcher_and_a_folders_menu(server: SessionServer, tab: Any) -> None:
+    tab.goto(f"{server.client.base_url}lab?reset")
+    card = tab.locator(".jp-LauncherCard", has_text="TensorBoard")
+    expect(card).to_be_visible(timeout=60_000)
+    tab.locator(".jp-DirListing-item", has_text="curves").click(button="right")
+    tab.get_by_role("menuitem", name="Open in TensorBoard").click()
+    board = tab.frame_locator("iframe[src*='portal/tensorboard']")
+    expect(board.get_by_text("loss").first).to_be_visible(timeout=SOON)
+    expect(tab.locator(".lm-TabBar-tabLabel", has_text="curves")).to_be_visible()
+    tab.locator(".lm-TabBar-tabLabel", has_text="Launcher").click()
+    card.click()
+    dialog = tab.locator(".jp-Dialog")
+    expect(dialog).to_contain_text("Open a folder with logs in TensorBoard")
+    dialog.get_by_role("button", name=re.compile("Select|Open", re.I)).click()
+    # The folder that the file browser shows: the home.
+    expect(tab.locator(".lm-TabBar-tabLabel", has_text=server.home.name)).to_be_visible(
+        timeout=SOON
+    )
+    assert len(server.ask("GET", "api/running").json()["running"]) == 2
+
+
+def test_the_page_opens_lists_and_stops(server: SessionServer, tab: Any) -> None:
+    tab.goto(f"{server.client.base_url}portal/tensorboard/")
+    expect(tab.get_by_text("None.")).to_be_visible()
+    tab.get_by_label("Choose curves").check()
+    tab.get_by_label(f"Choose {HOSTILE}").check()
+    tab.get_by_label("Name").fill(f"two {HOSTILE}")
+    assert axe(tab) == []
+    with tab.expect_popup() as opened:
+        tab.get_by_role("button", name="Open TensorBoard").click()
+    shown = opened.value
+    expect(shown.get_by_text("loss").first).to_be_visible(timeout=SOON)
+    expect(shown.get_by_text("curves/first").first).to_be_visible()
+    link = tab.get_by_role("link", name=f"two {HOSTILE}")
+    expect(link).to_be_visible()
+    expect(tab.get_by_text("2 event files")).to_be_visible(timeout=SOON)
+    assert axe(tab) == []
+    tab.set_viewport_size({"width": 360, "height": 700})
+    width = tab.evaluate("document.documentElement.scrollWidth")
+    assert width <= 360
+    tab.get_by_role("button", name=f"Stop two {HOSTILE}").click()
+    expect(tab.get_by_text("None.")).to_be_visible(timeout=SOON)
+    shown.reload()
+    expect(shown.get_by_text("not running any more")).to_be_visible()
+    assert axe(shown) == []
+    tab.get_by_label("Folder", exact=True).fill("/etc")
+    tab.get_by_role("button", name="Look", exact=True).click()
+    expect(tab.get_by_role("alert")).to_contain_text("/etc is outside of the folders")
+    for one in (tab, shown):
+        assert one.evaluate("window.hacked") is None
+
+
+def test_tensorboard_looks_for_new_data_by_itself(server: SessionServer, tab: Any) -> None:
+    board = server.start("curves")
+    tab.goto(server.url + board["url"])
+    expect(tab.get_by_text("loss").first).to_be_visible(timeout=SOON)
+    kept = tab.evaluate("localStorage.getItem('_tb_global_settings')")
+    assert '"autoReload":true' in kept
+    assert Path(board["folders"][0]).name == "curves"
