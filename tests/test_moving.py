@@ -147,6 +147,7 @@ def spawner(monkeypatch: pytest.MonkeyPatch) -> Spawner:
         return SimpleNamespace(options=lambda: {"environment": "base", "gpus": 2})
 
     async def submit(who: Any, request: Any, log_name: str, token: str) -> str:
+        await asyncio.sleep(0.01)  # sbatch takes its time, and others may ask meanwhile
         made.done.append(("submitted", token))
         return "8"
 
