@@ -102,17 +102,11 @@ def default_of(kind: type[HasTraits], name: str, trait: TraitType) -> str:
 def markdown(text: str) -> str:
     """The help as Markdown: what follows an ``Example::`` becomes a code block."""
     text = inspect.cleandoc(text)
-    lines: list[str] = []
-    blocks = re.split(r"::\n\n((?: {2,}.*(?:\n|$)|\n)+)", text)
-    for index, block in enumerate(blocks):
-        if index % 2:
-            lines += [":\n\n```python", textwrap.dedent(block).strip("\n"), "```\n\n"]
-        else:
-            lines.append(block.strip() if index else block.rstrip())
-    joined = ""
-    for line in lines:
-        joined += line if line.startswith(":") or line.endswith("\n\n") else line + "\n"
-    return joined.strip()
+    return re.sub(
+        r"::\n\n((?: {2,}.*(?:\n|$)|\n)+)",
+        lambda block: ":\n\n```python\n" + textwrap.dedent(block[1]).strip("\n") + "\n```\n\n",
+        text,
+    ).strip()
 
 
 def main() -> int:
