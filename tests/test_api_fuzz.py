@@ -46,8 +46,23 @@ NOBODYS = {
     "/sessions/{session_id}/stop": {"session_id": "nobodys"},
     "/sessions/{session_id}/open": {"session_id": "nobodys"},
     "/sessions/{session_id}/tensorboard": {"session_id": "nobodys"},
+    "/sessions/{session_id}/extend": {"session_id": "nobodys"},
+    "/sessions/{session_id}/snooze": {"session_id": "nobodys"},
+    "/sessions/{session_id}/move": {"session_id": "nobodys"},
 }
-HARMLESS = {"/announcements", "/announcements/{announcement_id}", "/telemetry"}
+HARMLESS = {
+    "/announcements",
+    "/announcements/{announcement_id}",
+    "/estimates",
+    "/notices",
+    "/telemetry",
+    # These take a session's own token only, which nobody has here.
+    "/session/estimates",
+    "/session/extend",
+    "/session/move",
+    "/session/snooze",
+    "/session/startup",
+}
 HOOKS = f"""
 import schemathesis
 
