@@ -276,9 +276,12 @@ def test_foreign_text_stays_text(demo: Any, lab: Any, told: Told) -> None:
     expect(panel.get_by_role("link")).to_have_count(1)
     assert panel.locator("img").count() == 0
     assert lab.evaluate("window.hacked") is None
-    # Each announcement once, also after a reload.
+    # Each announcement once, also after a reload; the new one comes after the old one's turn.
+    old = {"id": 7, "text": HOSTILE, "level": "warning", "ends_at": told.now + 3600}
+    lab.goto("about:blank")
+    told(ends_at=told.now + 7200, announcements=[old, {**old, "id": 9, "text": "A new one"}])
     open_lab(lab, demo)
-    expect(lab.locator(".portal-StatusItem")).to_contain_text("unknown")
+    expect(toast(lab, "A new one")).to_have_count(1, timeout=SOON)
     expect(toast(lab, HOSTILE)).to_have_count(0)
 
 
