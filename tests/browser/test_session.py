@@ -157,6 +157,7 @@ def test_the_end_is_put_off_and_idle_gpus_are_given_back(
     """Ada extends her session and says that she needs its GPU; her neighbour says nothing."""
     if not demo.words["simulated_gpus"]:
         pytest.skip("needs the demo's simulated GPUs, which can be told to be idle")
+    lab.goto("about:blank")  # Lab would complain that its server goes
     ada.stop()
     neighbour = Person(demo.url, NEIGHBOUR)
     neighbour.stop()
