@@ -288,6 +288,7 @@ class World:
         self.times: dict[str, float] = {}
         self.lines: list[AuditEntry] = []
         self.slurm_answers = self.reports = self.seen = True
+        self.moving = False
         self.activity = SessionActivity(kernel=1e8, terminal=1e8, processes=1e8)
         self.taken_at = self.wall
         values: dict[str, Any] = {"mode": "on", "idle_time": 3600, **settings}
@@ -302,6 +303,7 @@ class World:
                 hub=parts.hub,
                 idle_times=self.idle_times,
                 note=self.note,
+                moving=lambda session_id: self.moving and session_id == "s1",
             )
         )
 
@@ -556,6 +558,21 @@ def test_exemptions(settings: Any, record: Any, words: str) -> None:
     assert told.exempt == f"{words} never stopped for idle GPUs here."
     assert told.idle_since is not None, "admins see it"
     assert not told.warned and not world.hub.asked
+
+
+def test_a_session_that_waits_for_other_resources_is_left_alone() -> None:
+    """To stop it would call off what its owner has asked for. If nothing comes of that, the owner
+    is warned first, as ever."""
+    world = World()
+    world.moving = True
+    told = world.go(10_000)
+    assert told.exempt == "Its resources are being changed."
+    assert not told.warned and not world.hub.asked
+    world.moving = False
+    told = world.go(60)
+    assert told.warned and not world.hub.asked
+    world.go(1000)
+    assert len(world.hub.asked) == 1
 
 
 @pytest.mark.parametrize(

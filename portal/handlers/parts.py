@@ -70,6 +70,7 @@ class Parts:
                 hub=self.hub,
                 idle_times=times.get,
                 note=self.note,
+                moving=self.moves.moving,
             )
         )
 

@@ -50,7 +50,7 @@ class View(Protocol):
 class Around:
     """What the watch works with. ``view`` gives the newest view, made every ``interval()`` seconds;
     ``idle_times`` the environments' own times in seconds, by name; ``note`` writes a line to the
-    audit log."""
+    audit log; ``moving`` tells of a session, by its id, whether a job waits to take its place."""
 
     view: Callable[[], View | None]
     interval: Callable[[], float]
@@ -59,6 +59,7 @@ class Around:
     hub: HubApi
     idle_times: Callable[[], Awaitable[Mapping[str, float]]]
     note: Callable[[AuditEntry], Awaitable[None]]
+    moving: Callable[[str], bool] = lambda session_id: False
 
 
 @dataclass
@@ -298,6 +299,10 @@ class IdleGpus(LoggingConfigurable):
         return max(self.around.telemetry.report_gap, 3 * self.around.interval())
 
     def _exempt(self, record: SessionRecord) -> str:
+        if self.around.moving(record.id):
+            # Its owner has asked for other resources, often to give these back: to stop it would
+            # call that off.
+            return "Its resources are being changed."
         if record.user in self.exempt_users:
             return f"Sessions of {record.user} are never stopped for idle GPUs here."
         if groups := sorted(self.exempt_groups & set(record.groups)):

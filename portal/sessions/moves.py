@@ -56,6 +56,11 @@ class Moves:
         self._ask_if_due()
         return self._known.get(session_id)
 
+    def moving(self, session_id: str) -> bool:
+        """Whether a job waits to take this session's place."""
+        move = self.of(session_id)
+        return move is not None and move.state in LIVE
+
     def expects(self, job_id: str) -> bool:
         """Whether this job is to take a session's place, so that it is no session yet."""
         self._ask_if_due()

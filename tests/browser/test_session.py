@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from api_client import Caller
 from hub_client import Person, wait_until
 from jobs import living_jobs
 from lab_page import command, log_in, new_notebook, run_cell, toast
@@ -87,8 +88,23 @@ def test_a_model_is_trained_and_its_curve_appears_in_tensorboard(
     expect(board.get_by_text("loss", exact=True).first).to_be_visible(timeout=60_000)
     expect(board.locator("scalar-card, card-view").first).to_be_visible(timeout=SOON)
     PICTURES.mkdir(parents=True, exist_ok=True)
+    lab.mouse.move(5, 5)
     lab.wait_for_timeout(1500)  # the curve is drawn in steps
     lab.screenshot(path=PICTURES / "tensorboard.png")
+
+
+def test_how_long_it_took_is_told(demo: Any, ada: Person, lab: Any) -> None:
+    """From the queue to the page that can be used."""
+    expect(lab.locator(".portal-StatusItem button")).to_contain_text("left")
+    with Caller(demo.url, WHO) as caller:
+        (session,) = caller.items("sessions", ended=False)
+
+        def steps() -> list[str]:
+            startup = caller.get(f"sessions/{session['id']}").json()["startup"]
+            return [one["name"] for one in startup["steps"]] if startup else []
+
+        names = wait_until("the page was told of", lambda: "page" in (known := steps()) and known)
+    assert {"queue", "container", "imports", "extensions", "listening"} <= set(names)
 
 
 def change_resources(page: Any, gpus: int) -> None:
@@ -181,6 +197,10 @@ def test_the_end_is_put_off_and_idle_gpus_are_given_back(
         dialog.get_by_role("combobox").select_option("30 min")
         dialog.get_by_role("button", name="Extend").click()
         expect(item).to_contain_text(re.compile(r"3\d min left"), timeout=SOON)
+
+        item.click()
+        panel = lab.locator("#portal-session-panel")
+        expect(panel).to_contain_text("GPU (simulated): 0 % busy", timeout=SOON)
 
         idle = toast(lab, "Nobody has used this session")
         expect(idle).to_contain_text("it stops at", timeout=90_000)

@@ -56,10 +56,11 @@ export class Commands {
     await this._situations.refresh();
   }
 
-  async saveAll(): Promise<void> {
+  /** `quietly`: nobody asked for it, so that nothing is said where nothing is open. */
+  async saveAll(quietly = false): Promise<void> {
     if (this.registry.isEnabled(SAVE_ALL)) {
       await told(() => this.registry.execute(SAVE_ALL));
-    } else {
+    } else if (!quietly) {
       Notification.info('There is nothing to save: no document is open.', { autoClose: 5000 });
     }
   }

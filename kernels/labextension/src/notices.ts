@@ -109,7 +109,7 @@ export class Notices {
     this._idle.show(`stop ${idle.stops_at}`, message, 'warning', actions);
     if (idle.save_at !== null && now >= idle.save_at && this._savedFor !== idle.stops_at) {
       this._savedFor = idle.stops_at ?? 0;
-      void this._commands.saveAll();
+      void this._commands.saveAll(true);
     }
   }
 

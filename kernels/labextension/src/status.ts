@@ -9,6 +9,7 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
+import { ask } from './api';
 import { Commands } from './commands';
 import { Notices } from './notices';
 import { situations } from './situations';
@@ -115,7 +116,12 @@ const status: JupyterFrontEndPlugin<void> = {
     window.setInterval(tick, TICK);
     statusBar?.registerStatusItem(status.id, { item, align: 'right', rank: 90 });
     // Lab is usable first.
-    void app.restored.then(() => situations.start());
+    void app.restored.then(() => {
+      situations.start();
+      // Since the navigation began; of a session's pages the portal keeps the first.
+      const page = performance.now() / 1000;
+      ask('startup', { steps: { page } }).catch(() => undefined);
+    });
   }
 };
 
