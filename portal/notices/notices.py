@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from traitlets import Bool, Enum, Float, Instance, Integer, Unicode, default
-from traitlets.config import LoggingConfigurable
+from traitlets import Instance
 
 from portal.directory import LDAPAuthenticator
 from portal.errors import (
-    ConfigurationError,
     InvalidRequest,
     NotFound,
     PortalError,
@@ -24,10 +21,10 @@ from portal.models.session import SessionRecord
 from portal.store import Store
 
 from .due import Notice, due
-from .server import MailRefused, MailServer
-from .words import address_of, mail
+from .server import MailRefused
+from .settings import USERNAME, NoticeSettings
+from .words import mail
 
-USERNAME = "{username}"
 _LOOK = 5.0  # seconds between two looks at the sessions
 _RETRY = (30.0, 600.0)  # seconds to the second try of a mail, and the most that it grows to
 _AT_ONCE = 4  # mails that are handed over at the same time
@@ -42,7 +39,7 @@ class View(Protocol):
     def sessions(self) -> Mapping[str, SessionRecord]: ...
 
 
-class Notices(LoggingConfigurable):
+class Notices(NoticeSettings):
     """Mail to those who want it: a session that waited has started, or is about to end.
 
     Nothing is sent without ``smtp_host``. Each mail is sent once, also when the service is
@@ -50,168 +47,6 @@ class Notices(LoggingConfigurable):
     """
 
     store = Instance(Store, allow_none=True, help="The database.")
-
-    smtp_host = Unicode(
-        "",
-        help="""
-        The site's mail server. Empty: no mail is sent, and no page offers it.
-
-        Example::
-
-            c.Notices.smtp_host = "smtp.example.org"
-        """,
-    ).tag(config=True)
-
-    smtp_port = Integer(
-        0,
-        min=0,
-        max=65535,
-        help="""
-        Its port; 0 is the usual one: 587 for "starttls", 465 for "tls", 25 for "none".
-
-        Example::
-
-            c.Notices.smtp_port = 2525
-        """,
-    ).tag(config=True)
-
-    encryption = Enum(
-        ("starttls", "tls", "none"),
-        default_value="starttls",
-        help="""
-        How the connection is protected: "starttls" (no mail goes out where the server does not
-        offer it), "tls" from the start, or "none". The server's certificate is always checked.
-        With "none" no password is sent.
-
-        Example::
-
-            c.Notices.encryption = "tls"
-        """,
-    ).tag(config=True)
-
-    ca_file = Unicode(
-        "",
-        help="""
-        File with the certificate authorities that may vouch for the mail server. Empty: those of
-        the operating system.
-
-        Example::
-
-            c.Notices.ca_file = "/etc/ssl/certs/example-org-ca.pem"
-        """,
-    ).tag(config=True)
-
-    user = Unicode(
-        "",
-        help="""
-        The account at the mail server; empty: it wants no login.
-
-        Example::
-
-            c.Notices.user = "portal"
-        """,
-    ).tag(config=True)
-
-    password_file = Unicode(
-        "",
-        help="""
-        A file with that account's password, mode 0600; it is read for each mail.
-
-        Example::
-
-            c.Notices.password_file = "/etc/data-scientist-portal/mail-password"
-        """,
-    ).tag(config=True)
-
-    sender = Unicode(
-        "",
-        help="""
-        The address that the mails come from; a name may stand before it.
-
-        Example::
-
-            c.Notices.sender = "GPU portal <gpu-portal@example.org>"
-        """,
-    ).tag(config=True)
-
-    address = Unicode(
-        "directory",
-        help="""
-        How a person's mail address is known: "directory" reads it from LDAP
-        (c.LDAPAuthenticator.mail_attribute, with the search account); anything else is a pattern
-        with {username}.
-
-        Example::
-
-            c.Notices.address = "{username}@example.org"
-        """,
-    ).tag(config=True)
-
-    public_url = Unicode(
-        help="""
-        The portal's address as people type it, for the links in the mails. Default: what
-        c.JupyterHub.public_url says.
-
-        Example::
-
-            c.Notices.public_url = "https://gpu.example.org/"
-        """,
-    ).tag(config=True)
-
-    waited = Integer(
-        120,
-        min=0,
-        help="""
-        Seconds that a session must have waited in the queue for its start to be told: who waited
-        less is still there.
-
-        Example::
-
-            c.Notices.waited = 300
-        """,
-    ).tag(config=True)
-
-    before_end = Integer(
-        15 * 60,
-        min=60,
-        help="""
-        Seconds before a session's end at which it is told. A session that is extended gets another
-        mail before its new end.
-
-        Example::
-
-            c.Notices.before_end = 1800
-        """,
-    ).tag(config=True)
-
-    wanted = Bool(
-        False,
-        help="""
-        Whether those get mail who never said whether they want it.
-
-        Example::
-
-            c.Notices.wanted = True
-        """,
-    ).tag(config=True)
-
-    timeout = Float(
-        20.0,
-        min=1,
-        help="""
-        Seconds that the mail server may take for an answer.
-
-        Example::
-
-            c.Notices.timeout = 60
-        """,
-    ).tag(config=True)
-
-    @default("public_url")
-    def _default_public_url(self) -> str:
-        # JupyterHub tells its services (jupyterhub/services/service.py).
-        hub = os.environ.get("JUPYTERHUB_PUBLIC_HUB_URL", "")
-        return hub.removesuffix("/").removesuffix("hub")
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -222,49 +57,6 @@ class Notices(LoggingConfigurable):
         self._trouble = ""
         if self.on:
             self.check_settings()
-
-    @property
-    def on(self) -> bool:
-        """Whether this site sends mail."""
-        return bool(self.smtp_host)
-
-    def check_settings(self) -> None:
-        """Raises ConfigurationError for settings that cannot work."""
-        try:
-            address_of(self.sender)
-            if self.address != "directory":
-                address_of(self.address.replace(USERNAME, "ada"))
-        except ValueError as error:
-            raise ConfigurationError(f"c.Notices.sender or c.Notices.address: {error}.") from None
-        if self.address != "directory" and USERNAME not in self.address:
-            raise ConfigurationError(
-                f"c.Notices.address must be 'directory' or contain {USERNAME}: everybody's mail "
-                "would go to one address."
-            )
-        if not self.public_url.startswith(("https://", "http://")):
-            raise ConfigurationError(
-                "c.Notices.public_url is not set: the mails need the portal's address, as "
-                '"https://gpu.example.org/".'
-            )
-        if self.user and (self.encryption == "none" or not self.password_file):
-            raise ConfigurationError(
-                "c.Notices.user needs c.Notices.password_file and an encrypted connection "
-                "(c.Notices.encryption)."
-            )
-
-    @property
-    def server(self) -> MailServer:
-        """The mail server of these settings."""
-        usual = {"starttls": 587, "tls": 465, "none": 25}[str(self.encryption)]
-        return MailServer(
-            self.smtp_host,
-            self.smtp_port or usual,
-            encryption=str(self.encryption),
-            ca_file=self.ca_file,
-            user=self.user,
-            password_file=self.password_file,
-            timeout=self.timeout,
-        )
 
     async def wishes_of(self, user: str) -> bool:
         """Whether this person gets mail. Raises StoreUnavailable."""

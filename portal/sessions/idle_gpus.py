@@ -8,9 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from traitlets import Enum, Integer, Set, Unicode
-from traitlets.config import LoggingConfigurable
-
 from portal.errors import Conflict, NotFound, PortalError, StoreUnavailable
 from portal.hubapi import HubApi
 from portal.models.activity import SessionActivity
@@ -26,6 +23,7 @@ from portal.store.snoozes import Snooze
 from portal.telemetry import Telemetry
 
 from .idle import IdleClock, Rules, Seen, due, look, snoozed, state
+from .idle_settings import IdleSettings
 from .meter import uptime
 
 SERVICE = "portal"  # the actor of its lines in the audit log
@@ -71,108 +69,11 @@ class _Watched:
     ask_at: float = float("-inf")  # the Hub is asked to stop it then or later
 
 
-class IdleGpus(LoggingConfigurable):
+class IdleGpus(IdleSettings):
     """What the portal does about GPUs that are held and not used.
 
     ``uptime`` is a clock that nobody sets, ``wall`` the machine's (Unix seconds).
     """
-
-    mode = Enum(
-        [str(mode) for mode in IdleMode],
-        default_value=str(IdleMode.WARN),
-        help="""
-        What is done about a session whose GPUs nobody uses: "off", "warn" (its owner is told, in
-        JupyterLab and on the session's page) or "on" (told, and then it is stopped). The default
-        tells and never stops: to end people's sessions is a site's own decision.
-
-        Example::
-
-            c.IdleGpus.mode = "on"
-        """,
-    ).tag(config=True)
-
-    idle_time = Integer(
-        2 * 3600,
-        min=1,
-        help="""
-        Seconds without any use after which a session is stopped. An environment's own `idle_time`
-        wins over this.
-
-        Example::
-
-            c.IdleGpus.idle_time = 3600
-        """,
-    ).tag(config=True)
-
-    warn_time = Integer(
-        15 * 60,
-        min=1,
-        help="""
-        Seconds before that at which its owner is warned; half of `idle_time` at most.
-
-        Example::
-
-            c.IdleGpus.warn_time = 1800
-        """,
-    ).tag(config=True)
-
-    snooze_time = Integer(
-        3600,
-        min=0,
-        help="""
-        Seconds by which the owner can put it off; 0: not at all.
-
-        Example::
-
-            c.IdleGpus.snooze_time = 1800
-        """,
-    ).tag(config=True)
-
-    snoozes = Integer(
-        3,
-        min=0,
-        help="""
-        How often in a row, that is, without any use between.
-
-        Example::
-
-            c.IdleGpus.snoozes = 1
-        """,
-    ).tag(config=True)
-
-    exempt_users = Set(
-        Unicode(),
-        help="""
-        People whose sessions are left alone, by the Hub's names.
-
-        Example::
-
-            c.IdleGpus.exempt_users = {"ada"}
-        """,
-    ).tag(config=True)
-
-    exempt_groups = Set(
-        Unicode(),
-        help="""
-        Groups whose members' sessions are left alone. What counts are a person's groups at the
-        launch.
-
-        Example::
-
-            c.IdleGpus.exempt_groups = {"robotics"}
-        """,
-    ).tag(config=True)
-
-    exempt_courses = Set(
-        Unicode(),
-        help="""
-        Courses whose sessions are left alone.
-
-        Example::
-
-            c.IdleGpus.exempt_courses = {"ml-2026"}
-        """,
-    ).tag(config=True)
 
     def __init__(
         self,
