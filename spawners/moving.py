@@ -84,9 +84,14 @@ class Moving:
         try:
             request = await launch_request(self._spawner, self._complete(options))
             self._free(beginning=True)  # the session may have ended meanwhile
+            session = self._spawner.token_id
             self.current = await self._submit(request, by)
         finally:
             self._beginning = False
+        if not self._spawner.ready or self._spawner.token_id != session:
+            # Whoever stopped it while sbatch was at work could not know of the new job.
+            self.forget()
+            raise Conflict("The session was stopped meanwhile, so no other job takes its place.")
         self._spawner.log.info(
             "%s moves to job %s, asked by %s", self._spawner._log_name, self.current.job_id, by
         )
@@ -141,10 +146,11 @@ class Moving:
 
     def forget(self) -> None:
         """The session is being stopped: no other job takes its place."""
+        self._unfollow()  # also one that has moved and is not there yet: its name is free now
         if self.live and self.current is not None:
-            self._unfollow()
             self._revoke()
             self._leaves += (self.current.job_id,)
+        if self._leaves:
             self._end_jobs()
         self.current, self._token, self._watch = None, "", None
 
@@ -435,8 +441,8 @@ class Moving:
                 await asyncio.sleep(_AGAIN)
                 continue
             self._leaves = tuple(one for one in self._leaves if one != job_id)
-        if spawner.job_id:
-            await spawner.store_state()
+            if spawner.job_id:
+                await spawner.store_state()
 
     def _say(self, state: MoveState, sentence: str) -> None:
         if self.current is not None and self.current.live:

@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from portal.errors import Conflict, InvalidRequest, SlurmRefused, SlurmUnavailable
+from portal.errors import (
+    Conflict,
+    InvalidRequest,
+    SlurmRefused,
+    SlurmUnavailable,
+    StartFailed,
+)
 from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.move import MoveState
 from portal.sessions.ending import Ending
@@ -237,6 +243,31 @@ async def test_what_cannot_begin(spawner: Spawner, monkeypatch: pytest.MonkeyPat
         await spawner.moving.begin({"gpus": 2}, "ada")
 
 
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_session_that_is_stopped_while_the_new_job_is_submitted(
+    spawner: Spawner, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    submitting, taken = asyncio.Event(), asyncio.Event()
+
+    async def slow(*_: Any) -> str:
+        submitting.set()
+        await taken.wait()
+        return "8"
+
+    monkeypatch.setattr(moving, "submit", slow)
+    beginning = asyncio.ensure_future(spawner.moving.begin({"gpus": 2}, "ada"))
+    await submitting.wait()
+    spawner.moving.forget()
+    spawner.ready = again  # launched again at once, under the same name: another token
+    spawner.token_id, spawner.job_id = (3, "9") if again else (0, "")
+    taken.set()
+    with pytest.raises(Conflict, match="stopped"):
+        await beginning
+    await until(lambda: any(step[:2] == ("end", "8") for step in spawner.done))
+    assert set(spawner.db.tokens) == {1}  # the other job's server may ask for nothing
+    assert spawner.moving.shown() is None
+
+
 @pytest.mark.parametrize("why", ["cancelled", "silent", "no answer"])
 async def test_a_new_job_that_comes_to_nothing(
     spawner: Spawner, monkeypatch: pytest.MonkeyPatch, why: str
@@ -322,6 +353,26 @@ async def test_a_session_that_ends_too_early_is_followed_by_the_new_job(
     await until(lambda: ("route", "") in spawner.done)
     assert ("answers", "10.0.0.1") in spawner.done
     assert state(spawner) is MoveState.DONE
+
+
+async def test_a_move_that_was_stopped_leaves_the_next_session_alone(
+    spawner: Spawner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = asyncio.Event()
+
+    async def waits() -> str:
+        await stopped.wait()
+        raise StartFailed("The job was cancelled.")
+
+    monkeypatch.setattr(spawner, "wait_for_server", waits)
+    await spawner.moving.begin({"gpus": 2}, "ada")
+    assert spawner.moving.session_over(Ending(code="walltime", message="It ended."))
+    await asyncio.sleep(0.01)  # job 8 is the session, and still waits
+    spawner.moving.forget()
+    spawner.job_id = "9"  # launched again
+    stopped.set()
+    await asyncio.sleep(0.05)
+    assert not any(step[0] == "end" for step in spawner.done)
 
 
 async def test_a_session_that_is_being_stopped_is_followed_by_nothing(spawner: Spawner) -> None:
