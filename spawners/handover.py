@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from jupyterhub import orm
 from jupyterhub.utils import make_ssl_context, url_path_join
-from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
+from tornado.httpclient import HTTPClientError, HTTPRequest
+from tornado.simple_httpclient import SimpleAsyncHTTPClient
 
 if TYPE_CHECKING:
     from .slurm import PortalSpawner
@@ -53,7 +54,12 @@ async def _ask(
     spawner: PortalSpawner, server: str, method: str, body: Any, seconds: float
 ) -> dict[str, Any]:
     """The server's JSON object; {} when it gives none within ``seconds``, whatever the reason."""
-    with _token(spawner) as token:
+    # The server is the user's: a client of its own, since one that is silent would keep the others
+    # waiting for the shared one's few connections, and no answer that fills the Hub's memory.
+    client = SimpleAsyncHTTPClient(
+        force_instance=True, max_body_size=_LARGEST, max_buffer_size=_LARGEST
+    )
+    with contextlib.closing(client), _token(spawner) as token:
         request = HTTPRequest(
             url_path_join(server, _ROUTE),
             method=method,
@@ -65,9 +71,8 @@ async def _ask(
             ssl_options=client_tls(spawner),
         )
         try:
-            answer = await AsyncHTTPClient().fetch(request)
-            said = json.loads(answer.body) if len(answer.body) <= _LARGEST else None
-        except (OSError, HTTPClientError, ValueError) as error:
+            said = json.loads((await client.fetch(request)).body)
+        except (OSError, HTTPClientError, ValueError, RecursionError) as error:
             spawner.log.warning(
                 "The server of %s did not answer %s %s: %s",
                 spawner._log_name,

@@ -38,6 +38,8 @@ class Hub:
         return self.now
 
     async def move(self, user: str, server: str) -> dict[str, Any]:
+        self.asked += 1
+        await asyncio.sleep(0)
         return {"move": None, "busy": ["train.ipynb"]}
 
     async def begin_move(
@@ -127,3 +129,12 @@ async def test_what_is_known_before(hub: Hub, known: Moves) -> None:
     assert before.options == {"environment": "base", "gpus": 0}
     with pytest.raises(Conflict):
         await known.cancel(ADA, "ada")
+
+
+async def test_a_silent_server_is_asked_once_at_a_time(hub: Hub, known: Moves) -> None:
+    other = ADA.model_copy(update={"id": "s2"})
+    found = await asyncio.gather(*(known.before(one) for one in (ADA, ADA, ADA, other)))
+    assert [one.busy for one in found] == [("train.ipynb",)] * 4
+    assert hub.asked == 2  # one for each session
+    await known.before(ADA)
+    assert hub.asked == 3

@@ -50,6 +50,7 @@ class Moves:
         self._known: dict[str, Move] = {}
         self._due = 0.0  # time.monotonic(); the first question is asked at once
         self._asking: asyncio.Task[None] | None = None
+        self._before: dict[str, asyncio.Task[dict[str, Any]]] = {}
 
     def of(self, session_id: str) -> Move | None:
         """The session's move as it is known now; a newer answer is fetched behind the scenes."""
@@ -67,8 +68,14 @@ class Moves:
         return any(move.job_id == job_id and move.state in LIVE for move in self._known.values())
 
     async def before(self, record: SessionRecord) -> BeforeMove:
-        """Asks the Hub, and through it the session's server. Raises NotFound, HubUnavailable."""
-        said = await self._hub.move(record.user, record.server)
+        """Asks the Hub, and through it the session's server: once at a time for one session, since
+        that server may be slow or silent. Raises NotFound, HubUnavailable."""
+        asking = self._before.get(record.id)
+        if asking is None:
+            asking = asyncio.ensure_future(self._hub.move(record.user, record.server))
+            self._before[record.id] = asking
+            asking.add_done_callback(lambda _: self._before.pop(record.id))
+        said = await asyncio.shield(asking)
         try:
             found = BeforeMove(**said, options=options_of(record))
         except ValidationError:

@@ -1,0 +1,96 @@
+"""What the Hub asks servers of users, who may answer with anything: nothing of it harms the Hub."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spawners import handover
+from spawners.handover import busy_kernels
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture
+def spawner(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Whose tokens are none."""
+    monkeypatch.setattr(handover, "_token", lambda spawner: contextlib.nullcontext("secret"))
+    monkeypatch.setattr(handover, "client_tls", lambda spawner: None)
+    return SimpleNamespace(log=logging.getLogger("test"), _log_name="ada", server=None)
+
+
+@contextlib.asynccontextmanager
+async def server(answer: bytes) -> AsyncIterator[str]:
+    """The address of a server that answers so, or with silence (b"")."""
+    hold = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        with contextlib.suppress(OSError):
+            writer.write(answer)
+            await writer.drain()
+        if not answer:
+            await hold.wait()
+        writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/user/ada/"
+    finally:
+        hold.set()
+        listening.close()
+
+
+def with_length(body: bytes) -> bytes:
+    return HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+async def test_the_kernels_that_compute(spawner: Any) -> None:
+    async with server(with_length(b'{"busy": ["a.ipynb", 7, "a\\nb"]}')) as url:
+        spawner.server = SimpleNamespace(url=url)
+        assert await busy_kernels(spawner) == ["a.ipynb"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        with_length(b"[" * 100_000),
+        with_length(b" " * 300_000 + b'{"busy": []}'),
+        HEAD + b"\r\n" + b" " * 300_000 + b'{"busy": []}',  # until it closes
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"10000\r\n" + b" " * 65536 + b"\r\n",
+        HEAD + b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnope",
+        with_length(b"[]"),
+        with_length(b"\xff"),
+        b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+        b"SSH-2.0-OpenSSH\r\n",
+    ],
+    ids=[
+        "deep", "long", "long without a length", "cut off", "no gzip", "a list", "no text",
+        "elsewhere", "another protocol",
+    ],
+)  # fmt: skip
+async def test_an_answer_that_is_none(spawner: Any, answer: bytes) -> None:
+    async with server(answer) as url:
+        spawner.server = SimpleNamespace(url=url)
+        assert await asyncio.wait_for(busy_kernels(spawner), 5) is None
+
+
+async def test_silent_servers_keep_no_other_waiting(
+    spawner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handover, "_ANSWER", 2.0)
+    good = with_length(b'{"busy": []}')
+    async with server(b"") as silent, server(good) as url:
+        slow = SimpleNamespace(**{**vars(spawner), "server": SimpleNamespace(url=silent)})
+        waiting = [asyncio.ensure_future(busy_kernels(slow)) for _ in range(12)]
+        await asyncio.sleep(0)
+        spawner.server = SimpleNamespace(url=url)
+        assert await busy_kernels(spawner) == []
+        assert not any(one.done() for one in waiting)
+        assert await asyncio.gather(*waiting) == [None] * 12
