@@ -150,6 +150,10 @@ def test_a_name_stays_a_name(name: str) -> None:
         "ada@example.org\r\nBcc: all@example.org",
         "ada@example.org\nBcc: x@example.org",
         "a\0da@example.org",
+        "ada:grace@example.org",  # parseaddr: a group
+        "ada grace@example.org",
+        "(ada) grace@example.org",
+        "=?utf-8?q?a=0d=0aBcc:_grace=40example.org?=@example.org",
     ],
 )
 def test_an_address_is_one_address(address: str) -> None:

@@ -49,7 +49,9 @@ def address_of(text: str) -> Address:
         raise ValueError(f"'{escaped(text)}' has a line break or a control character in it")
     name, spec = parseaddr(text)
     user, at, domain = spec.rpartition("@")
-    if not (user and at and domain) or set(spec) & set(' ,;<>()[]\\"'):
+    # What parseaddr makes of "a:grace@example.org" is somebody else's.
+    whole = text.strip() == spec or text.rstrip().endswith(f"<{spec}>")
+    if not (user and at and domain and whole) or set(spec) & set(' ,;:<>()[]\\"'):
         raise ValueError(f"'{text}' is no mail address")
     return Address(display_name=name, addr_spec=spec)
 
