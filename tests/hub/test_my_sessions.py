@@ -40,12 +40,20 @@ def items(someone: Person, path: str = "sessions") -> list[dict[str, Any]]:
 
 def launch(someone: Person, **options: Any) -> dict[str, Any]:
     """Launch and wait until it is ready; its item."""
+    before = {item["id"] for item in items(someone)}
     answer = someone.launch({"environment": "python-venv", **options})
     assert answer.status_code in (201, 202), answer.text
     someone.wait_ready()
     return wait_until(
         "the session is recorded as running",
-        lambda: (newest := items(someone)[0])["state"] == "running" and newest,
+        lambda: next(
+            (
+                item
+                for item in items(someone)
+                if item["id"] not in before and item["state"] == "running"
+            ),
+            None,
+        ),
     )
 
 
