@@ -167,6 +167,8 @@ def test_folders_outside_the_roots_are_refused_with_a_sentence(server: SessionSe
         answer = server.ask("POST", "api/running", json={"folders": [name]})
         assert answer.status_code == 400, name
         assert words in answer.json()["message"], answer.text
+    answer = server.ask("POST", "api/running", content=r'{"folders": ["\ud800"]}')
+    assert "not the name of a folder" in answer.json()["message"], answer.text
     for body in ([], {"folders": []}, {"folders": "missing"}, {"folders": ["."] * 51}):
         assert server.ask("POST", "api/running", json=body).status_code == 400
     assert server.ask("GET", "api/folders?path=/etc").status_code == 400

@@ -411,6 +411,8 @@ async def test_without_a_notebook_nothing_happens(server: Server) -> None:
 
 def test_the_route_asks_for_names(server: Server) -> None:
     assert server.client.post("/portal/missed-outputs", json={"kernel": 5}).status_code == 400
+    for no_object in ([5], 5, "x"):
+        assert server.client.post("/portal/missed-outputs", json=no_object).status_code == 400
     unknown = {"kernel": "none", "client": "none"}
     assert server.client.post("/portal/missed-outputs", json=unknown).json() == {"executions": []}
     with httpx.Client(base_url=server.url) as stranger:

@@ -22,7 +22,8 @@ class MissedOutputs(APIHandler):
 
     @web.authenticated
     async def post(self) -> None:
-        asked = self.get_json_body() or {}
+        asked = self.get_json_body()
+        asked = asked if isinstance(asked, dict) else {}
         kernel, client = asked.get("kernel"), asked.get("client")
         if not (isinstance(kernel, str) and isinstance(client, str)):
             raise web.HTTPError(400, "Name the kernel and the client.")

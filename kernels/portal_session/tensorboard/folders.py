@@ -48,7 +48,11 @@ def resolve(name: Any, roots: list[str], base: str) -> str:
     """
     if not isinstance(name, str) or not name.strip():
         raise FolderRefused("Choose a folder.")
-    if "\0" in name or len(os.fsencode(name)) > _LONGEST:
+    try:
+        too_long = len(os.fsencode(name)) > _LONGEST
+    except UnicodeEncodeError:  # half of a character: JSON can have that, no file system does
+        too_long = True
+    if "\0" in name or too_long:
         raise FolderRefused("This is not the name of a folder.")
     if name == "~" or name.startswith("~/"):
         name = roots[0] + name[1:]
