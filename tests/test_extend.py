@@ -207,6 +207,17 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         await store.close()
 
 
+async def test_a_token_that_was_revoked_extends_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await site.own({"minutes": 30})).status_code == 200
+    before = site.slurm.job.end_time
+    monkeypatch.delitem(TOKENS, "session")
+    assert (await site.own({"minutes": 30})).status_code == 403
+    assert (await site.post("session", "session/snooze", None)).status_code == 403
+    assert site.slurm.job.end_time == before
+
+
 async def test_a_session_extends_itself(site: Site) -> None:
     before = site.slurm.job.end_time
     answer = await site.own({"minutes": 30})

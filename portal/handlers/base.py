@@ -100,9 +100,13 @@ class PortalHandler(HubOAuthenticated, SafeHandler):
         """What the handlers work with."""
         return self.settings["parts"]
 
+    async def hub_model(self) -> Any:
+        """The Hub's model of who asks; None for nobody. It may be some seconds old."""
+        return await self.hub_auth.get_user(self, sync=False)
+
     async def prepare(self) -> None:
         try:
-            model = await self.hub_auth.get_user(self, sync=False)
+            model = await self.hub_model()
         except HTTPError as error:
             # HubAuth's own words name the Hub's inner address: they stay in the log.
             self.log_exception(type(error), error, error.__traceback__)

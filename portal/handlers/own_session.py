@@ -20,8 +20,8 @@ from .action import Action
 from .base import NotLoggedIn
 
 _LARGEST = 64 * 1024  # bytes; a report of 64 GPUs is 12 kB
-# Longer than for people: a thousand sessions would ask the Hub for nothing else. A session that is
-# over is refused all the same, since its job is.
+# Longer than for people: a thousand sessions would ask the Hub for nothing else. A report of a
+# session that is over is refused all the same, since its job is.
 _TOKEN_AGE = 300  # seconds
 # Which of its jobs asks: two do while a session moves. Whoever asks may know all of that anyway.
 _JOB_HEADER = "X-Portal-Job"
@@ -40,6 +40,14 @@ class OwnSession(Action):
             auth = HubAuth(parent=HubOAuth.instance().parent, cache_max_age=_TOKEN_AGE)
             self.application.settings["session_tokens"] = auth
         self.hub_auth = auth
+
+    async def hub_model(self) -> Any:
+        """What acts on a session comes seldom, and asks the Hub anew: its name may be another
+        session's by now, and the token was revoked with the one before."""
+        token = self.hub_auth.get_token(self)
+        if self.scope != SESSION_OWN or self.request.method in ("GET", "HEAD") or not token:
+            return await super().hub_model()
+        return await self.hub_auth.user_for_token(token, use_cache=False, sync=False)
 
     async def prepare(self) -> None:
         if len(self.request.body) > _LARGEST:
