@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from hub_client import Person
+from processes import variables_of
 
 
 @pytest.fixture(scope="module")
@@ -24,18 +25,8 @@ def ada(person: Callable[[str], Person]) -> Iterator[Person]:
 @pytest.fixture(scope="module")
 def token(demo: Any, ada: Person) -> str:
     """The token of Ada's running session, read as she could: from its environment."""
-    script = (
-        "import glob\n"
-        "for name in glob.glob('/proc/[0-9]*/environ'):\n"
-        "    try: data = open(name, 'rb').read()\n"
-        "    except OSError: continue\n"
-        "    for row in data.split(b'\\0'):\n"
-        "        if row.startswith(b'JUPYTERHUB_API_TOKEN='):\n"
-        "            print(row.decode().partition('=')[2]); raise SystemExit\n"
-    )
-    found = demo.run(["/usr/bin/python3", "-c", script], user=demo.user("ada")).stdout.strip()
-    assert found
-    return found
+    ((token,),) = variables_of(demo, "ada", "JUPYTERHUB_API_TOKEN")
+    return token
 
 
 def post(demo: Any, body: str, token: str, route: str = "portal/port") -> httpx.Response:
