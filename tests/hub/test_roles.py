@@ -115,10 +115,11 @@ def test_without_an_address_a_session_neither_reports_nor_may(demo: Any) -> None
             student.stop()
 
 
-def test_the_service_may_stop_servers_and_little_else(demo: Any) -> None:
+def test_the_service_may_start_and_stop_servers_and_little_else(demo: Any) -> None:
     found = variables_of(demo, "portal", "JUPYTERHUB_API_TOKEN", "JUPYTERHUB_SERVICE_NAME")
     (token,) = {token for token, name in found if name == "portal"}
-    assert held(demo.url, token) == {"delete:servers", "read:servers", "read:users:name"}
+    servers = {f"{what}:servers" for what in ("delete", "read", "start")}
+    assert held(demo.url, token) == servers | {"read:users:name"}
     answer = httpx.get(f"{demo.url}/hub/api/users", headers={"Authorization": f"token {token}"})
     assert answer.status_code == 403
 
