@@ -383,6 +383,10 @@ class PortalSpawner(LaunchDoor):
         self.moving.forget()
         self.history.left()
         super().clear_state()
+        # JupyterHub finds a server's token by its text, which a Hub that was restarted has not.
+        row = self.user.db.get(orm.APIToken, self.token_id) if self.token_id else None
+        if row is not None:
+            self.user.db.delete(row)
         self.log_name = self.server_address = ""
         self.posted_port = self.token_id = 0
 

@@ -110,7 +110,14 @@ def test_a_pending_session_starts_while_the_hub_is_down(demo: Any, ada: Person) 
         demo.run(["scancel", *blockers], user=demo.user("barbara"), check=False)
 
 
+def tokens_of(ada: Person) -> set[str]:
+    """The ids of the tokens that servers of hers have."""
+    found = ada.api("GET", f"/users/{ada.name}/tokens").json()["api_tokens"]
+    return {str(one["id"]) for one in found if one["note"].startswith("Server at")}
+
+
 def test_a_session_that_is_still_pending_after_a_restart_waits_on(demo: Any, ada: Person) -> None:
+    before = tokens_of(ada)
     blockers = fill_the_cpu_nodes(demo)
     try:
         wait_until(
@@ -131,6 +138,9 @@ def test_a_session_that_is_still_pending_after_a_restart_waits_on(demo: Any, ada
         demo.run(["scancel", *blockers], user=demo.user("barbara"))
         ada.wait_ready()
         assert job_state(demo, job_id) == "RUNNING"
+        assert tokens_of(ada) - before
+        ada.stop()
+        assert tokens_of(ada) <= before  # the restarted Hub has revoked its token, too
     finally:
         demo.run(["scancel", *blockers], user=demo.user("barbara"), check=False)
 
