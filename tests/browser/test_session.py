@@ -149,10 +149,13 @@ def test_two_gpus_are_given_and_given_back_with_an_unsaved_notebook_kept(
         assert lab.url.startswith(address(demo, "test-move"))
         expect(lab.locator(".jp-OutputArea-output", has_text="before the move")).to_be_visible()
         expect(lab.locator(".lm-TabBar-tab.jp-mod-dirty")).to_have_count(0)
+        held = f"held-after-{gpus}"
         printed = run_cell(
-            lab, "import os\nprint('held', os.environ.get('CUDA_VISIBLE_DEVICES', ''), 'done')"
+            lab,
+            f"import os\nprint(os.environ.get('CUDA_VISIBLE_DEVICES', 'none'), '{held}')",
+            held,
         )
-        assert len(re.findall(r"\d", printed.split("held")[1])) == gpus
+        assert len(re.findall(r"\d+", printed.split(held)[0])) == gpus
 
 
 @pytest.fixture
