@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from portal.errors import Conflict, InvalidRequest, PortalError, SlurmUnavailable, StartFailed
 from portal.launch.request import LaunchRequest, read_options
 from portal.models.cluster import Job
-from portal.models.move import Move, MoveState
+from portal.models.move import LIVE, Move, MoveState
 from portal.sessions.ending import Ending, explain
 
 from . import words
@@ -28,7 +28,7 @@ from .handover import client_tls, hand_over
 from .joblog import log_tail, make_log
 from .launch import launch_request
 from .submit import submit
-from .successor import LIVE, Successor
+from .successor import Successor
 from .watch import JobWatch
 
 if TYPE_CHECKING:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portal.models import Frozen
-from portal.models.move import Move, MoveState
-
-LIVE = frozenset({MoveState.QUEUED, MoveState.STARTING, MoveState.READY, MoveState.SWITCHING})
+from portal.models.move import LIVE, Move, MoveState
 
 
 class Successor(Frozen):

@@ -20,6 +20,10 @@ class MoveState(StrEnum):
     CANCELLED = "cancelled"
 
 
+# While it is in one of these, a job waits to take the session's place.
+LIVE = frozenset({MoveState.QUEUED, MoveState.STARTING, MoveState.READY, MoveState.SWITCHING})
+
+
 class Move(Frozen):
     """One move, as it is shown. ``words`` says in a sentence what happens or happened."""
 

@@ -17,10 +17,9 @@ from pydantic import ValidationError
 from portal.errors import HubUnavailable, PortalError
 from portal.hubapi import HubApi
 from portal.models import Frozen
-from portal.models.move import Move, MoveState
+from portal.models.move import LIVE, Move
 from portal.models.session import SessionRecord
 
-LIVE = frozenset({MoveState.QUEUED, MoveState.STARTING, MoveState.READY, MoveState.SWITCHING})
 _WHILE_LIVE = 1.0  # seconds between two questions
 _AFTERWARDS = 60.0  # the Hub forgets a move some minutes after its end
 _FAILED = 5.0  # seconds until the next try when the Hub did not answer
