@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from jupyterhub.services.auth import HubAuth
+from session_endpoints import serve
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
@@ -228,20 +228,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     hub, hub_port = bind_unused_port()
     servers.append(HTTPServer(Application([("/hub/api/user", HubUser)])))
     servers[-1].add_socket(hub)
-    auth = HubAuth(
-        api_url=f"http://127.0.0.1:{hub_port}/hub/api", api_token="service", cache_max_age=300
-    )
-    web = Application(
-        [kind.route(PREFIX) for kind in ENDPOINTS],
-        parts=parts,
-        log=log,
-        session_tokens=auth,
-        log_function=lambda _: None,
-    )
-    listening, port = bind_unused_port()
-    servers.append(HTTPServer(web))
-    servers[-1].add_socket(listening)
-    made = Site(f"http://127.0.0.1:{port}{PREFIX}api/v1/", parts, asked)
+    made = Site(serve(ENDPOINTS, parts, hub_port, servers), parts, asked)
     try:
         yield made
     finally:

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
-from jupyterhub.services.auth import HubAuth
+from session_endpoints import serve
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
@@ -158,20 +158,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     hub, hub_port = bind_unused_port()
     servers.append(HTTPServer(Application([("/hub/api/user", HubUser)], asked=asked)))
     servers[-1].add_socket(hub)
-    auth = HubAuth(
-        api_url=f"http://127.0.0.1:{hub_port}/hub/api", api_token="service", cache_max_age=300
-    )
-    web = Application(
-        [TelemetryEndpoint.route(PREFIX)],
-        parts=parts,
-        log=parts.log,
-        session_tokens=auth,
-        log_function=lambda _: None,
-    )
-    listening, port = bind_unused_port()
-    servers.append(HTTPServer(web))
-    servers[-1].add_socket(listening)
-    made = Site(f"http://127.0.0.1:{port}{PREFIX}api/v1/", parts, asked)
+    made = Site(serve([TelemetryEndpoint], parts, hub_port, servers), parts, asked)
     try:
         yield made
     finally:
