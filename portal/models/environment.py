@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from enum import StrEnum
 from typing import Annotated
@@ -18,6 +20,9 @@ AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f\x7f,:]*$
 ModuleName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+/-]*$", max_length=128)
 ]
+StarterName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}\.ipynb$")]
+VERSION = r"^[0-9]+(\.[0-9]+){0,3}$"
+MAX_DESCRIPTION = 20_000  # characters of Markdown
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 VariableValue = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=4096)]
 
@@ -36,6 +41,39 @@ class Kind(StrEnum):
     VENV = "venv"
 
 
+class Server(StrEnum):
+    """Where a container environment's notebook server runs: in the container, or beside it, from
+    the portal's own environment on the node, with only the kernels in the container."""
+
+    INSIDE = "inside"
+    BESIDE = "beside"
+
+
+class EnvironmentState(StrEnum):
+    """How far a version of an environment is. A file of the catalog says READY, DEPRECATED or
+    WITHDRAWN; the others belong to versions that are not published."""
+
+    DRAFT = "draft"
+    BUILDING = "building"
+    TESTING = "testing"
+    READY = "ready"
+    FAILED = "failed"
+    DEPRECATED = "deprecated"
+    WITHDRAWN = "withdrawn"
+
+
+# The states in which sessions may be started.
+USABLE = frozenset({EnvironmentState.READY, EnvironmentState.DEPRECATED})
+
+
+class Kernel(Frozen):
+    """One kernel of an environment. ``name`` is Jupyter's kernelspec name."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,63}$")]
+    title: Annotated[str, StringConstraints(min_length=1, max_length=80)]
+    language: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+#._-]{1,40}$")]
+
+
 class Bind(Frozen):
     """A host path that a container sees. ``source`` must exist on the node."""
 
@@ -52,26 +90,45 @@ class Bind(Frozen):
 
 
 class Environment(Frozen):
-    """A catalog entry.
+    """A catalog entry; a YAML file of the catalog has these keys.
 
-    ``container`` needs ``image`` (path of a SIF or sandbox directory); ``venv`` needs ``path``
-    (the virtual environment's directory); ``modules`` needs ``modules``, and takes its server
-    from ``path`` (a virtual environment on the nodes).
+    ``container`` needs ``image`` (path of a SIF or sandbox directory) or ``source`` (what to build
+    one from: ``docker://…``, a SIF, a definition file); ``venv`` needs ``path`` (the virtual
+    environment's directory); ``modules`` needs ``modules``, and takes its server from ``path`` (a
+    virtual environment on the nodes).
+
+    ``digest`` is what ``source`` was when the image was built. ``python`` is the Python in the
+    container that holds the session's server. ``private``: only ``owner`` sees it.
     """
 
     name: Name
     title: Annotated[str, StringConstraints(min_length=1, max_length=120)]
     kind: Kind
-    description: Annotated[str, StringConstraints(max_length=4000)] = ""
+    description: Annotated[str, StringConstraints(max_length=MAX_DESCRIPTION)] = ""  # Markdown
     icon: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]*$", max_length=40)] = ""
     tags: tuple[Annotated[str, StringConstraints(max_length=40)], ...] = ()
+    source: Annotated[str, StringConstraints(min_length=1, max_length=1024)] | None = None
     image: AbsolutePath | None = None
+    digest: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
+    server: Server = Server.INSIDE
+    python: AbsolutePath | None = None
+    kernels: tuple[Kernel, ...] = ()  # empty: those that the server finds
+    starters: tuple[StarterName, ...] = ()  # notebooks of deploy/environments/starters
     path: AbsolutePath | None = None
     modules: tuple[ModuleName, ...] = ()
     binds: tuple[Bind, ...] = ()
     variables: dict[VariableName, VariableValue] = {}
-    groups: tuple[Annotated[str, StringConstraints(max_length=255)], ...] = ()  # empty: everyone
+    # Who may see it: members of one of the groups or courses; both empty: everyone.
+    groups: tuple[Annotated[str, StringConstraints(max_length=255)], ...] = ()
+    courses: tuple[Name, ...] = ()
+    private: bool = False
+    owner: Annotated[str, StringConstraints(max_length=255)] = ""
+    state: EnvironmentState = EnvironmentState.READY
+    message: Annotated[str, StringConstraints(max_length=1000)] = ""  # why deprecated, withdrawn
     gpu_types: tuple[Annotated[str, StringConstraints(max_length=64)], ...] = ()  # empty: all
+    # What the software needs of a node, where that is known: "535.104", "12.4".
+    min_driver: Annotated[str, StringConstraints(pattern=VERSION)] | None = None
+    min_cuda: Annotated[str, StringConstraints(pattern=VERSION)] | None = None
     default: Resources = Resources()
     max_gpus: Annotated[int, Field(ge=0, le=4096)] | None = None
     max_cpus: Annotated[int, Field(ge=1, le=65536)] | None = None
@@ -103,6 +160,16 @@ class Environment(Frozen):
             Kind.MODULES: ("modules", "path"),
         }
         for field in needs[self.kind]:
-            if not getattr(self, field):
+            if not getattr(self, field) and not (field == "image" and self.source):
                 raise ValueError(f"kind '{self.kind}' needs '{field}'")
+        if self.private and not self.owner:
+            raise ValueError("a private environment needs 'owner'")
         return self
+
+    @property
+    def fingerprint(self) -> str:
+        """What a test of this environment holds for: the same software, whatever its title,
+        groups or resources are. 32 hexadecimal digits."""
+        parts = [self.kind, self.image, self.digest, self.path, self.modules, self.server]
+        text = json.dumps([*parts, self.python], default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -14,6 +14,7 @@ SERVERS_OPEN = "custom:portal:servers:open"
 USAGE_READ = "custom:portal:usage:read"
 AUDIT_READ = "custom:portal:audit:read"
 ANNOUNCEMENTS_MANAGE = "custom:portal:announcements:manage"
+ENVIRONMENTS_MANAGE = "custom:portal:environments:manage"
 METRICS_READ = "custom:portal:metrics:read"
 # A session's own token holds these two, with !server=…; no role of a person needs them.
 TELEMETRY_REPORT = "custom:portal:telemetry:report"
@@ -29,6 +30,7 @@ MEANINGS = {
     USAGE_READ: "See everyone's usage.",
     AUDIT_READ: "Read the audit log.",
     ANNOUNCEMENTS_MANAGE: "Write and withdraw announcements.",
+    ENVIRONMENTS_MANAGE: "Curate the catalog: build, test, publish and withdraw environments.",
     METRICS_READ: "Read the service's metrics for Prometheus.",
     TELEMETRY_REPORT: "Report what a session's own GPUs do.",
     SESSION_OWN: "See and change a session from inside it: its time, its resources.",

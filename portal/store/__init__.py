@@ -13,16 +13,22 @@ from portal.errors import StoreUnavailable
 from .address import Address
 from .announcements import AnnouncementTable
 from .audit import AuditTable
+from .builds import BuildTable
 from .database import Database, ping
+from .environment_requests import EnvironmentRequestTable, FavouriteTable
+from .environment_tests import EnvironmentTestTable
 from .estimates import EstimateTable
 from .history import HistoryTable
+from .measurements import MeasurementTable
 from .notices import NoticeTable
+from .registries import RegistryTable
 from .reports import ReportTable
 from .sessions import SessionTable
 from .snoozes import SnoozeTable
 from .startups import StartupTable
 from .upgrade import HEAD
 from .usage import UsageTable
+from .versions import VersionTable
 
 __all__ = ["HEAD", "Store"]
 
@@ -127,6 +133,13 @@ class Store(LoggingConfigurable):
         self.startups = StartupTable(self.database)
         self.snoozes = SnoozeTable(self.database)
         self.notices = NoticeTable(self.database)
+        self.versions = VersionTable(self.database)
+        self.builds = BuildTable(self.database)
+        self.tests = EnvironmentTestTable(self.database)
+        self.environment_requests = EnvironmentRequestTable(self.database)
+        self.favourites = FavouriteTable(self.database)
+        self.measurements = MeasurementTable(self.database)
+        self.registries = RegistryTable(self.database)
 
     @property
     def place(self) -> str:

@@ -1,0 +1,148 @@
+"""Smoke tests of environments, and what the newest one says of each. Written by the service only;
+the Hub reads the verdicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Column, Index, Row, Table, select, update
+
+from portal.errors import NotFound
+from portal.models.catalog import EnvironmentTest, Verdict
+from portal.models.image_job import LIVE, WorkState
+
+from .columns import COUNT, NAME, ROW, TEXT, TIME, Json, metadata
+from .database import Database
+from .listing import instant, one_page
+
+tests = Table(
+    "environment_tests",
+    metadata,
+    Column("id", ROW, primary_key=True),
+    Column("fingerprint", NAME, nullable=False),
+    Column("name", NAME, nullable=False),
+    Column("number", COUNT),
+    Column("gpu_type", NAME, nullable=False),
+    Column("state", NAME, nullable=False),
+    Column("asker", NAME, nullable=False),
+    Column("job_id", NAME, nullable=False),
+    Column("nonce", NAME, nullable=False),
+    Column("log", NAME, nullable=False),
+    Column("step", NAME, nullable=False),
+    Column("message", TEXT, nullable=False),
+    Column("asked_at", TIME, nullable=False),
+    Column("started_at", TIME),
+    Column("ended_at", TIME),
+    Column("result", Json),
+    Index(None, "name"),
+    Index(None, "state"),
+    sqlite_autoincrement=True,
+)
+verdicts = Table(
+    "environment_verdicts",
+    metadata,
+    Column("fingerprint", NAME, primary_key=True),
+    Column("gpu_type", NAME, primary_key=True),
+    Column("passed", COUNT, nullable=False),
+    Column("message", TEXT, nullable=False),
+    Column("at", TIME, nullable=False),
+    Column("mark", Json),
+    Column("facts", Json, nullable=False),
+)
+
+
+class EnvironmentTestTable:
+    """The tables of tests and verdicts. Every method raises StoreUnavailable."""
+
+    __test__ = False  # not a test of pytest's
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(
+        self,
+        *,
+        fingerprint: str,
+        name: str,
+        number: int | None,
+        gpu_type: str,
+        asker: str,
+        nonce: str,
+        log: str,
+        at: float,
+    ) -> EnvironmentTest:
+        """Keep a new test, WAITING; what is returned has its id."""
+        values = {
+            "fingerprint": fingerprint,
+            "name": name,
+            "number": number,
+            "gpu_type": gpu_type,
+            "state": WorkState.WAITING,
+            "asker": asker,
+            "job_id": "",
+            "nonce": nonce,
+            "log": log,
+            "step": "",
+            "message": "",
+            "asked_at": instant(at, "at"),
+        }
+        statement = tests.insert().values(values).returning(tests)
+        row = await self._database.run(lambda to: to.execute(statement).one(), write=True)
+        return _test(row)
+
+    async def change(self, id: int, **values: Any) -> EnvironmentTest:
+        """Set columns of one. Raises NotFound."""
+        statement = update(tests).where(tests.c.id == id).values(values).returning(tests)
+        row = await self._database.run(lambda to: to.execute(statement).first(), write=True)
+        return _found(row, id)
+
+    async def get(self, id: int) -> EnvironmentTest:
+        """One test. Raises NotFound."""
+        query = select(tests).where(tests.c.id == id)
+        return _found(await self._database.run(lambda at: at.execute(query).first()), id)
+
+    async def live(self) -> list[EnvironmentTest]:
+        """Those that are not over, the oldest first."""
+        query = select(tests).where(tests.c.state.in_(LIVE)).order_by(tests.c.id)
+        return await self._database.run(lambda at: [_test(row) for row in at.execute(query)])
+
+    async def of(
+        self, name: str, offset: int = 0, limit: int = 50
+    ) -> tuple[list[EnvironmentTest], int]:
+        """One page of an environment's tests, the newest first, and how many there are."""
+        query = select(tests).where(tests.c.name == name)
+        order = [tests.c.id.desc()]
+        return await self._database.run(lambda at: one_page(at, query, order, offset, limit, _test))
+
+    async def judge(self, verdict: Verdict) -> None:
+        """Remember what a finished test says, in the place of what was known before."""
+        values = verdict.model_dump() | {"passed": int(verdict.passed)}
+        insert = self._database.insert(verdicts).values(values)
+        changed = {
+            name: getattr(insert.excluded, name)
+            for name in ("passed", "message", "at", "mark", "facts")
+        }
+        statement = insert.on_conflict_do_update(
+            index_elements=["fingerprint", "gpu_type"], set_=changed
+        )
+        await self._database.run(lambda to: to.execute(statement), write=True)
+
+    async def verdicts(self) -> dict[str, dict[str, Verdict]]:
+        """All of them: by fingerprint, then by GPU type ("" is without GPUs)."""
+        rows = await self._database.run(lambda at: list(at.execute(select(verdicts))))
+        found: dict[str, dict[str, Verdict]] = {}
+        for row in rows:
+            found.setdefault(row.fingerprint, {})[row.gpu_type] = Verdict.model_validate(
+                row._asdict()
+            )
+        return found
+
+
+def _found(row: Row[Any] | None, id: int) -> EnvironmentTest:
+    if row is None:
+        raise NotFound(f"There is no test {id}.")
+    return _test(row)
+
+
+def _test(row: Row[Any]) -> EnvironmentTest:
+    return EnvironmentTest.model_validate(row._asdict())

@@ -1,0 +1,60 @@
+"""What benchmark notebooks measured at this site. Written by the service only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Column, Double, Index, Row, Table, select
+
+from portal.models.catalog import Measurement
+
+from .columns import COUNT, NAME, ROW, TIME, metadata
+from .database import Database
+
+measurements = Table(
+    "measurements",
+    metadata,
+    Column("id", ROW, primary_key=True),
+    Column("environment", NAME, nullable=False),
+    Column("version", COUNT),
+    Column("benchmark", NAME, nullable=False),
+    Column("gpu_type", NAME, nullable=False),
+    Column("gpus", COUNT, nullable=False),
+    Column("precision", NAME, nullable=False),
+    Column("images_per_second", Double, nullable=False),
+    Column("simulated", COUNT, nullable=False),
+    Column("person", NAME, nullable=False),
+    Column("session_id", NAME, nullable=False),
+    Column("at", TIME, nullable=False),
+    Index(None, "environment"),
+    sqlite_autoincrement=True,
+)
+
+
+class MeasurementTable:
+    """The table of measurements. Every method raises StoreUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, measurement: Measurement) -> None:
+        """Keep one more."""
+        values = measurement.model_dump() | {"simulated": int(measurement.simulated)}
+        statement = measurements.insert().values(values)
+        await self._database.run(lambda to: to.execute(statement), write=True)
+
+    async def of(self, environment: str) -> list[Measurement]:
+        """An environment's, the newest first; at most 500."""
+        query = (
+            select(measurements)
+            .where(measurements.c.environment == environment)
+            .order_by(measurements.c.id.desc())
+            .limit(500)
+        )
+        return await self._database.run(lambda at: [_measured(row) for row in at.execute(query)])
+
+
+def _measured(row: Row[Any]) -> Measurement:
+    values = row._asdict()
+    del values["id"]
+    return Measurement.model_validate(values)

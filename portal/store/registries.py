@@ -1,0 +1,69 @@
+"""Registries that images are pulled from. ``secret`` is encrypted before it comes here. Written by
+the service only."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from sqlalchemy import Column, Row, Table, delete, select
+
+from portal.models.catalog import Registry
+
+from .columns import COUNT, NAME, TEXT, TIME, metadata
+from .database import Database
+
+registries = Table(
+    "registries",
+    metadata,
+    Column("host", NAME, primary_key=True),
+    Column("username", NAME, nullable=False),
+    Column("secret", TEXT, nullable=False),
+    Column("password_file", TEXT, nullable=False),
+    Column("mirror", NAME, nullable=False),
+    Column("insecure", COUNT, nullable=False),
+    Column("ca_file", TEXT, nullable=False),
+    Column("author", NAME, nullable=False),
+    Column("at", TIME, nullable=False),
+)
+
+
+class KeptRegistry(NamedTuple):
+    """A registry and its password, encrypted; empty: it has none."""
+
+    registry: Registry
+    secret: str
+
+
+class RegistryTable:
+    """The table of registries. Every method raises StoreUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def set(self, registry: Registry, secret: str) -> None:
+        """Remember one, in the place of an earlier one of the same host."""
+        values = registry.model_dump(exclude={"has_password"}) | {
+            "secret": secret,
+            "insecure": int(registry.insecure),
+        }
+        insert = self._database.insert(registries).values(values)
+        changed = {name: getattr(insert.excluded, name) for name in values if name != "host"}
+        statement = insert.on_conflict_do_update(index_elements=["host"], set_=changed)
+        await self._database.run(lambda to: to.execute(statement), write=True)
+
+    async def remove(self, host: str) -> bool:
+        """Forget one; whether there was one."""
+        statement = delete(registries).where(registries.c.host == host)
+        return await self._database.run(lambda to: bool(to.execute(statement).rowcount), write=True)
+
+    async def all(self) -> list[KeptRegistry]:
+        """Every registry, by host."""
+        query = select(registries).order_by(registries.c.host)
+        return await self._database.run(lambda at: [_kept(row) for row in at.execute(query)])
+
+
+def _kept(row: Row[Any]) -> KeptRegistry:
+    values = row._asdict()
+    secret = values.pop("secret")
+    registry = Registry(**values, has_password=bool(secret or values["password_file"]))
+    return KeptRegistry(registry, secret)
