@@ -21,6 +21,7 @@ from traitlets.config import Application, catch_config_error
 
 from portal import __version__
 from portal.catalog import EnvironmentCatalog
+from portal.catalog.workshop import Workshop
 from portal.dashboard import Dashboard
 from portal.errors import ConfigurationError
 from portal.estimates import SERVICE, StartEstimates
@@ -62,6 +63,7 @@ class PortalService(Application):
         Extending,
         IdleGpus,
         Notices,
+        Workshop,
         HubOAuth,
         StartEstimates,
     ]
@@ -231,6 +233,7 @@ class PortalService(Application):
             default_resources=self._default_resources(),
             idle=IdleGpus(parent=self),
             notices=Notices(parent=self, store=store),
+            workshop=Workshop(parent=self),
         )
 
     def _default_resources(self) -> Resources:

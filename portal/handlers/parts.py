@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from portal.catalog.workshop import Workshop
 from portal.errors import PortalError
 from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
@@ -51,11 +52,13 @@ class Parts:
     default_resources: Resources = field(default_factory=Resources)
     idle: IdleGpus = field(default_factory=IdleGpus)
     notices: Notices = field(default_factory=Notices)
+    workshop: Workshop = field(default_factory=Workshop)
     allowance: Allowance = field(default_factory=Allowance)
     situations: Situations = field(init=False)
     moves: Moves = field(init=False)
 
     def __post_init__(self) -> None:
+        self.workshop.join(self.cluster, self.store, self.catalog)
         self.situations = Situations(self)
         self.moves = Moves(self.hub, self.log)
         self.situations.move_of = self.moves.of
