@@ -65,10 +65,10 @@ def environments(home: Home, apptainer: Path, wrapper: list[str]) -> Iterator[di
     with tempfile.TemporaryDirectory() as place:
         sandbox = False if wrapper else None
         try:
-            files = ensure_environments(Path(place), home.cache, apptainer, print, sandbox=sandbox)
+            made = ensure_environments(Path(place), home.cache, apptainer, print, sandbox=sandbox)
         except ConfigurationError as error:
             pytest.skip(error.message)
-        found = [yaml.safe_load(path.read_text()) for path in files.glob("*.yaml")]
+        found = [yaml.safe_load(path.read_text()) for path in made.files.glob("*.yaml")]
         yield {environment["name"]: environment for environment in found}
 
 
@@ -211,9 +211,9 @@ def test_no_address_of_this_machine_is_in_the_image(apptainer, environments, in_
 def test_the_second_time_nothing_is_made(apptainer, environments, home, wrapper, tmp_path):
     lines: list[str] = []
     sandbox = False if wrapper else None
-    files = ensure_environments(tmp_path, home.cache, apptainer, lines.append, sandbox=sandbox)
+    made = ensure_environments(tmp_path, home.cache, apptainer, lines.append, sandbox=sandbox)
     assert lines == []
-    again = {path.stem: yaml.safe_load(path.read_text()) for path in files.glob("*.yaml")}
+    again = {path.stem: yaml.safe_load(path.read_text()) for path in made.files.glob("*.yaml")}
     assert again["jupyterlab"]["image"] == environments["jupyterlab"]["image"]
 
 

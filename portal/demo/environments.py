@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import string
-import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
@@ -18,12 +19,21 @@ from ..where import data_path
 from .apptainer import users_can_mount
 from .image import build_image, image_key
 from .making import Progress, locked, make_readable_directory
-from .python_packages import build_session_wheel, make_venv, remove_tree, session_key
+from .python_packages import make_venv, remove_tree, session_key, session_wheel
 
 _KEEP = 24 * 3600  # seconds
 
 # What `pip install` needs in a session to reach the index that the machine itself uses.
 _SITE_FILES = ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
+
+
+class DemoEnvironments(NamedTuple):
+    """``files``: the directory of the YAML files; ``venv``: the virtual environment of the nodes
+    with JupyterLab; ``wheels``: the folder with portal-session's wheel, for images."""
+
+    files: Path
+    venv: Path
+    wheels: Path
 
 
 def ensure_environments(
@@ -33,33 +43,34 @@ def ensure_environments(
     progress: Progress,
     *,
     sandbox: bool | None = None,
-) -> Path:
+) -> DemoEnvironments:
     """Makes what the demo's environments need and writes their YAML files.
 
-    Returns the directory of the YAML files, ``home``/demo/environments. What is slow (the image,
-    about 30 s, and the virtual environment, about 10 s) is kept in ``cache`` and made again only
-    when its ingredients change. ``sandbox``: the image as a directory instead of a SIF file;
-    None: a directory where users of this machine cannot mount a SIF. Raises ConfigurationError.
+    What is slow (the image, about 30 s, and the virtual environment, about 10 s) is kept in
+    ``cache`` and made again only when its ingredients change. ``sandbox``: the image as a
+    directory instead of a SIF file; None: a directory where users of this machine cannot mount a
+    SIF. Raises ConfigurationError.
     """
-    images, venvs = cache / "images", cache / "environments"
+    images, venvs, wheels = cache / "images", cache / "environments", cache / "wheels"
     if sandbox is None:
         sandbox = not users_can_mount()
     with locked(cache, "environments", progress):
-        for directory in (images, venvs):
+        for directory in (images, venvs, wheels):
             make_readable_directory(directory)
         key = session_key()
         image = images / f"jupyterlab-{image_key(key)}{'' if sandbox else '.sif'}"
         venv = venvs / f"python-{key}"
-        ready = image.exists() and (venv / ".portal-ready").exists()
-        if not ready:
-            with tempfile.TemporaryDirectory(prefix=".wheel-", dir=cache) as work:
-                wheel = build_session_wheel(cache, Path(work))
-                make_venv(venv, wheel, cache, progress)
-                if not image.exists():
-                    build_image(image, wheel, cache, apptainer, progress, sandbox=sandbox)
+        wheel = session_wheel(wheels / key, cache)
+        if not (image.exists() and (venv / ".portal-ready").exists()):
+            make_venv(venv, wheel, cache, progress)
+            if not image.exists():
+                build_image(image, wheel, cache, apptainer, progress, sandbox=sandbox)
         _remove_old(images, "jupyterlab-", image)
         _remove_old(venvs, "python-", venv)
-    return _write(home / "demo", image=image, venv=venv)
+        _remove_old(wheels, "", wheel.parent)
+    return DemoEnvironments(
+        _write(home / "demo", image=image, venv=venv), venv=venv, wheels=wheel.parent
+    )
 
 
 def _remove_old(directory: Path, prefix: str, current: Path) -> None:
@@ -91,18 +102,38 @@ def _write(demo: Path, *, image: Path, venv: Path) -> Path:
         "modulefiles": json.dumps(str(modulefiles)),
         "binds": json.dumps([{"source": path} for path in _SITE_FILES if Path(path).is_file()]),
     }
-    names = set()
+    texts = {}
     for template in sorted((source / "environments").glob("*.yaml")):
         text = string.Template(template.read_text()).substitute(values)
         try:
             Environment.model_validate(yaml.safe_load(text))
         except (yaml.YAMLError, ValueError) as error:
             raise ConfigurationError(f"{template} is wrong: {error}") from error
-        path = target / template.name
-        path.write_text(text)
-        path.chmod(0o644)
-        names.add(template.name)
-    for path in target.glob("*.yaml"):
-        if path.name not in names:
-            path.unlink()
+        texts[template.name] = text
+    _lay_down(texts, target, demo / "environments.json")
     return target
+
+
+def _lay_down(texts: dict[str, str], target: Path, record: Path) -> None:
+    """Write the files into ``target``, where an admin may have changed or removed some since:
+    those stay as they are. ``record`` says what was written."""
+    known = json.loads(record.read_text()) if record.exists() else {}
+
+    def untouched(name: str) -> bool:
+        path = target / name
+        return path.is_file() and _mark(path.read_bytes()) == known.get(name)
+
+    for name in sorted(set(known) - set(texts)):
+        if untouched(name):
+            (target / name).unlink()
+    for name, text in texts.items():
+        if untouched(name) or not (name in known or (target / name).exists()):
+            new = target / f".{name}.new"
+            new.write_text(text)
+            new.chmod(0o644)
+            new.replace(target / name)
+    record.write_text(json.dumps({name: _mark(text.encode()) for name, text in texts.items()}))
+
+
+def _mark(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

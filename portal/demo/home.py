@@ -71,6 +71,11 @@ class Home:
         """A folder where people can only read, as a cluster's shared data are."""
         return self.demo / "data"
 
+    @property
+    def images(self) -> Path:
+        """Container images that the portal has built; everyone can read them."""
+        return self.demo / "images"
+
     def make(self, shared: bool) -> None:
         """Make the directories. ``shared``: other accounts must be able to enter them.
 

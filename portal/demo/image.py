@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import ConfigurationError
@@ -144,16 +145,24 @@ def _base(images: Path, progress: Progress) -> Path:
         names = _BASE + (_DEBIAN_ONLY if release["ID"] == "debian" else [])
         packages = fetch_packages(Path(work) / "apt", suite, names, with_dependencies=True)
         with new_directory(base) as root:
-            for part in ("bin", "sbin", "lib", "lib64"):
-                (root / "usr" / part).mkdir(parents=True)
-                (root / part).symlink_to(f"usr/{part}")
-            for package in packages:
-                _unpack(package, root)
-            _configure(root)
+            unpack_base(packages, root)
     return base
 
 
-def _unpack(package: Path, root: Path) -> None:
+def unpack_base(packages: Sequence[Path], root: Path) -> None:
+    """Makes of the Debian packages a tree in the empty folder ``root`` that can be entered.
+
+    Nothing is installed: no script of a package runs, and no rights are needed.
+    """
+    for part in ("bin", "sbin", "lib", "lib64"):
+        (root / "usr" / part).mkdir(parents=True)
+        (root / part).symlink_to(f"usr/{part}")
+    for package in packages:
+        unpack_package(package, root)
+    _configure(root)
+
+
+def unpack_package(package: Path, root: Path) -> None:
     """Unpacks a Debian package into ``root``, whose /bin and /lib are links into /usr."""
     # dpkg-deb -x would replace the links by directories.
     with subprocess.Popen(

@@ -87,7 +87,8 @@ def _write(etc: Path, home: Home, people: People, deploy: Path) -> None:
     group = _system_lines(Path("/etc/group"), services + persons)
     for account in services:
         passwd.append(f"{account.name}:x:{account.uid}:{account.gid}::/nonexistent:/bin/sh")
-        group.append(f"{account.name}:x:{account.gid}:")
+        members = ",".join(one.name for one in services if account.gid in one.groups)
+        group.append(f"{account.name}:x:{account.gid}:{members}")
     for account in persons:
         directory = home.people / account.name
         passwd.append(f"{account.name}:x:{account.uid}:{account.gid}::{directory}:/bin/bash")

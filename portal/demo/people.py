@@ -37,6 +37,11 @@ class People:
         """Read people.toml."""
         words = tomllib.loads(path.read_text())
         gid = words["group"]["gid"]
+        services = words["services"]
+        groups = {
+            name: tuple(services[other][1] for other in others)
+            for name, others in words["service_groups"].items()
+        }
         students = {
             f"student{number:02}": words["students"]["first_uid"] + number - 1
             for number in range(1, words["students"]["count"] + 1)
@@ -47,7 +52,8 @@ class People:
             group=words["group"]["name"],
             gid=gid,
             services={
-                name: Account(name, uid, gid) for name, (uid, gid) in words["services"].items()
+                name: Account(name, uid, gid, groups.get(name, ()))
+                for name, (uid, gid) in services.items()
             },
             persons={name: Account(name, uid, uid, (gid,)) for name, uid in persons.items()},
             students=tuple(students),

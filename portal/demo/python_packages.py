@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ..errors import ConfigurationError
 from ..where import data_path
-from .making import Progress, run, timed
+from .making import Progress, new_directory, run, timed
 
 SYSTEM_PYTHON = Path("/usr/bin/python3")  # a version manager's Python is often out of users' reach
 # What somebody's npm leaves in kernels/labextension: nothing of the distribution.
@@ -98,6 +98,14 @@ def build_session_wheel(cache: Path, into: Path) -> Path:
         cwd=into,
     )
     return next(into.glob("portal_session-*.whl"))
+
+
+def session_wheel(folder: Path, cache: Path) -> Path:
+    """portal-session's wheel in ``folder``, which is made with it where it is not there."""
+    if not folder.exists():
+        with new_directory(folder) as new:
+            build_session_wheel(cache, new)
+    return next(folder.glob("portal_session-*.whl"))
 
 
 def requirements() -> list[str]:

@@ -19,7 +19,7 @@ from .apptainer import apptainer_environment, ensure_apptainer
 from .environments import ensure_environments
 from .home import Home
 from .hub import DemoHub
-from .people import People, myself
+from .people import Account, People, myself
 from .ports import Ports
 from .process import MARK, end_all, leftovers, start_time
 from .slapd import Slapd
@@ -107,8 +107,13 @@ class WholeDemo:
         images.start()
         self._start_directory(account.uid)
         self._start_slurm()
+        found = images.result()
+        self._give_folders(Path(found["environments"]), account)
         self._tell(
-            **images.result(),
+            **found,
+            images=str(self.home.images),
+            images_account=self._images_account.name if self.real_accounts else "",
+            kept_environments=str(hub.place / "environments"),
             hub_url=f"http://127.0.0.1:{self.ports['hub']}",
             proxy_api_url=f"http://127.0.0.1:{self.ports['proxy-api']}",
             hub_directory=str(hub.place),
@@ -118,6 +123,19 @@ class WholeDemo:
             self.supervisor.pieces |= {"proxy": hub.proxy, "hub": hub.hub}
             hub.proxy.start()
             hub.hub.start()
+
+    @property
+    def _images_account(self) -> Account:
+        return self.people.services["portal-images"] if self.real_accounts else myself()
+
+    def _give_folders(self, catalog: Path, hub: Account) -> None:
+        """The Hub's account curates the catalog; images belong to an account of their own, with
+        the Hub's in its group, and everyone can read them."""
+        self.home.images.mkdir(exist_ok=True)
+        if self.real_accounts:
+            os.chown(catalog, hub.uid, hub.gid)
+            os.chown(self.home.images, self._images_account.uid, self._images_account.gid)
+        self.home.images.chmod(0o2775)
 
     def _start_directory(self, reader: int) -> None:
         slapd = Slapd(self.home.demo / "slapd", self.deploy, self.home.people, reader_uid=reader)
@@ -185,16 +203,21 @@ class _Images(threading.Thread):
         """Make what is missing."""
         try:
             apptainer = ensure_apptainer(self.home.cache, self.say)
-            files = ensure_environments(self.home.root, self.home.cache, apptainer, self.say)
+            made = ensure_environments(self.home.root, self.home.cache, apptainer, self.say)
             if self.root_sessions:
                 apptainer = _for_root(apptainer, self.home.demo / "bin")
-            self.found = {"apptainer": str(apptainer), "environments": str(files)}
+            self.found = {
+                "apptainer": str(apptainer),
+                "environments": str(made.files),
+                "venv": str(made.venv),
+                "wheels": str(made.wheels),
+            }
         except Exception as error:
             self.error = error
 
     def result(self) -> dict[str, str]:
-        """``apptainer`` (the program) and ``environments`` (the directory of YAML files), once
-        they are there; raises what went wrong."""
+        """``apptainer`` (the program), ``environments`` (the directory of YAML files), ``venv`` and
+        ``wheels``, once they are there; raises what went wrong."""
         while self.is_alive():
             self.join(0.2)  # with a time, so that Ctrl-C is heard
         if self.error is not None:
