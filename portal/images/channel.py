@@ -1,0 +1,60 @@
+"""How a job tells the service what it does: lines of its log that begin with a word of its own.
+
+The nonce in that word is known to the service and to the job, and to no container, so that what an
+image prints can never pass for the job's own result. Everything else in the log is plain text.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from pydantic import ValidationError
+
+from ..models.image_job import Event
+
+MARK = "PORTAL"
+_one_at_a_time = threading.Lock()
+
+
+def emit(nonce: str, event: Event) -> None:
+    """Write ``event`` to standard output, which is the job's log, as one line of its own."""
+    line = f"{MARK} {nonce} {event.model_dump_json(exclude_none=True)}\n"
+    with _one_at_a_time:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+
+
+def say(line: str) -> None:
+    """Write a plain line to the log."""
+    with _one_at_a_time:
+        sys.stdout.write(line.rstrip("\r\n") + "\n")
+        sys.stdout.flush()
+
+
+def read_events(text: str, nonce: str) -> tuple[list[Event], list[str]]:
+    """The events of a log and its other lines, each in their order.
+
+    A line that holds the nonce is never among the others, whatever else is wrong with it: a half
+    one (the job was killed while it wrote, or ``text`` ends there) is left out.
+    """
+    if not nonce:
+        return [], text.splitlines()
+    events: list[Event] = []
+    plain: list[str] = []
+    start = f"{MARK} {nonce} "
+    for line in text.split("\n"):
+        before, mark, after = line.partition(start)
+        if mark:
+            # Another program's unfinished line may stand before ours.
+            if before:
+                plain.append(before)
+            try:
+                events.append(Event.model_validate_json(after))
+            except ValidationError:
+                continue
+        elif nonce not in line:
+            plain.append(line)
+    if plain and not plain[-1]:
+        plain.pop()  # after the last newline
+    return events, plain

@@ -1,0 +1,239 @@
+"""Settings of the jobs that make and test images."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import Any
+
+from traitlets import Bool, Dict, Unicode, default
+from traitlets.config import LoggingConfigurable
+
+from ..models.resources import Resources
+
+
+class Images(LoggingConfigurable):
+    """Where images are kept, and how the jobs that build and test them run."""
+
+    directory = Unicode(
+        "/srv/portal/images",
+        help="""
+        The folder of finished images, on a file system that all nodes see. The account of the
+        builds writes there and everybody reads; the cache of downloads lies in it as well.
+
+        Example::
+
+            c.Images.directory = "/shared/portal/images"
+        """,
+    ).tag(config=True)
+
+    service_account = Unicode(
+        "",
+        help="""
+        The account that builds and tests run under; empty: the service's own. Another one needs a
+        line in sudoers, as people do. It must not be a person's account.
+
+        Example::
+
+            c.Images.service_account = "portal-images"
+        """,
+    ).tag(config=True)
+
+    slurm_account = Unicode(
+        "",
+        help="""
+        The Slurm account of builds and tests; empty: the default of whoever they run as.
+
+        Example::
+
+            c.Images.slurm_account = "services"
+        """,
+    ).tag(config=True)
+
+    partition = Unicode(
+        "",
+        help="""
+        The partition of builds and of tests without GPUs; empty: Slurm's default.
+
+        Example::
+
+            c.Images.partition = "cpu"
+        """,
+    ).tag(config=True)
+
+    qos = Unicode(
+        "",
+        help="""
+        The QOS of builds and tests; empty: Slurm's default.
+
+        Example::
+
+            c.Images.qos = "low"
+        """,
+    ).tag(config=True)
+
+    resources = Dict(
+        default_value={"cpus": 4, "memory": "16G", "time": "4:00:00"},
+        help="""
+        What a build may use: cpus, memory and time.
+
+        Example::
+
+            c.Images.resources = {"cpus": 8, "memory": "32G", "time": "6:00:00"}
+        """,
+    ).tag(config=True)
+
+    test_resources = Dict(
+        default_value={"cpus": 2, "memory": "8G", "time": "20:00"},
+        help="""
+        What a smoke test may use, beside its GPU.
+
+        Example::
+
+            c.Images.test_resources = {"cpus": 4, "memory": "16G", "time": "30:00"}
+        """,
+    ).tag(config=True)
+
+    python = Unicode(
+        help="""
+        A Python on the nodes that has the portal installed, readable by the accounts of the jobs;
+        the default is the one that runs the service.
+
+        Example::
+
+            c.Images.python = "/opt/portal/bin/python3"
+        """,
+    ).tag(config=True)
+
+    apptainer = Unicode(
+        help="""
+        The program apptainer (or singularity) on the nodes: an absolute path.
+
+        Example::
+
+            c.Images.apptainer = "/opt/apptainer/bin/apptainer"
+        """,
+    ).tag(config=True)
+
+    log_directory = Unicode(
+        "/var/log/data-scientist-portal/images",
+        help="""
+        The folder of the jobs' logs. The service makes the files, so that it can read them, and
+        the nodes write into them.
+
+        Example::
+
+            c.Images.log_directory = "/shared/portal/logs/images"
+        """,
+    ).tag(config=True)
+
+    wheels = Unicode(
+        "/srv/portal/wheels",
+        help="""
+        A folder on the nodes with the wheel of portal-session, which goes into every image.
+
+        Example::
+
+            c.Images.wheels = "/shared/portal/wheels"
+        """,
+    ).tag(config=True)
+
+    sign_key = Unicode(
+        "",
+        help="""
+        The fingerprint of a PGP key in the keyring of the builds' account (``apptainer key list
+        --secret``). Finished images are signed with it; empty: they are not signed.
+
+        Example::
+
+            c.Images.sign_key = "7605BC2716168DF057D6C600ACEEC62C8BD91BEE"
+        """,
+    ).tag(config=True)
+
+    verify = Bool(
+        False,
+        help="""
+        Whether an image must carry a good signature of the keyring before it is tested or used. A
+        SIF that somebody made elsewhere then needs one, too.
+
+        Example::
+
+            c.Images.verify = True
+        """,
+    ).tag(config=True)
+
+    keyring = Unicode(
+        "",
+        help="""
+        The folder of Apptainer's PGP keyring on the nodes, for ``sign_key`` and ``verify``; empty:
+        the account's own (``~/.apptainer/keys``).
+
+        Example::
+
+            c.Images.keyring = "/etc/data-scientist-portal/keys"
+        """,
+    ).tag(config=True)
+
+    node_cache = Unicode(
+        "",
+        help="""
+        A folder on each node's own disk into which images are unpacked, owned by the account of
+        the builds: sessions then start from there. Empty: they start from the SIF file.
+
+        Example::
+
+            c.Images.node_cache = "/local/portal/images"
+        """,
+    ).tag(config=True)
+
+    simulated_gpus = Bool(
+        False,
+        help="""
+        Whether the GPUs of this site are simulated, as the demo's are: tests then look for none.
+
+        Example::
+
+            c.Images.simulated_gpus = True
+        """,
+    ).tag(config=True)
+
+    beside = Unicode(
+        "",
+        help="""
+        A virtual environment on the nodes with JupyterLab and portal-session. It holds the server
+        of images that cannot hold one themselves; only the kernel then runs in the container.
+
+        Example::
+
+            c.Images.beside = "/opt/portal-session"
+        """,
+    ).tag(config=True)
+
+    @default("python")
+    def _default_python(self) -> str:
+        return sys.executable
+
+    @default("apptainer")
+    def _default_apptainer(self) -> str:
+        return shutil.which("apptainer") or shutil.which("singularity") or "/usr/bin/apptainer"
+
+    def build_resources(self) -> Resources:
+        """What a build asks Slurm for. Raises pydantic's ValidationError on a wrong setting."""
+        return Resources(**{**self._where(), **self.resources})
+
+    def resources_of_test(self, gpu_type: str = "") -> Resources:
+        """What a smoke test asks Slurm for: one GPU of the type, or none for ""."""
+        gpu: dict[str, Any] = {"gpus": 1, "gpu_type": gpu_type} if gpu_type else {}
+        # A GPU type is in the partitions that have it; Slurm knows which.
+        where = self._where()
+        if gpu_type and "partition" not in self.test_resources:
+            where.pop("partition", None)
+        return Resources(**{**where, **self.test_resources, **gpu})
+
+    def _where(self) -> dict[str, Any]:
+        pairs = {
+            "partition": self.partition,
+            "account": self.slurm_account,
+            "qos": self.qos,
+        }
+        return {name: value for name, value in pairs.items() if value}
