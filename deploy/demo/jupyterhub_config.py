@@ -51,6 +51,18 @@ c.Storage.areas = [
     {"title": "Scratch", "path": str(storage / "scratch")},
     {"title": "Data", "path": str(storage / "data")},
 ]
+# Where images are built and environments tested, and as whom.
+c.EnvironmentCatalog.kept_directory = demo["kept_environments"]
+c.Images.directory = demo["images"]
+c.Images.service_account = demo["images_account"]
+c.Images.slurm_account = "" if one_account else "images"
+c.Images.log_directory = demo["image_logs"]
+c.Images.wheels = demo["wheels"]
+c.Images.beside = demo["venv"]
+c.Images.apptainer = demo["apptainer"]
+c.Images.simulated_gpus = demo["simulated_gpus"]
+c.Images.resources = {"cpus": 2, "memory": "6G", "time": "1:00:00"}
+c.Images.test_resources = {"cpus": 2, "memory": "3G", "time": "0:15:00"}
 c.LaunchForm.simulated_gpus = demo["simulated_gpus"]
 
 # The service: everything at a pace that one can watch. Its database is the Hub's neighbour.

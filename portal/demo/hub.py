@@ -41,6 +41,7 @@ class DemoHub:
         self._directory(place, 0o700)
         # Everyone's jobs put their log here; its owner and the Hub alone can read it.
         self._directory(home.demo / "sessions", 0o711)
+        self._directory(home.demo / "image-logs", 0o711)
         env = {
             "PATH": f"{Path(sys.executable).parent}:{_PATH}",
             "LANG": "C.UTF-8",

@@ -118,6 +118,7 @@ class WholeDemo:
             proxy_api_url=f"http://127.0.0.1:{self.ports['proxy-api']}",
             hub_directory=str(hub.place),
             session_logs=str(self.home.demo / "sessions"),
+            image_logs=str(self.home.demo / "image-logs"),
         )
         with self._step("the Hub and its proxy"):
             self.supervisor.pieces |= {"proxy": hub.proxy, "hub": hub.hub}
