@@ -84,13 +84,13 @@ class Images(LoggingConfigurable):
     ).tag(config=True)
 
     test_resources = Dict(
-        default_value={"cpus": 2, "memory": "8G", "time": "20:00"},
+        default_value={"cpus": 2, "memory": "8G", "time": "0:20:00"},
         help="""
         What a smoke test may use, beside its GPU.
 
         Example::
 
-            c.Images.test_resources = {"cpus": 4, "memory": "16G", "time": "30:00"}
+            c.Images.test_resources = {"cpus": 4, "memory": "16G", "time": "0:30:00"}
         """,
     ).tag(config=True)
 
