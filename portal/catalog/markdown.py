@@ -38,13 +38,19 @@ def may_link(address: str) -> bool:
     return not _OUTSIDE.search(address)
 
 
+class _Reader(MarkdownIt):
+    """CommonMark, with the portal's own word on links."""
+
+    def validateLink(self, url: str) -> bool:
+        return may_link(url)
+
+
 def _reader(tables: bool) -> MarkdownIt:
     options = {"html": False, "linkify": False, "maxNesting": _NESTING}
-    reader = MarkdownIt("commonmark", options)
+    reader = _Reader("commonmark", options)
     reader.disable(["image", "html_block", "html_inline"])
     if tables:
         reader.enable("table")
-    reader.validateLink = may_link  # type: ignore[method-assign]
     reader.add_render_rule("link_open", _link)
     for cell in ("th_open", "td_open"):
         reader.add_render_rule(cell, _cell)

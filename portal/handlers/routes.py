@@ -9,9 +9,11 @@ from . import (
     announcements,
     audit,
     cluster,
+    environment_requests,
     environments,
     estimates,
     extend,
+    favourites,
     gpus,
     history,
     jobs,
@@ -28,6 +30,7 @@ from . import (
     usage,
 )
 from .base import APINotFoundHandler, CallbackHandler
+from .curate_pages import curate_page_routes
 from .endpoint import Endpoint
 from .metrics import MetricsHandler
 from .pages import page_routes
@@ -37,9 +40,11 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *announcements.ENDPOINTS,
     *audit.ENDPOINTS,
     *cluster.ENDPOINTS,
+    *environment_requests.ENDPOINTS,
     *environments.ENDPOINTS,
     *estimates.ENDPOINTS,
     *extend.ENDPOINTS,
+    *favourites.ENDPOINTS,
     *gpus.ENDPOINTS,
     *history.ENDPOINTS,
     *jobs.ENDPOINTS,
@@ -64,5 +69,6 @@ def routes(prefix: str) -> list[Any]:
         *(kind.route(prefix) for kind in ENDPOINTS),
         (f"{prefix}api(?:/.*)?", APINotFoundHandler),
         (f"{prefix}metrics/?", MetricsHandler),
+        *curate_page_routes(prefix),
         *page_routes(prefix),
     ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from . import Frozen
 from .environment import Environment, EnvironmentState
 from .image_job import WorkState
-from .plain_text import PLAIN_TEXT
+from .plain_text import PLAIN_LINE, PLAIN_TEXT
 
 _HOST = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:[0-9]{1,5})?"
 
@@ -110,12 +110,20 @@ class RequestState(StrEnum):
 
 
 class EnvironmentRequestDraft(Frozen):
-    """What a person asks for: an image or software, and what for."""
+    """What a person asks for: an image or software, and what for; one of them at least."""
 
-    source: Annotated[str, StringConstraints(max_length=1024, strip_whitespace=True)] = ""
-    text: Annotated[
-        str, StringConstraints(min_length=1, max_length=2000, strip_whitespace=True), *PLAIN_TEXT
-    ]
+    source: Annotated[
+        str, StringConstraints(max_length=1024, strip_whitespace=True), *PLAIN_LINE
+    ] = ""
+    text: Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True), *PLAIN_TEXT] = (
+        ""
+    )
+
+    @model_validator(mode="after")
+    def _asks_for_something(self) -> EnvironmentRequestDraft:
+        if not self.source and not self.text:
+            raise ValueError("say what you need, or which image")
+        return self
 
 
 class EnvironmentRequest(EnvironmentRequestDraft):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, Row, Table, delete, select, update
+from sqlalchemy import Column, Connection, Row, Table, delete, func, select, update
 
 from portal.errors import NotFound
 from portal.models.catalog import EnvironmentRequest, EnvironmentRequestDraft, RequestState
@@ -44,9 +44,10 @@ class EnvironmentRequestTable:
         self._database = database
 
     async def add(
-        self, draft: EnvironmentRequestDraft, person: str, at: float
-    ) -> EnvironmentRequest:
-        """Keep ``draft``; what is returned has its id."""
+        self, draft: EnvironmentRequestDraft, person: str, at: float, most: int | None = None
+    ) -> EnvironmentRequest | None:
+        """Keep ``draft``; what is returned has its id. None where ``person`` has ``most`` open
+        ones already: nothing was kept."""
         values = draft.model_dump() | {
             "person": person,
             "state": RequestState.OPEN,
@@ -56,8 +57,15 @@ class EnvironmentRequestTable:
             "environment": "",
         }
         statement = requests.insert().values(values).returning(requests)
-        row = await self._database.run(lambda to: to.execute(statement).one(), write=True)
-        return _request(row)
+        mine = (requests.c.person == person) & (requests.c.state == RequestState.OPEN)
+
+        def keep(to: Connection) -> EnvironmentRequest | None:
+            if most is not None:
+                if to.execute(select(func.count()).where(mine)).scalar_one() >= most:
+                    return None
+            return _request(to.execute(statement).one())
+
+        return await self._database.run(keep, write=True)
 
     async def get(self, id: int) -> EnvironmentRequest:
         """One request. Raises NotFound."""
@@ -82,10 +90,17 @@ class EnvironmentRequestTable:
         )
 
     async def all(
-        self, person: str = "", offset: int = 0, limit: int = 50
+        self,
+        person: str = "",
+        offset: int = 0,
+        limit: int = 50,
+        state: RequestState | None = None,
     ) -> tuple[list[EnvironmentRequest], int]:
-        """One page, the newest first, and how many; of one person where ``person`` is named."""
+        """One page, the newest first, and how many; of one person where ``person`` is named, in
+        one state where ``state`` is."""
         query = select(requests)
+        if state is not None:
+            query = query.where(requests.c.state == state)
         if person:
             query = query.where(requests.c.person == person)
         order = [requests.c.id.desc()]
