@@ -1,5 +1,7 @@
 """Environments: where their definitions come from and who sees which."""
 
-from .files import CatalogError, EnvironmentCatalog, visible
+from .files import EnvironmentCatalog, visible
+from .problems import CatalogError
+from .rules import CatalogRules
 
-__all__ = ["CatalogError", "EnvironmentCatalog", "visible"]
+__all__ = ["CatalogError", "CatalogRules", "EnvironmentCatalog", "visible"]

@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
 import stat
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
 from traitlets import Float, Integer, Unicode
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import NotFound
-from portal.models import Frozen
 from portal.models.environment import Environment
 from portal.models.person import Person
 
-from .document import Document, DocumentError, read_document
+from .document import DocumentError
+from .problems import CatalogError
+from .reading import Reading, read_definition
+from .rules import CatalogRules
 
 
-class CatalogError(Frozen):
-    """What is wrong with one file. ``line`` counts from 1; None: the file or directory itself."""
+class SourceFile(NamedTuple):
+    """Where an environment was read from: the file's name in the directory, ``hash`` of its bytes,
+    the number of the account that it belongs to, and when it was written (Unix seconds)."""
 
     file: str
-    line: int | None
-    message: str
-
-    def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {self.message}"
+    hash: str
+    owner: int
+    at: float
 
 
-class _Reading(NamedTuple):
+class _Seen(NamedTuple):
     """One file as it was read: what tells that it changed, and what came out of it."""
 
     mark: tuple[int, int, int, int]  # mtime_ns, ctime_ns, size, inode
-    environment: Environment | None
-    name_line: int | None
-    errors: tuple[CatalogError, ...]
+    owner: int
+    reading: Reading
 
 
 class EnvironmentCatalog(LoggingConfigurable):
@@ -88,8 +85,10 @@ class EnvironmentCatalog(LoggingConfigurable):
         super().__init__(**kwargs)
         self.environments: dict[str, Environment] = {}
         self.errors: tuple[CatalogError, ...] = ()
+        self.rules = CatalogRules(parent=self)
+        self.sources: dict[str, SourceFile] = {}  # by the environment's name
         self.loaded = False  # the directory was read at least once
-        self._readings: dict[str, _Reading] = {}
+        self._seen: dict[str, _Seen] = {}
         self._scan: asyncio.Task[None] | None = None
 
     async def load(self) -> None:
@@ -118,11 +117,13 @@ class EnvironmentCatalog(LoggingConfigurable):
         except OSError as error:
             self._keep(f"cannot read the directory: {error.strerror}")
             return
-        readings = {path.name: self._read(path) for path in paths}
+        everything = {path.name: self._read(path) for path in paths}
         environments: dict[str, Environment] = {}
         owner: dict[str, str] = {}
         errors: list[CatalogError] = []
-        for file, reading in readings.items():
+        sources: dict[str, SourceFile] = {}
+        for file, seen in everything.items():
+            reading = seen.reading
             errors += reading.errors
             found = reading.environment
             if found is None:
@@ -133,10 +134,12 @@ class EnvironmentCatalog(LoggingConfigurable):
                 continue
             owner[found.name] = file
             environments[found.name] = found
+            written = seen.mark[0] / 1e9
+            sources[found.name] = SourceFile(file, reading.hash, seen.owner, written)
         for problem in errors:
             if problem not in self.errors:
                 self.log.warning("Environment file %s", problem)
-        self._readings = readings
+        self._seen, self.sources = everything, sources
         self.environments = dict(
             sorted(environments.items(), key=lambda item: (item[1].order, item[1].title, item[0]))
         )
@@ -162,36 +165,30 @@ class EnvironmentCatalog(LoggingConfigurable):
             self.log.warning("Environments: %s", problem)
             self.errors = (problem, *(e for e in self.errors if e.file != self.directory))
 
-    def _read(self, path: Path) -> _Reading:
+    def _read(self, path: Path) -> _Seen:
         """One file; the last reading again when it did not change."""
-        mark = (0, 0, 0, 0)
+        mark, owner = (0, 0, 0, 0), 0
         try:
             # O_NONBLOCK: a named pipe put here must not hang the reader.
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as file:
                 status = os.fstat(file.fileno())
                 mark = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-                known = self._readings.get(path.name)
+                owner = status.st_uid
+                known = self._seen.get(path.name)
                 if known and known.mark == mark:
                     return known
                 if not stat.S_ISREG(status.st_mode):
                     raise DocumentError("not a regular file", None)
                 raw = file.read(self.max_size + 1)
-            if len(raw) > self.max_size:
-                raise DocumentError(f"larger than {self.max_size} bytes", None)
-            document = read_document(raw)
         except DocumentError as error:
             wrong = CatalogError(file=path.name, line=error.line, message=error.message)
-            return _Reading(mark, None, None, (wrong,))
+            return _Seen(mark, owner, Reading(None, (wrong,)))
         except OSError as error:
             reason = f"cannot be read: {error.strerror}"
             wrong = CatalogError(file=path.name, line=None, message=reason)
-            return _Reading((0, 0, 0, 0), None, None, (wrong,))
-        try:
-            environment = Environment.model_validate(document.data)
-        except ValidationError as error:
-            return _Reading(mark, None, None, _explained(path.name, document, error))
-        return _Reading(mark, environment, document.line_of(("name",)), ())
+            return _Seen((0, 0, 0, 0), owner, Reading(None, (wrong,)))
+        return _Seen(mark, owner, read_definition(raw, path.name, self.rules, self.max_size))
 
 
 def visible(environment: Environment, person: Person) -> bool:
@@ -199,25 +196,3 @@ def visible(environment: Environment, person: Person) -> bool:
     see all, since they are who mends them."""
     groups = environment.groups
     return not groups or person.admin or not set(groups).isdisjoint(person.groups)
-
-
-def _explained(file: str, document: Document, error: ValidationError) -> tuple[CatalogError, ...]:
-    """pydantic's findings in the words of the file's author, each with its line."""
-    found = []
-    for detail in error.errors(include_url=False, include_context=False):
-        place = tuple(step for step in detail["loc"] if step != "[key]")
-        name = ".".join(str(step) for step in place)
-        reason = detail["msg"].removeprefix("Value error, ")
-        match detail["type"]:
-            case "missing":
-                message = f"'{name}' is missing"
-            case "extra_forbidden":
-                near = difflib.get_close_matches(str(place[-1]), Environment.model_fields, 1)
-                hint = f"; did you mean '{near[0]}'?" if near and len(place) == 1 else ""
-                message = f"'{name}' is not a known key{hint}"
-            case "string_type" if isinstance(detail["input"], int | float):
-                message = f"'{name}' must be text: put it in quotes"
-            case _:
-                message = f"'{name}': {reason}" if name else reason
-        found.append(CatalogError(file=file, line=document.line_of(place), message=message))
-    return tuple(found)

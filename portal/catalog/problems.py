@@ -1,0 +1,57 @@
+"""What is wrong with a definition, in words: which file, line and key."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+from pydantic import ValidationError
+
+from portal.models import Frozen
+from portal.models.environment import Environment
+
+Place = tuple[str | int, ...]
+
+
+class CatalogError(Frozen):
+    """What is wrong with one file. ``line`` counts from 1; None: the file or directory itself.
+    ``field`` is the key, with dots ("binds.0.source"); "": none of them."""
+
+    file: str
+    line: int | None
+    message: str
+    field: str = ""
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.message}" if place else self.message
+
+
+def dotted(place: Place) -> str:
+    """The name of a key in the words of people: "binds.0.source"."""
+    return ".".join(str(step) for step in place)
+
+
+def explained(
+    error: ValidationError, file: str = "", line_of: Callable[[Place], int] | None = None
+) -> tuple[CatalogError, ...]:
+    """pydantic's findings in the words of the definition's author, each with its line."""
+    found = []
+    for detail in error.errors(include_url=False, include_context=False):
+        place = tuple(step for step in detail["loc"] if step != "[key]")
+        name = dotted(place)
+        reason = detail["msg"].removeprefix("Value error, ")
+        match detail["type"]:
+            case "missing":
+                message = f"'{name}' is missing"
+            case "extra_forbidden":
+                near = difflib.get_close_matches(str(place[-1]), Environment.model_fields, 1)
+                hint = f"; did you mean '{near[0]}'?" if near and len(place) == 1 else ""
+                message = f"'{name[:100]}' is not a known key{hint}"
+            case "string_type" if isinstance(detail["input"], int | float):
+                message = f"'{name}' must be text: put it in quotes"
+            case _:
+                message = f"'{name[:100]}': {reason}" if name else reason
+        line = line_of(place) if line_of else None
+        found.append(CatalogError(file=file, line=line, message=message, field=name[:200]))
+    return tuple(found)

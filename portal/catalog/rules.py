@@ -1,0 +1,257 @@
+"""What a site lets its environments do: which host paths they see, which variables they set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from typing import Any
+
+from traitlets import Enum, Integer, List, TraitError, Unicode, validate
+from traitlets.config import LoggingConfigurable
+
+from portal.models.environment import MAX_DESCRIPTION, Environment
+from portal.models.person import Person
+
+from .problems import CatalogError, Place, dotted
+
+# Never, whatever the settings say: neither these, nor what is below them, nor a folder that they
+# are in. Docker's socket is root; the others hold passwords, keys or other people's processes.
+_NEVER_SEEN = (
+    "/boot",
+    "/etc/data-scientist-portal",
+    "/etc/gshadow",
+    "/etc/krb5.keytab",
+    "/etc/munge",
+    "/etc/pki/tls/private",
+    "/etc/shadow",
+    "/etc/ssh",
+    "/etc/ssl/private",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/proc",
+    "/root",
+    "/run/docker.sock",
+    "/sys",
+    "/var/lib/data-scientist-portal",
+    "/var/run/docker.sock",
+    "/var/spool/slurm",
+    "/var/spool/slurmd",
+)
+# What a container is made of: nothing is laid over it.
+_NEVER_COVERED = ("/dev", "/opt/data-scientist-portal", "/proc", "/sys")
+
+
+class CatalogRules(LoggingConfigurable):
+    """What environments may do at this site. A file that breaks a rule is an error and not
+    offered; pages and the API refuse to save one."""
+
+    allowed_binds = List(
+        Unicode(),
+        [
+            "/data",
+            "/datasets",
+            "/etc/pip.conf",
+            "/etc/pki/ca-trust",
+            "/etc/pki/tls/certs",
+            "/etc/ssl/certs",
+            "/projects",
+            "/scratch",
+            "/shared",
+        ],
+        help="""
+        Host paths that environments may bind, with all that is below them. Places that hold
+        passwords, keys or processes (``/etc/shadow``, ``/root``, ``/proc``, ``/``…) are refused
+        even where they stand here. What *every* container sees is ``c.PortalSpawner.binds``.
+
+        Example::
+
+            c.CatalogRules.allowed_binds = ["/data", "/scratch", "/opt/licenses"]
+        """,
+    ).tag(config=True)
+
+    allowed_variables = List(
+        Unicode(),
+        [
+            "CUBLAS_*",
+            "CUDA_*",
+            "CUDNN_*",
+            "DASK_*",
+            "GLOO_*",
+            "HF_*",
+            "HOROVOD_*",
+            "HTTPS_PROXY",
+            "HTTP_PROXY",
+            "JULIA_*",
+            "KERAS_*",
+            "LANG",
+            "LC_*",
+            "MKL_*",
+            "MODULEPATH",
+            "MXNET_*",
+            "NCCL_*",
+            "NO_PROXY",
+            "NUMBA_*",
+            "NUMEXPR_*",
+            "NVIDIA_*",
+            "OMPI_*",
+            "OMP_*",
+            "OPENBLAS_*",
+            "PIP_*",
+            "PYTORCH_*",
+            "R_*",
+            "TF_*",
+            "TORCH_*",
+            "TZ",
+            "UCX_*",
+            "UV_*",
+            "XLA_*",
+            "http_proxy",
+            "https_proxy",
+            "no_proxy",
+        ],
+        help="""
+        Variables that environments may set; ``*`` stands for anything. Those that decide who a
+        session is or what code it loads (``PATH``, ``LD_…``, ``JUPYTERHUB_…``) are refused even
+        where they stand here.
+
+        Example::
+
+            c.CatalogRules.allowed_variables = ["CUDA_*", "NCCL_*", "SITE_LICENSE_SERVER"]
+        """,
+    ).tag(config=True)
+
+    icons = List(
+        Unicode(),
+        help="""
+        Names that ``icon`` may have. Empty: any; one that the pages do not know shows the picture
+        of the kind.
+
+        Example::
+
+            c.CatalogRules.icons = ["pytorch", "tensorflow", "r", "container"]
+        """,
+    ).tag(config=True)
+
+    max_description = Integer(
+        MAX_DESCRIPTION,
+        min=0,
+        max=MAX_DESCRIPTION,
+        help="""
+        The longest description, in characters of Markdown.
+
+        Example::
+
+            c.CatalogRules.max_description = 4000
+        """,
+    ).tag(config=True)
+
+    own_environments = Enum(
+        ("off", "groups", "on"),
+        "off",
+        help="""
+        Who may register a SIF file or virtual environment of their own, which only they see:
+        nobody, the members of ``own_groups``, or everyone. It has to pass the same test as those
+        of the catalog.
+
+        Example::
+
+            c.CatalogRules.own_environments = "on"
+        """,
+    ).tag(config=True)
+
+    own_groups = List(
+        Unicode(),
+        help="""
+        The groups whose members may do so where ``own_environments`` is "groups".
+
+        Example::
+
+            c.CatalogRules.own_groups = ["advanced-users"]
+        """,
+    ).tag(config=True)
+
+    @validate("allowed_binds")
+    def _absolute(self, proposal: Any) -> list[str]:
+        for path in proposal["value"]:
+            if not path.startswith("/") or _normal(path) is None:
+                raise TraitError(f"CatalogRules.allowed_binds: {path!r} is not an absolute path")
+        return list(proposal["value"])
+
+    def may_register(self, person: Person) -> bool:
+        """Whether ``person`` may have an environment of their own."""
+        if self.own_environments == "groups":
+            return not set(self.own_groups).isdisjoint(person.groups)
+        return bool(self.own_environments == "on")
+
+    def problems(
+        self,
+        environment: Environment,
+        file: str = "",
+        line_of: Callable[[Place], int] | None = None,
+    ) -> list[CatalogError]:
+        """Everything in ``environment`` that this site does not allow, each with its key, and its
+        line where ``line_of`` knows it."""
+        return [
+            CatalogError(
+                file=file,
+                line=line_of(place) if line_of else None,
+                message=f"'{dotted(place)}': {reason}",
+                field=dotted(place),
+            )
+            for place, reason in self._broken(environment)
+        ]
+
+    def _broken(self, environment: Environment) -> Iterable[tuple[Place, str]]:
+        for number, bind in enumerate(environment.binds):
+            if reason := self._source(bind.source):
+                yield ("binds", number, "source"), reason
+            if bind.target and (reason := _target(bind.target)):
+                yield ("binds", number, "target"), reason
+        for name in environment.variables:
+            if not any(fnmatchcase(name, pattern) for pattern in self.allowed_variables):
+                yield (
+                    ("variables", name),
+                    "environments of this site may not set this variable; "
+                    "c.CatalogRules.allowed_variables has those that they may",
+                )
+        if environment.icon and self.icons and environment.icon not in self.icons:
+            yield ("icon",), f"this site has the icons {', '.join(self.icons)}"
+        if len(environment.description) > self.max_description:
+            yield ("description",), f"longer than {self.max_description} characters"
+
+    def _source(self, path: str) -> str:
+        normal = _normal(path)
+        if normal is None:
+            return "a bind may not contain '..'"
+        for forbidden in _NEVER_SEEN:
+            if _within(normal, forbidden) or _within(forbidden, normal):
+                return f"{path} may never be bound into a container"
+        if not any(_within(normal, _normal(prefix) or "") for prefix in self.allowed_binds):
+            return (
+                f"{path} is not among the host paths that environments of this site may bind "
+                f"(c.CatalogRules.allowed_binds: {', '.join(self.allowed_binds) or 'none'})"
+            )
+        return ""
+
+
+def _target(path: str) -> str:
+    normal = _normal(path)
+    if normal is None:
+        return "a bind may not contain '..'"
+    if normal == "/" or any(_within(normal, one) for one in _NEVER_COVERED):
+        return f"nothing may be laid over {path} in a container"
+    return ""
+
+
+def _normal(path: str) -> str | None:
+    """The path without '.', doubled and trailing slashes; None where it has '..' in it.
+
+    Not os.path.normpath, which keeps two leading slashes (POSIX lets them mean something else).
+    """
+    parts = [part for part in re.split("/+", path) if part not in ("", ".")]
+    return None if ".." in parts else "/" + "/".join(parts)
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
