@@ -12,13 +12,26 @@ import sys
 import time
 from collections.abc import Callable
 
-from . import estimates, lab, page, paint, pending, report, scale, service, sessions, startup
+from . import (
+    estimates,
+    images,
+    lab,
+    page,
+    paint,
+    pending,
+    report,
+    scale,
+    service,
+    sessions,
+    startup,
+)
 from .cluster import ROOT, Cluster, NotMeasured, started
 from .report import Row
 
 PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
-    "lab": lab.measure,  # these two first: see _OWN_HUB
+    "lab": lab.measure,  # these three first: see _OWN_HUB
     "paint": paint.measure,
+    "images": images.measure,
     "startup": startup.measure,
     "pending": pending.measure,
     "estimates": estimates.measure,  # last: it leaves ten thousand jobs' traces in Slurm
@@ -30,11 +43,12 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "page": page.measure,
     "sessions": sessions.measure,
 }
-ORDER = ("startup", "pending", "lab", "paint", "estimates", *ALONE)
-_OWN_HUB = ("lab", "paint")  # these use the demo's; the others measure Hubs of their own
+ORDER = ("startup", "pending", "lab", "paint", "images", "estimates", *ALONE)
+_OWN_HUB = ("lab", "paint", "images")  # these use the demo's; the others measure Hubs of their own
 _ROWS = {
     "lab": (lab.WHAT,),
     "paint": (paint.WHAT,),
+    "images": images.WHAT,
     "startup": ("100 sessions", "Memory of the Hub"),
     "pending": ("60 pending",),
     "estimates": (estimates.WHAT,),

@@ -42,22 +42,30 @@ def _answers(url: str) -> bool:
         return False
 
 
-def by_hand(cluster: Cluster) -> float:
+def shipped(cluster: Cluster, name: str = ENVIRONMENT) -> Environment:
+    """The demo's environment of that name."""
+    words = yaml.safe_load((Path(cluster.state["environments"]) / f"{name}.yaml").read_text())
+    return Environment.model_validate(words)
+
+
+def by_hand(cluster: Cluster, environment: Environment | None = None) -> float:
     """Seconds from ``sbatch`` until the server answers; same script, command and resources."""
-    with server_by_hand(cluster) as (_, seconds):
+    with server_by_hand(cluster, environment) as (_, seconds):
         return seconds
 
 
 @contextlib.contextmanager
-def server_by_hand(cluster: Cluster) -> Iterator[tuple[str, float]]:
-    """A server that was started with ``sbatch``: its address, and the seconds until it answered.
+def server_by_hand(
+    cluster: Cluster, environment: Environment | None = None
+) -> Iterator[tuple[str, float]]:
+    """A server that was started with ``sbatch``, in the demo's container unless another
+    environment is named: its address, and the seconds until it answered.
 
     It says its port to the responder instead of a Hub, and asks it who comes, so it does the same
     work as in a session.
     """
     state = cluster.state
-    words = yaml.safe_load((Path(state["environments"]) / f"{ENVIRONMENT}.yaml").read_text())
-    environment = Environment.model_validate(words)
+    environment = environment or shipped(cluster)
     resources = Resources(**RESOURCES, partition="gpu")
     home = f"{state['homes']}/{WHO}"
     server = {
