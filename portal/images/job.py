@@ -21,6 +21,7 @@ from ..errors import PortalError
 from ..launch.image_job import VARIABLE
 from ..models.image_job import Event, ImageJob, Work
 from . import channel
+from .outcome import CouldNotRun, WorkFailed
 from .processes import end_descendants, take_orphans
 
 Report = Callable[[Event], None]
@@ -52,6 +53,12 @@ def main() -> int:
     except Stopped:
         _say(report, error="The job was cancelled or reached its time limit.")
         return 1
+    except WorkFailed as error:
+        _say(report, error=error.message, result=error.result)
+        return 1
+    except CouldNotRun as error:
+        _say(report, error=error.message, could_not_run=True)
+        return 1
     except PortalError as error:
         _say(report, error=error.message)
         return 1
@@ -80,8 +87,8 @@ def _work(job: ImageJob, report: Report) -> dict[str, Any]:
     return {"directory": node_cache.unpack(job, report)}
 
 
-def _say(report: Report, *, error: str) -> None:
-    report(Event(at=time.time(), step="done", error=error))
+def _say(report: Report, **more: Any) -> None:
+    report(Event(at=time.time(), step="done", **more))
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

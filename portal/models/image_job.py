@@ -42,6 +42,7 @@ class Event(Frozen):
     share: float | None = None
     result: dict[str, Any] | None = None  # the last event of a job that came to its end
     error: str = ""  # a sentence: why it failed
+    could_not_run: bool = False  # with ``error``: nothing is said of the image (UNKNOWN)
 
 
 class KernelResult(Frozen):
