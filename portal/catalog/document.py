@@ -80,10 +80,15 @@ def read_document(raw: bytes) -> Document:
     return Document(data, lines)
 
 
-class _Loader(yaml.SafeLoader):
-    """PyYAML's parser with the core schema, and without anchors, aliases and tags."""
+class CoreSchema(yaml.resolver.BaseResolver):
+    """What text without quotes means: the reader and the writer (yaml_text.py) agree on it."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+
+
+class _Loader(CoreSchema, yaml.SafeLoader):
+    """PyYAML's parser with the core schema, and without anchors, aliases and tags."""
+
     _depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -102,12 +107,12 @@ class _Loader(yaml.SafeLoader):
             self._depth -= 1
 
 
-_Loader.add_implicit_resolver(_NOTHING, re.compile(r"^(~|null|Null|NULL|)$"), ["~", "n", "N", ""])
-_Loader.add_implicit_resolver(
+CoreSchema.add_implicit_resolver(_NOTHING, re.compile(r"^(~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+CoreSchema.add_implicit_resolver(
     _TRUTH, re.compile(r"^(true|True|TRUE|false|False|FALSE)$"), [*"tTfF"]
 )
-_Loader.add_implicit_resolver(_WHOLE, re.compile(r"^[-+]?[0-9]{1,18}$"), [*"-+0123456789"])
-_Loader.add_implicit_resolver(
+CoreSchema.add_implicit_resolver(_WHOLE, re.compile(r"^[-+]?[0-9]{1,18}$"), [*"-+0123456789"])
+CoreSchema.add_implicit_resolver(
     _DECIMAL,
     re.compile(r"^[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]{1,3})?$"),
     [*"-+.0123456789"],
