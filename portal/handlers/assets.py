@@ -22,7 +22,7 @@ from .base import SafeHandler
 
 _LOOK = 1.0  # seconds
 _KEEP = "public, max-age=31536000, immutable"
-_IMPORT = re.compile(rb'^(?:import|export) [^;]*?from "(\./[^"]+)";', re.MULTILINE)
+_IMPORT = re.compile(rb'^(?:import|export) [^;]*?from "(\.{1,2}/[^"]+)";', re.MULTILINE)
 _TEXT = (".js", ".css", ".svg", ".txt", ".json")
 
 

@@ -1,0 +1,62 @@
+"""The pages with which the catalog is curated. Like all pages they hold no data of their own; who
+may not curate sees none of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portal.models import scope
+
+from .pages import Page
+
+_NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
+
+
+class CuratePage(Page):
+    """What there is to do: requests, environments, builds."""
+
+    template = "curate.html"
+    needs = scope.ENVIRONMENTS_MANAGE
+
+
+class CurateNewPage(CuratePage):
+    """A new environment, from an image, a path or a definition file."""
+
+    template = "curate_new.html"
+
+
+class CurateEnvironmentPage(CuratePage):
+    """One environment: edit, versions, tests."""
+
+    template = "curate_environment.html"
+
+    async def variables(self, *words: str) -> dict[str, Any]:
+        return {"name": words[0]}
+
+
+class CurateBuildPage(CuratePage):
+    """One build, as it goes on."""
+
+    template = "curate_build.html"
+
+    async def variables(self, *words: str) -> dict[str, Any]:
+        return {"build_id": int(words[0])}
+
+
+class CurateRegistriesPage(CuratePage):
+    """Registries and what one logs in to them with."""
+
+    template = "curate_registries.html"
+
+
+def curate_page_routes(prefix: str) -> list[Any]:
+    """The rows for tornado. An environment may have the name of a page: then its own page is
+    below ``environments/`` only."""
+    return [
+        (rf"{prefix}curate/?", CuratePage),
+        (rf"{prefix}curate/new/?", CurateNewPage),
+        (rf"{prefix}curate/registries/?", CurateRegistriesPage),
+        (rf"{prefix}curate/builds/([0-9]{{1,18}})/?", CurateBuildPage),
+        (rf"{prefix}curate/environments/({_NAME})/?", CurateEnvironmentPage),
+        (rf"{prefix}curate/({_NAME})/?", CurateEnvironmentPage),
+    ]
