@@ -64,7 +64,7 @@ class Shared:
             cluster, store = Cluster(config=config), Store(config=config)
             cls._only = cls(
                 cluster=cluster,
-                catalog=EnvironmentCatalog(config=config),
+                catalog=EnvironmentCatalog(config=config, store=store),
                 form=LaunchForm(config=config),
                 storage=Storage(config=config),
                 store=store,

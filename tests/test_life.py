@@ -50,6 +50,7 @@ def made(store: Store, run: Callable[[], Awaitable[None]]) -> Life:
         dashboard=SimpleNamespace(run=run, view=None),
         idle=SimpleNamespace(run=asyncio.Event().wait),
         notices=SimpleNamespace(run=lambda view: asyncio.Event().wait()),
+        workshop=SimpleNamespace(run=asyncio.Event().wait),
     )
     return Life(parts)
 

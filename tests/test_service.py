@@ -44,6 +44,8 @@ c.JupyterHub.load_roles = [
     {{"name": "tester", "scopes": ["admin:users", "tokens"], "services": ["tester"]}}
 ]
 c.EnvironmentCatalog.directory = {catalog!r}
+c.EnvironmentCatalog.offer_untested = True
+c.Workshop.test_by_itself = False
 c.PortalService.token_age = 1
 load_subconfig({service!r})
 """

@@ -53,6 +53,7 @@ c.Storage.areas = [
 ]
 # Where images are built and environments tested, and as whom.
 c.EnvironmentCatalog.kept_directory = demo["kept_environments"]
+c.EnvironmentCatalog.offer_untested = True
 c.Images.directory = demo["images"]
 c.Images.service_account = demo["images_account"]
 c.Images.slurm_account = "" if one_account else "images"

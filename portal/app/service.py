@@ -221,7 +221,7 @@ class PortalService(Application):
         return Parts(
             prefix=self.prefix,
             log=self.log,
-            catalog=EnvironmentCatalog(parent=self),
+            catalog=EnvironmentCatalog(parent=self, store=store),
             cluster=cluster,
             control=ClusterControl(parent=self, runner=runner),
             telemetry=telemetry,

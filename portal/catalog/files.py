@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import stat
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from traitlets import Float, Integer, Unicode
+from traitlets import Bool, Float, Integer, Unicode
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import NotFound
 from portal.models.environment import Environment
 from portal.models.person import Person
+from portal.store import Store
 
 from .document import DocumentError
+from .offer import Offer, Offering
 from .problems import CatalogError
 from .reading import Reading, read_definition
 from .rules import CatalogRules
+
+PREVIEWS, OWN = "previews", "own"  # folders of ``kept_directory``
+PREVIEW = ".preview"  # what the name of a preview ends with
+_COURSE = "course-"  # the group of a course's people
 
 
 class SourceFile(NamedTuple):
@@ -44,6 +51,9 @@ class EnvironmentCatalog(LoggingConfigurable):
 
     A file that is wrong is named in ``errors`` and the others still load. When the directory
     itself cannot be read, what was loaded last stays, and ``errors`` says so.
+
+    ``store`` has the verdicts of tests; without one (commands that only read files) everything
+    counts as tested.
     """
 
     directory = Unicode(
@@ -55,6 +65,44 @@ class EnvironmentCatalog(LoggingConfigurable):
         Example::
 
             c.EnvironmentCatalog.directory = "/srv/portal/environments"
+        """,
+    ).tag(config=True)
+
+    kept_directory = Unicode(
+        "/var/lib/data-scientist-portal/environments",
+        help="""
+        The directory that the service alone writes: previews of versions that are not published
+        yet (``previews/``, for admins) and what people registered for themselves (``own/``). The
+        Hub reads it.
+
+        Example::
+
+            c.EnvironmentCatalog.kept_directory = "/srv/portal/kept"
+        """,
+    ).tag(config=True)
+
+    offer_untested = Bool(
+        False,
+        help="""
+        Whether environments are offered whatever their tests said, also where nothing was tested
+        yet. Sessions may then fail to start.
+
+        Example::
+
+            c.EnvironmentCatalog.offer_untested = True
+        """,
+    ).tag(config=True)
+
+    verdicts_age = Float(
+        3.0,
+        min=0.1,
+        help="""
+        Seconds for which it is believed what the database says of tests, and what an image's file
+        looks like.
+
+        Example::
+
+            c.EnvironmentCatalog.verdicts_age = 10
         """,
     ).tag(config=True)
 
@@ -81,9 +129,16 @@ class EnvironmentCatalog(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, store: Store | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.environments: dict[str, Environment] = {}
+        self.previews: frozenset[str] = frozenset()  # names of those that only admins see
+        self.offering = Offering(
+            None if self.offer_untested else store,
+            age=self.verdicts_age,
+            patience=min(1.0, self.timeout),
+            log=self.log,
+        )
         self.errors: tuple[CatalogError, ...] = ()
         self.rules = CatalogRules(parent=self)
         self.sources: dict[str, SourceFile] = {}  # by the environment's name
@@ -102,22 +157,21 @@ class EnvironmentCatalog(LoggingConfigurable):
             await asyncio.wait_for(asyncio.shield(self._scan), self.timeout)
         except TimeoutError:
             self._keep(f"the directory did not answer within {self.timeout:g} s")
+        await self.offering.refresh(self.environments)
 
     def load_now(self) -> None:
         """The same, in the calling thread (for commands that have no event loop)."""
         try:
-            paths = sorted(
-                (
-                    entry
-                    for entry in Path(self.directory).iterdir()
-                    if entry.suffix in (".yaml", ".yml") and not entry.name.startswith(".")
-                ),
-                key=lambda path: path.name,
-            )
+            paths = _files(Path(self.directory))
         except OSError as error:
             self._keep(f"cannot read the directory: {error.strerror}")
             return
-        everything = {path.name: self._read(path) for path in paths}
+        files = {path.name: path for path in paths}
+        for folder in (PREVIEWS, OWN):
+            with contextlib.suppress(OSError):  # nothing was ever kept there
+                kept = _files(Path(self.kept_directory) / folder)
+                files |= {f"{folder}/{path.name}": path for path in kept}
+        everything = {file: self._read(file, path) for file, path in files.items()}
         environments: dict[str, Environment] = {}
         owner: dict[str, str] = {}
         errors: list[CatalogError] = []
@@ -127,6 +181,10 @@ class EnvironmentCatalog(LoggingConfigurable):
             errors += reading.errors
             found = reading.environment
             if found is None:
+                continue
+            wrong = _wrong_place(file, found)
+            if wrong:
+                errors.append(CatalogError(file=file, line=reading.name_line, message=wrong))
                 continue
             if found.name in owner:
                 message = f"the name '{found.name}' is already taken by {owner[found.name]}"
@@ -140,23 +198,46 @@ class EnvironmentCatalog(LoggingConfigurable):
             if problem not in self.errors:
                 self.log.warning("Environment file %s", problem)
         self._seen, self.sources = everything, sources
-        self.environments = dict(
+        ordered = dict(
             sorted(environments.items(), key=lambda item: (item[1].order, item[1].title, item[0]))
+        )
+        if ordered != self.environments:  # else offers that were made from them still hold
+            self.environments = ordered
+        self.previews = frozenset(
+            name for name, file in owner.items() if file.startswith(f"{PREVIEWS}/")
         )
         self.errors = tuple(errors)
         self.loaded = True
 
+    @property
+    def offers(self) -> dict[str, Offer]:
+        """What is offered of every environment, narrowed to what is known to work, or the reason
+        why it is not; by name, in the order of the launch page."""
+        return self.offering.offers(self.environments)
+
     def visible_to(self, person: Person) -> list[Environment]:
         """The environments that ``person`` may use, in the order of the launch page."""
-        return [found for found in self.environments.values() if visible(found, person)]
+        return [
+            offer.environment
+            for name, offer in self.offers.items()
+            if offer.environment is not None and self.sees(person, self.environments[name])
+        ]
 
     def get(self, name: str, person: Person) -> Environment:
         """The environment called ``name``. Raises NotFound, in the same words, when there is none
-        and when there is one that is not for this person."""
-        found = self.environments.get(name)
-        if found is None or not visible(found, person):
+        and when there is one that is not for this person or not offered."""
+        offer = self.offers.get(name)
+        if offer is None or not self.sees(person, self.environments[name]):
             raise NotFound(f"There is no environment '{name[:63]}' that you may use.")
-        return found
+        if offer.environment is None:
+            raise NotFound(f"There is no environment '{name[:63]}' that you may use.")
+        return offer.environment
+
+    def sees(self, person: Person, environment: Environment) -> bool:
+        """Whether ``person`` may know of one of ``environments``, offered or not."""
+        if environment.name in self.previews and not person.admin:
+            return False
+        return visible(environment, person)
 
     def _keep(self, reason: str) -> None:
         """Note what is wrong with the directory, beside what the last good look found."""
@@ -165,7 +246,7 @@ class EnvironmentCatalog(LoggingConfigurable):
             self.log.warning("Environments: %s", problem)
             self.errors = (problem, *(e for e in self.errors if e.file != self.directory))
 
-    def _read(self, path: Path) -> _Seen:
+    def _read(self, name: str, path: Path) -> _Seen:
         """One file; the last reading again when it did not change."""
         mark, owner = (0, 0, 0, 0), 0
         try:
@@ -175,24 +256,49 @@ class EnvironmentCatalog(LoggingConfigurable):
                 status = os.fstat(file.fileno())
                 mark = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
                 owner = status.st_uid
-                known = self._seen.get(path.name)
+                known = self._seen.get(name)
                 if known and known.mark == mark:
                     return known
                 if not stat.S_ISREG(status.st_mode):
                     raise DocumentError("not a regular file", None)
                 raw = file.read(self.max_size + 1)
         except DocumentError as error:
-            wrong = CatalogError(file=path.name, line=error.line, message=error.message)
+            wrong = CatalogError(file=name, line=error.line, message=error.message)
             return _Seen(mark, owner, Reading(None, (wrong,)))
         except OSError as error:
             reason = f"cannot be read: {error.strerror}"
-            wrong = CatalogError(file=path.name, line=None, message=reason)
+            wrong = CatalogError(file=name, line=None, message=reason)
             return _Seen((0, 0, 0, 0), owner, Reading(None, (wrong,)))
-        return _Seen(mark, owner, read_definition(raw, path.name, self.rules, self.max_size))
+        return _Seen(mark, owner, read_definition(raw, name, self.rules, self.max_size))
 
 
 def visible(environment: Environment, person: Person) -> bool:
-    """Whether the person may use the environment: it names no group, or one of theirs. Admins
-    see all, since they are who mends them."""
-    groups = environment.groups
-    return not groups or person.admin or not set(groups).isdisjoint(person.groups)
+    """Whether the person may know of the environment: it names no group or course, or one of
+    theirs. Admins see all of these, since they are who mends them; a private one is its owner's.
+    """
+    if environment.private:
+        return person.name == environment.owner
+    groups = {*environment.groups, *(f"{_COURSE}{name}" for name in environment.courses)}
+    return not groups or person.admin or not groups.isdisjoint(person.groups)
+
+
+def _files(directory: Path) -> list[Path]:
+    """The environment files of a directory, by name. Raises OSError."""
+    return sorted(
+        (
+            entry
+            for entry in directory.iterdir()
+            if entry.suffix in (".yaml", ".yml") and not entry.name.startswith(".")
+        ),
+        key=lambda path: path.name,
+    )
+
+
+def _wrong_place(file: str, environment: Environment) -> str:
+    """Why what is kept under this name is not what the service writes there; "" when it is."""
+    folder, _, rest = file.rpartition("/")
+    if folder == PREVIEWS and not environment.name.endswith(PREVIEW):
+        return f"the name of a preview ends with '{PREVIEW}'"
+    if folder == OWN and (not environment.private or Path(rest).stem != environment.name):
+        return "what a person registered is private and has the name of its file"
+    return ""

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..models.cluster import Association, ClusterSnapshot, Node, Partition, Qos
 from ..models.environment import Environment
+from ..models.offered import refusals_of
 from ..models.resources import Resources, memory_mib, time_seconds, time_text
 from .qos import ANY_NODES, ANY_TIME
 
@@ -22,7 +23,10 @@ def environment_limits(resources: Resources, environment: Environment) -> list[s
     title, nodes = environment.title, resources.nodes
     if environment.max_gpus is not None and resources.gpus * nodes > environment.max_gpus:
         reasons.append(f"'{title}' allows at most {environment.max_gpus} GPUs.")
-    if environment.gpu_types and resources.gpu_type not in (None, *environment.gpu_types):
+    refused = refusals_of(environment).get(resources.gpu_type or "")
+    if refused:
+        reasons.append(refused)
+    elif environment.gpu_types and resources.gpu_type not in (None, *environment.gpu_types):
         reasons.append(f"'{title}' runs on these GPUs: {', '.join(environment.gpu_types)}.")
     if environment.max_cpus is not None and (resources.cpus or 0) * nodes > environment.max_cpus:
         reasons.append(f"'{title}' allows at most {environment.max_cpus} CPUs.")

@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import InvalidRequest, NotAllowed
 from ..models.cluster import Association, ClusterSnapshot, Partition, Reservation
 from ..models.environment import Environment
+from ..models.offered import refusals_of
 from ..models.person import Person
 from ..models.resources import Resources
 from .limits import accounting_limits, environment_limits, gpu_nodes, partition_limits, within
@@ -43,9 +44,14 @@ def decide(
     merged = {**within(environment, {**site, **known}), **asked}
     if merged.get("gpus", 0) == 0:
         merged.pop("gpu_type", None)
-    elif environment.gpu_types and not merged.get("gpu_type"):
-        # "Any type" means any that this environment runs on; Slurm takes one name only.
-        merged["gpu_type"] = _freest(environment.gpu_types, snapshot)
+    elif not merged.get("gpu_type"):
+        # "Any type" means any that this environment runs on; Slurm takes one name only, or none,
+        # which is better where each would do: the job gets what is free first.
+        there = {pool.type for node in snapshot.nodes.values() for pool in node.gpus}
+        refused = refusals_of(environment)
+        fitting = environment.gpu_types or sorted(there - set(refused))
+        if fitting and (there - set(fitting)):
+            merged["gpu_type"] = _freest(fitting, snapshot)
     resources = Resources(**merged)
     if resources.partition is None:
         chosen = choose_partition(resources, person, snapshot, associations)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, Index, Row, Table, select, update
+from sqlalchemy import Column, Connection, Index, Row, Table, select, update
 
 from portal.errors import NotFound
 from portal.models.catalog import EnvironmentTest, Verdict
@@ -136,6 +136,25 @@ class EnvironmentTestTable:
                 row._asdict()
             )
         return found
+
+    async def outcomes(self) -> dict[str, dict[str, Verdict]]:
+        """The same without ``facts``, which are long: what a launch needs to know."""
+        columns = [one for one in verdicts.c if one.name != "facts"]
+
+        def read(at: Connection) -> dict[str, dict[str, Verdict]]:
+            found: dict[str, dict[str, Verdict]] = {}
+            for row in at.execute(select(*columns)):
+                one = Verdict.model_validate(row._asdict())
+                found.setdefault(one.fingerprint, {})[one.gpu_type] = one
+            return found
+
+        return await self._database.run(read)
+
+    async def newest(self, fingerprint: str) -> dict[str, EnvironmentTest]:
+        """The newest test of ``fingerprint`` on each GPU type, by type ("" is without GPUs)."""
+        query = select(tests).where(tests.c.fingerprint == fingerprint).order_by(tests.c.id)
+        rows = await self._database.run(lambda at: list(at.execute(query)))
+        return {row.gpu_type: _test(row) for row in rows}
 
 
 def _found(row: Row[Any] | None, id: int) -> EnvironmentTest:

@@ -59,3 +59,4 @@ elif kind == "ours":
     }
     c.PortalSpawner.log_directory = os.environ["BENCH_LOGS"]
     c.EnvironmentCatalog.directory = os.environ["BENCH_ENVIRONMENTS"]
+    c.EnvironmentCatalog.offer_untested = True

@@ -49,6 +49,8 @@ c.Dashboard.refresh_interval = {interval}
 c.Telemetry.source = {telemetry!r}
 c.Store.url = "sqlite:///{place}/portal.sqlite"
 c.EnvironmentCatalog.directory = {environments!r}
+c.EnvironmentCatalog.offer_untested = True
+c.Workshop.test_by_itself = False
 c.PortalService.log_level = "WARN"
 """
 
