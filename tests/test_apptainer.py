@@ -26,8 +26,8 @@ from portal.demo.debian import distribution_mirror
 from portal.demo.environments import ensure_environments
 from portal.demo.home import Home
 from portal.demo.namespace import allowed
-from portal.demo.python_packages import pip_settings
 from portal.errors import ConfigurationError
+from portal.session_packages import pip_settings
 
 NOBODY = 65534
 # The host's /dev/fuse is often closed to users; here, and only here, it is open.

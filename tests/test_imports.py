@@ -11,13 +11,14 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Each room, and the rooms that it may import from. Rooms without code yet stand here too, so that
 # their place is known: images, store, hubapi, telemetry, courses.
-BASE = {"models", "errors", "where"}
+BASE = {"models", "errors", "where", "session_packages"}
 ADAPTERS = {"slurm", "directory", "images", "store", "hubapi", "telemetry"}
 NOUNS = {"catalog", "sessions", "courses", "dashboard", "notices", "estimates"}
 MAY_KNOW: dict[str, set[str]] = {
     "models": set(),
     "errors": set(),
     "where": {"errors"},
+    "session_packages": {"errors", "where"},
     "launch": BASE,
     **{adapter: BASE | {"launch"} for adapter in ADAPTERS},
     **{noun: BASE | ADAPTERS | {"launch"} for noun in NOUNS},

@@ -13,18 +13,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import ConfigurationError
+from ..session_packages import constraints, requirements, uv_environment, uv_program
 from ..where import data_path
 from .apptainer import apptainer_environment
 from .debian import distribution_mirror, fetch_packages, os_release
 from .making import Progress, new_directory, run, timed
 from .python_packages import (
     SYSTEM_PYTHON,
-    constraints,
     digest,
     remove_tree,
-    requirements,
-    uv_environment,
-    uv_program,
 )
 
 DEFINITION = "demo/images/jupyterlab.def"

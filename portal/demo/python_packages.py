@@ -1,21 +1,14 @@
-"""Python packages for the demo's environments, installed with uv from this machine's own index.
-
-uv does not read pip's settings, and pip's are the ones that a site has. So they are handed on
-in uv's environment variables: no address stands on a command line or in a file.
-"""
+"""Python packages for the demo's environments: portal-session's wheel, a virtual environment."""
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import os
 import shutil
-import subprocess
-import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ..errors import ConfigurationError
+from ..session_packages import constraints, requirements, uv_environment, uv_program
 from ..where import data_path
 from .making import Progress, new_directory, run, timed
 
@@ -23,68 +16,6 @@ SYSTEM_PYTHON = Path("/usr/bin/python3")  # a version manager's Python is often 
 # What somebody's npm leaves in kernels/labextension: nothing of the distribution.
 _MADE = frozenset({"node_modules", "lib", "out"})
 _READY = ".portal-ready"  # stands in a virtual environment that was made to its end
-
-
-def uv_program() -> Path:
-    """uv, from the portal's own environment or from PATH. Raises ConfigurationError."""
-    beside = Path(sys.executable).parent / "uv"
-    if beside.exists():
-        return beside
-    found = shutil.which("uv")
-    if not found:
-        raise ConfigurationError(
-            "uv is missing: install it into the portal's environment (pip install uv)."
-        )
-    return Path(found)
-
-
-def uv_environment(cache: Path) -> dict[str, str]:
-    """The environment to run uv in: this process's, pip's settings for uv, a cache of its own."""
-    settings = pip_settings()
-    environment = dict(os.environ)
-    extra = settings.get("extra-index-url", "")
-    names = {
-        "UV_DEFAULT_INDEX": settings.get("index-url", ""),
-        "UV_INDEX": " ".join(extra.split()),
-        "UV_FIND_LINKS": ",".join(settings.get("find-links", "").split()),
-        "UV_INSECURE_HOST": " ".join(settings.get("trusted-host", "").split()),
-        "UV_NO_INDEX": "1" if settings.get("no-index", "") in ("1", "true", "True", "yes") else "",
-        "SSL_CERT_FILE": settings.get("cert", ""),
-    }
-    for name, value in names.items():
-        if value:
-            environment.setdefault(name, value)
-    # As pip does it: the best version of all indexes, not of the first that has the package.
-    environment.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
-    environment.setdefault("UV_PYTHON_DOWNLOADS", "never")
-    environment["UV_CACHE_DIR"] = str(cache / "uv")
-    environment["UV_NO_PROGRESS"] = "1"
-    environment.pop("VIRTUAL_ENV", None)
-    return environment
-
-
-def pip_settings() -> dict[str, str]:
-    """pip's settings of this machine: ``{"index-url": "…"}``, environment over file.
-
-    Sections are as in pip's configuration: what is under [install] wins over [global].
-    """
-    answer = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    found: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
-    for line in answer.stdout.splitlines():
-        key, _, quoted = line.partition("=")
-        section, _, name = key.rpartition(".")
-        if section in found:
-            try:
-                found[section][name] = str(ast.literal_eval(quoted))
-            except (SyntaxError, ValueError):
-                found[section][name] = quoted
-    return {**found["global"], **found["install"], **found[":env:"]}
 
 
 def build_session_wheel(cache: Path, into: Path) -> Path:
@@ -106,24 +37,6 @@ def session_wheel(folder: Path, cache: Path) -> Path:
         with new_directory(folder) as new:
             build_session_wheel(cache, new)
     return next(folder.glob("portal_session-*.whl"))
-
-
-def requirements() -> list[str]:
-    """What every environment of the demo has, besides portal-session."""
-    # TensorBoard and the way to it: portal-session's extra "tensorboard".
-    wanted = ["pip", "jupyterlab>=4.4,<5", "tensorboard>=2.12", "jupyter-server-proxy>=4.2,<5"]
-    try:
-        # The server speaks with this very Hub.
-        wanted.append(f"jupyterhub=={version('jupyterhub')}")
-    except PackageNotFoundError:
-        wanted.append("jupyterhub>=6.1,<7")
-    return wanted
-
-
-def constraints() -> Path | None:
-    """The file with the versions that the portal is tested with, if it is there."""
-    path = data_path("deploy") / "constraints.txt"
-    return path if path.exists() else None
 
 
 def session_key() -> str:
