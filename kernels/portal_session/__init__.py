@@ -17,6 +17,7 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
         {"module": "portal_session.activity"},  # before telemetry, which reports it
         {"module": "portal_session.telemetry"},
         {"module": "portal_session.unattended"},
+        {"module": "portal_session.measurements"},  # after unattended, which hears of them
         {"module": "portal_session.local_api"},
         {"module": "portal_session.handover"},
         {"module": "portal_session.tensorboard"},

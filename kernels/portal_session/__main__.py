@@ -16,6 +16,8 @@ from typing import Any
 from .places import set_places
 from .port import asks_for_free_port
 
+_KERNEL_SPECS = "portal_session.kernels.SessionKernelSpecs"
+
 
 def main() -> None:
     """Runs until the server ends. Exits with 72 and a sentence when JupyterLab is missing."""
@@ -37,6 +39,8 @@ def main() -> None:
         # The stock server waits for the Hub here, and exits when that is down for a minute. A
         # session outlives its Hub; versions are compared when the Hub answers to the port.
         JupyterHubSingleUser.check_hub_version = _do_not_wait
+    # Before what the spawner has to say, which wins.
+    sys.argv.insert(1, f"--ServerApp.kernel_spec_manager_class={_KERNEL_SPECS}")
     singleuser()
 
 

@@ -13,11 +13,18 @@ Open MPI takes SLURM_JOBID for a start by ``srun``, and both fail in a notebook.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from jupyter_client.provisioning import KernelProvisionerFactory
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
+
+from .container import Container
+from .kernels import HERE
 
 JOB_ID = "PORTAL_JOB_ID"
 PROVISIONER = "portal-provisioner"  # an entry point of this package
@@ -53,13 +60,45 @@ def for_commands(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class SessionProvisioner(LocalProvisioner):
-    """Starts kernels as jupyter_client does."""
+    """Starts kernels as jupyter_client does, in the container where one is beside this server."""
+
+    _in_container = False
 
     def _finalize_env(self, env: dict[str, str]) -> None:
         super()._finalize_env(env)
         clean = for_commands(env)
         env.clear()
         env.update(clean)
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
+        """As LocalProvisioner, whose ``cmd`` is the kernelspec's argv."""
+        container = Container.of(os.environ)
+        spec = self.kernel_spec
+        if container is not None and not spec.metadata.get(HERE):
+            cmd = container.command(cmd, str(kwargs.get("cwd") or ""))
+            kwargs["env"] = container.environment(kwargs["env"], tuple(spec.env))
+            self._in_container = True
+        return await super().launch_kernel(cmd, **kwargs)
+
+    async def send_signal(self, signum: int) -> None:
+        """To the kernel's whole process group; an interrupt not to Apptainer itself, which passes
+        signals on, so that the kernel would have it twice."""
+        if signum != signal.SIGINT or not self._in_container or not self.pgid or not self.process:
+            await super().send_signal(signum)
+            return
+        for number in _of_group(self.pgid):
+            if number != self.process.pid:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(number, signum)
+
+
+def _of_group(group: int) -> Iterator[int]:
+    """The processes of a process group, from /proc/PID/stat (proc(5))."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # The name in parentheses may hold anything, spaces and parentheses included.
+            if int(stat.read_text(errors="replace").rpartition(")")[2].split()[2]) == group:
+                yield int(stat.parent.name)
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
@@ -70,13 +109,19 @@ def _load_jupyter_server_extension(app: Any) -> None:
         kernels.default_provisioner_name = PROVISIONER
     terminals = app.web_app.settings.get("terminal_manager")
     if terminals is not None:
-        terminals.make_term_env = _clean(terminals.make_term_env)
+        container = Container.of(os.environ)
+        if container is not None:
+            terminals.shell_command = container.shell()
+        terminals.make_term_env = _clean(terminals.make_term_env, container)
 
 
-def _clean(make: Callable[..., dict[str, str]]) -> Callable[..., dict[str, str]]:
+def _clean(
+    make: Callable[..., dict[str, str]], container: Container | None = None
+) -> Callable[..., dict[str, str]]:
     """terminado's ``make_term_env`` of a new terminal, with less in it."""
 
     def make_term_env(*args: Any, **kwargs: Any) -> dict[str, str]:
-        return for_commands(make(*args, **kwargs))
+        clean = for_commands(make(*args, **kwargs))
+        return clean if container is None else container.environment(clean)
 
     return make_term_env

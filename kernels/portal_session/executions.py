@@ -56,13 +56,20 @@ class Execution:
 
 
 class KernelFollower:
-    """The executions of one kernel, from its broadcast. ``changed`` is called when one ends."""
+    """The executions of one kernel, from its broadcast. ``changed`` is called when one ends,
+    ``shown`` with what a cell shows, by MIME type."""
 
-    def __init__(self, kernel: Any, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        kernel: Any,
+        changed: Callable[[], None],
+        shown: Callable[[dict[str, Any]], None] = lambda data: None,
+    ) -> None:
         self.clients: set[str] = set()
         self.executions: dict[str, Execution] = {}  # by message id, in the order asked for
         self._kernel = kernel
         self._changed = changed
+        self._shown = shown
         self._stream: Any = None
         self._session: Any = None
         self._ports: list[int] = []
@@ -130,6 +137,8 @@ class KernelFollower:
         _, fed = self._session.feed_identities(parts)
         message = self._session.deserialize(fed)
         kind, content = message["msg_type"], message["content"]
+        if kind == "display_data" and isinstance(content.get("data"), dict):
+            self._shown(content["data"])
         if kind == "update_display_data":
             for one in self.executions.values():
                 one.outputs.update(content)

@@ -11,6 +11,10 @@ import sys
 from collections.abc import MutableMapping
 from pathlib import Path
 
+# What a build adds to an image: the server's own, beside the framework's Python, whose programs
+# people mean in terminals and notebooks.
+ADDED = "/opt/data-scientist-portal"
+
 
 def set_places(environ: MutableMapping[str, str]) -> None:
     """Fills in the variables of Jupyter, IPython and pip that are not set yet.
@@ -18,7 +22,8 @@ def set_places(environ: MutableMapping[str, str]) -> None:
     ``PYTHONUSERBASE`` (an absolute path, made here with mode 700) decides; without it only the
     PATH is touched. Call it before Jupyter is imported.
     """
-    scripts = [str(Path(sys.executable).parent)] if sys.prefix != sys.base_prefix else []
+    own = sys.prefix != sys.base_prefix and sys.prefix != ADDED
+    scripts = [str(Path(sys.executable).parent)] if own else []
     base = environ.get("PYTHONUSERBASE", "")
     if base:
         root = Path(base)

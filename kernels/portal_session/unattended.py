@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import inspect
 import time
+from collections.abc import Callable
 from typing import Any
 
 from .executions import Execution, KernelFollower, asked_execution
@@ -38,6 +39,8 @@ class Unattended:
 
     def __init__(self, app: Any) -> None:
         self._app, self._log = app, app.log
+        # By MIME type: who is told of what cells show.
+        self.listeners: dict[str, Callable[[Any], None]] = {}
         self._followers: dict[str, KernelFollower] = {}
         self._paths: dict[str, str] = {}  # the notebook of a kernel, as it was last known
         self._files: dict[str, NotebookFile] = {}
@@ -145,8 +148,13 @@ class Unattended:
     def _follower(self, kernel_id: str) -> KernelFollower:
         if kernel_id not in self._followers:
             kernel = self._app.kernel_manager.get_kernel(kernel_id)
-            self._followers[kernel_id] = KernelFollower(kernel, self._wake.set)
+            self._followers[kernel_id] = KernelFollower(kernel, self._wake.set, self._shown)
         return self._followers[kernel_id]
+
+    def _shown(self, data: dict[str, Any]) -> None:
+        for kind in self.listeners.keys() & data.keys():
+            with self._told(f"a cell showed {kind}"):
+                self.listeners[kind](data[kind])
 
     # -- writing ------------------------------------------------------------------------------
 

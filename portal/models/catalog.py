@@ -139,19 +139,40 @@ class EnvironmentRequest(EnvironmentRequestDraft):
     environment: str = ""  # the name of what was made of it
 
 
-class Measurement(Frozen):
+class MeasurementReport(Frozen):
+    """What a benchmark notebook tells. ``gpus``: on how many of the session's GPUs it ran; 0 is on
+    CPUs. Of which type they are, Slurm says."""
+
+    benchmark: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+    precision: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{2,8}$")]
+    gpus: Annotated[int, Field(ge=0, le=4096, strict=True)]
+    images_per_second: Annotated[float, Field(gt=0, lt=1e9, allow_inf_nan=False)]
+
+
+class Measurement(MeasurementReport):
     """What a benchmark notebook measured at this site."""
 
     environment: str
     version: int | None
-    benchmark: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
     gpu_type: str  # "": on CPUs
-    gpus: int
-    precision: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{2,8}$")]
-    images_per_second: Annotated[float, Field(gt=0, lt=1e9, allow_inf_nan=False)]
-    simulated: bool
+    simulated: bool  # its GPUs are a demo's, and a CPU did their work
     person: str
     session_id: str
+    at: float
+
+
+class Measured(Frozen):
+    """What was measured on one type and number of GPUs, in one precision. ``images_per_second`` is
+    the median of the ``runs``; ``at``: when the newest was, Unix seconds."""
+
+    benchmark: str
+    gpu_type: str  # "": on CPUs
+    gpus: int
+    precision: str
+    simulated: bool
+    images_per_second: float
+    best: float
+    runs: int
     at: float
 
 

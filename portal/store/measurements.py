@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, Double, Index, Row, Table, select
+from sqlalchemy import Column, Connection, Double, Index, Row, Table, delete, select
 
 from portal.models.catalog import Measurement
 
@@ -29,6 +29,9 @@ measurements = Table(
     Index(None, "environment"),
     sqlite_autoincrement=True,
 )
+# Of one person in one environment; whoever runs a benchmark without end pushes out only their own.
+_MOST = 100
+_READ = 2000
 
 
 class MeasurementTable:
@@ -38,20 +41,36 @@ class MeasurementTable:
         self._database = database
 
     async def add(self, measurement: Measurement) -> None:
-        """Keep one more."""
-        values = measurement.model_dump() | {"simulated": int(measurement.simulated)}
-        statement = measurements.insert().values(values)
-        await self._database.run(lambda to: to.execute(statement), write=True)
+        """Keep one more; the oldest of the same person in this environment goes when there are
+        many."""
+        await self._database.run(lambda to: _add(to, measurement), write=True)
 
     async def of(self, environment: str) -> list[Measurement]:
-        """An environment's, the newest first; at most 500."""
+        """An environment's, the newest first; at most 2000."""
         query = (
             select(measurements)
             .where(measurements.c.environment == environment)
             .order_by(measurements.c.id.desc())
-            .limit(500)
+            .limit(_READ)
         )
         return await self._database.run(lambda at: [_measured(row) for row in at.execute(query)])
+
+
+def _add(connection: Connection, measurement: Measurement) -> None:
+    values = measurement.model_dump() | {"simulated": int(measurement.simulated)}
+    connection.execute(measurements.insert().values(values))
+    own = (measurements.c.environment == measurement.environment) & (
+        measurements.c.person == measurement.person
+    )
+    oldest = (
+        select(measurements.c.id)
+        .where(own)
+        .order_by(measurements.c.id.desc())
+        .offset(_MOST - 1)
+        .limit(1)
+        .scalar_subquery()
+    )
+    connection.execute(delete(measurements).where(own, measurements.c.id < oldest))
 
 
 def _measured(row: Row[Any]) -> Measurement:

@@ -1,0 +1,163 @@
+"""Which kernels a session shows: those that its environment names, and the person's own.
+
+Where the server runs beside the container, the kernelspecs are the container's: they are read
+there, once, and `command_line.SessionProvisioner` starts what they say in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKernel
+
+from .container import Container
+
+VARIABLE = "PORTAL_KERNELS"  # a JSON list of {"name", "title", "language"}; empty: all are shown
+BASH = "bash"
+HERE = "portal_beside"  # in a kernelspec's metadata: it runs on the node, not in the container
+_PATIENCE = 120  # seconds until a container has answered; a cold image takes some
+# What a build adds, and where Jupyter looks in most images.
+_FOLDERS = (
+    "/opt/data-scientist-portal/share/jupyter/kernels",
+    "/usr/local/share/jupyter/kernels",
+    "/usr/share/jupyter/kernels",
+    "/opt/conda/share/jupyter/kernels",
+)
+# Prints NAME NUL TEXT NUL for each kernel.json, and "/bash" for a bash.
+_READ = """for folder do
+  for file in "$folder"/*/kernel.json; do
+    [ -r "$file" ] && printf '%s\\0' "$file" && cat "$file" && printf '\\0'
+  done
+done
+command -v bash >/dev/null 2>&1 && printf '/bash\\0\\0'
+exit 0
+"""
+
+
+def named(environ: Mapping[str, str]) -> dict[str, str]:
+    """The kernels that the environment names: titles by name, in its order."""
+    try:
+        found = json.loads(environ.get(VARIABLE, "") or "[]")
+        return {str(one["name"]): str(one["title"]) for one in found}
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+class SessionKernelSpecs(KernelSpecManager):
+    """jupyter_client's kernelspecs, with the environment's choice and titles."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._titles = named(os.environ)
+        container = Container.of(os.environ)
+        self._in_container = None if container is None else KernelsInContainer(container)
+
+    def find_kernel_specs(self) -> dict[str, str]:
+        """Folders by name; the environment's own in its order, then the person's."""
+        found = {name: folder for name, folder in self._all().items() if self._shown(name, folder)}
+        if self.allowed_kernelspecs:
+            found = {name: at for name, at in found.items() if name in self.allowed_kernelspecs}
+        order = {name: place for place, name in enumerate(self._titles)}
+        return dict(sorted(found.items(), key=lambda one: order.get(one[0], len(order))))
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        """Raises NoSuchKernel, also for one that this session does not show."""
+        name = kernel_name.lower()
+        if name not in {one.lower() for one in self.find_kernel_specs()}:
+            raise NoSuchKernel(kernel_name)
+        own = self._own(name)
+        if self._in_container is not None and not own:
+            spec = self._in_container.specs()[name]
+        else:
+            spec = super().get_kernel_spec(kernel_name)
+        if self._titles.get(name) and not own:
+            spec.display_name = self._titles[name]
+        return spec
+
+    def _all(self) -> dict[str, str]:
+        if self._in_container is None:
+            everything = {n: str(p) for n, p in super().find_kernel_specs().items()}
+            return everything
+        there = {name: str(spec.resource_dir) for name, spec in self._in_container.specs().items()}
+        own = Path(self.user_kernel_dir)
+        mine = sorted(path.parent for path in own.glob("*/kernel.json"))
+        return {**{path.name.lower(): str(path) for path in mine}, **there}
+
+    def _shown(self, name: str, folder: str) -> bool:
+        return not self._titles or name in self._titles or self._own(name, folder)
+
+    def _own(self, name: str, folder: str = "") -> bool:
+        """Whether this is one that the person has installed."""
+        folder = folder or self._all().get(name, "")
+        return Path(folder).parent == Path(self.user_kernel_dir)
+
+
+class KernelsInContainer:
+    """The kernelspecs of a container beside this server, read at the first question."""
+
+    def __init__(self, container: Container) -> None:
+        self._container = container
+        self._lock = threading.Lock()
+        self._found: dict[str, KernelSpec] | None = None
+
+    def specs(self) -> dict[str, KernelSpec]:
+        """By name. Blocks for as long as the container takes to start, once; a container that
+        does not start has none, and is asked again the next time."""
+        with self._lock:
+            if self._found is not None:
+                return self._found
+            try:
+                done = subprocess.run(
+                    self._container.command(["/bin/sh", "-c", _READ, "sh", *_FOLDERS]),
+                    env=self._container.environment(os.environ),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    timeout=_PATIENCE,
+                    check=False,
+                )
+            except (OSError, subprocess.TimeoutExpired):
+                return {}
+            if done.returncode:
+                return {}
+            self._found = _read_specs(done.stdout)
+            return self._found
+
+
+def _read_specs(data: bytes) -> dict[str, KernelSpec]:
+    """What ``_READ`` printed. A kernelspec that is none is left out; the first of a name counts."""
+    found: dict[str, KernelSpec] = {}
+    parts = data.decode("utf-8", "replace").split("\0")
+    for path, text in zip(parts[::2], parts[1::2]):
+        if path == "/bash":
+            found[BASH] = _bash()
+            continue
+        folder = Path(path).parent
+        try:
+            content = json.loads(text)
+            spec = KernelSpec(resource_dir=str(folder), **content)
+        except Exception:  # noqa: S112 - whatever is in that file, the other kernels can start
+            continue
+        # It names programs of the image; a provisioner that it names would be the node's.
+        spec.metadata.pop("kernel_provisioner", None)
+        if folder.name.lower() != BASH:
+            found.setdefault(folder.name.lower(), spec)
+    return found
+
+
+def _bash() -> KernelSpec:
+    """bash_kernel of the portal's environment, whose bash is the container's."""
+    argv = [sys.executable, "-I", "-m", "portal_session.container_bash", "-f", "{connection_file}"]
+    return KernelSpec(
+        resource_dir="",
+        argv=argv,
+        display_name="Bash",
+        language="bash",
+        metadata={HERE: True},
+    )
