@@ -5,34 +5,28 @@ A choice with one value is not asked: its tuple is empty.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from portal.catalog.tile import Tile, day
 from portal.launch.availability import Availability
 from portal.launch.policy import usable_reservation
 from portal.launch.qos import default_qos, longest_walls
 from portal.models.cluster import Association, ClusterSnapshot, Qos, Reservation
-from portal.models.environment import Environment, Kind
+from portal.models.environment import Environment
+from portal.models.offered import refusals_of
 from portal.models.person import Person
 from portal.models.resources import Resources, memory_mib, time_seconds
 
 from . import words
+from .favourites import Habits
 from .launch_view import Area, Card, Choice
 from .storage import StorageArea
 
-_KINDS = {Kind.CONTAINER: "container", Kind.MODULES: "modules", Kind.VENV: "virtual environment"}
-_ICONS = {Kind.CONTAINER: "cube", Kind.MODULES: "layer-group", Kind.VENV: "flask"}
-# JupyterHub ships Font Awesome's solid icons only; brands are shown as their nearest neighbour.
-_INSTEAD = {
-    "python": "code",
-    "docker": "cube",
-    "linux": "terminal",
-    "r-project": "chart-line",
-    "jupyter": "book-open",
-    "container": "box",
-    "stack": "layer-group",
-}
+MANY = 12  # cards, from which on one searches
+_TAGS = 14  # the most that are offered as filters
 
 
 def seconds(text: Any) -> int:
@@ -42,17 +36,23 @@ def seconds(text: Any) -> int:
         return 0
 
 
-def card(environment: Environment, selected: bool) -> Card:
-    icon = environment.icon or _ICONS[environment.kind]
-    return Card(
-        name=environment.name,
-        title=environment.title,
-        kind=_KINDS[environment.kind],
-        icon=f"fa-solid fa-{_INSTEAD.get(icon, icon)}",
-        description=environment.description,
-        tags=tuple(tag for tag in environment.tags if tag != _KINDS[environment.kind]),
+def card(tile: Tile, habits: Habits, selected: bool) -> Card:
+    used = habits.used.get(tile.name)
+    return Card.model_construct(
+        **tile.__dict__,
         selected=selected,
+        favourite=tile.name in habits.liked,
+        used=f"used {day(used)}" if used else "",
     )
+
+
+def common_tags(cards: Sequence[Card]) -> tuple[str, ...]:
+    """What to filter by: the tags that most cards have, and no filter where there are few."""
+    if len(cards) <= MANY:
+        return ()
+    counts = Counter(tag for card in cards for tag in card.tags)
+    common = [tag for tag, number in counts.most_common() if number < len(cards)]
+    return tuple(sorted(common[:_TAGS], key=str.casefold))
 
 
 def gpu_counts(most: int, selected: int) -> tuple[Choice, ...]:
@@ -224,6 +224,7 @@ def client_data(
             e.name: {
                 "title": e.title,
                 "gpu_types": list(e.gpu_types),
+                "refusals": refusals_of(e),
                 "max_gpus": e.max_gpus,
                 "max_cpus": e.max_cpus,
                 "max_memory": memory_mib(e.max_memory) if e.max_memory else None,

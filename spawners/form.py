@@ -7,7 +7,7 @@ into HTML; ``options_from_form`` (of ``answers``) reads what a submitted one ask
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ import jinja2
 from traitlets import Bool, Dict, Float, Integer, List, Unicode
 from traitlets.config import LoggingConfigurable
 
+from portal.catalog.tile import Tile, tile_of
 from portal.launch.availability import Availability, availability
 from portal.launch.policy import allowed_partitions, choose_partition
 from portal.models.cluster import Association, ClusterSnapshot
@@ -25,6 +26,7 @@ from portal.where import data_path
 
 from . import choices, last_choice, words
 from .answers import options_from_form
+from .favourites import NO_HABITS, Habits, ordered
 from .launch_view import Choice, GpuTile, LaunchView
 from .storage import StorageArea
 
@@ -143,13 +145,16 @@ class LaunchForm(LoggingConfigurable):
         storage: Sequence[StorageArea] = (),
         problems: Sequence[str] = (),
         defaults: Resources | None = None,
+        habits: Habits = NO_HABITS,
+        tiles: Callable[[Environment], Tile] = tile_of,
         now: float | None = None,
     ) -> LaunchView:
         """What the page shows.
 
         ``snapshot`` None: Slurm never answered yet. ``environments`` are those that this person
         may use; ``last`` is the last session's ``user_options``; ``defaults`` is what the site
-        takes where neither the person nor the environment says anything.
+        takes where neither the person nor the environment says anything. ``habits``: what this
+        person likes and used last; ``tiles`` says what a card tells of an environment.
         """
         now = time.time() if now is None else now
         problems = [*problems]
@@ -162,7 +167,7 @@ class LaunchForm(LoggingConfigurable):
             snapshot = ClusterSnapshot(taken_at=now)
         else:
             stale = words.outdated(snapshot, self.stale_after, "these numbers are", now)
-        environments = sorted(environments, key=lambda e: (e.order, e.title, e.name))
+        environments = ordered(environments, habits)
         if not environments:
             problems.append(f"No environment is open to you. Please ask {self.contact}.")
         partitions = allowed_partitions(person, snapshot, associations)
@@ -187,8 +192,10 @@ class LaunchForm(LoggingConfigurable):
         count = min(last_choice.whole(preset.get("gpus")), most)
         longest = choices.longest_time(supply, associations, snapshot.qos)
         times = self._times(preset, longest)
+        cards = tuple(choices.card(tiles(e), habits, e is chosen) for e in environments)
         return LaunchView(
-            cards=tuple(choices.card(e, e is chosen) for e in environments),
+            cards=cards,
+            tags=choices.common_tags(cards),
             gpu_counts=choices.gpu_counts(most, count),
             gpu_most=most,
             gpus=count,

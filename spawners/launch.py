@@ -92,6 +92,7 @@ async def render_form(spawner: PortalSpawner) -> str:
         snapshot = None
     ready = await readiness(spawner)
     form = spawner.shared.form
+    habits = await spawner.shared.favourites.of(spawner.user.name)
     prefill, spawner.prefill = spawner.prefill, {}
     view = form.view(
         snapshot,
@@ -102,6 +103,8 @@ async def render_form(spawner: PortalSpawner) -> str:
         storage=ready.storage,
         problems=ready.problems,
         defaults=Resources.model_validate(spawner.default_resources),
+        habits=habits,
+        tiles=spawner.shared.tiles.of,
     )
     return form.render(view)
 

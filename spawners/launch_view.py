@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from portal.catalog.tile import Tile
 from portal.models import Frozen
 
 
@@ -17,16 +18,12 @@ class Choice(Frozen):
     data: dict[str, str] = {}
 
 
-class Card(Frozen):
-    """One environment. ``icon`` is a Font Awesome class list."""
+class Card(Tile):
+    """One environment, for this person: ``used`` says when they launched it last, in words."""
 
-    name: str
-    title: str
-    kind: str
-    icon: str
-    description: str = ""
-    tags: tuple[str, ...] = ()
     selected: bool = False
+    favourite: bool = False
+    used: str = ""
 
 
 class GpuTile(Frozen):
@@ -56,6 +53,7 @@ class LaunchView(Frozen):
     """Everything that the launch form shows. A tuple that is empty is a choice not asked."""
 
     cards: tuple[Card, ...] = ()
+    tags: tuple[str, ...] = ()  # those to filter by, where there are many cards
     gpu_counts: tuple[Choice, ...] = ()
     gpu_most: int = 0  # per node; above 8 the page has a number field instead of buttons
     gpus: int = 0

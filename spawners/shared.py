@@ -15,7 +15,9 @@ from traitlets.config import Config
 from traitlets.log import get_logger
 
 from portal.catalog import EnvironmentCatalog
+from portal.catalog.tile import Tiles
 from portal.estimates import HUB, StartEstimates
+from portal.images.settings import Images
 from portal.models.announcement import Announcement
 from portal.slurm import Cluster
 from portal.store import Store
@@ -24,6 +26,7 @@ from .announced import Announced
 from .blocking import Blocking
 from .closing import Closing
 from .commits import Commits
+from .favourites import Favourites
 from .form import LaunchForm
 from .preparation import Preparation
 from .record import Recorder
@@ -41,6 +44,7 @@ class Shared:
     storage: Storage
     store: Store
     estimates: StartEstimates
+    images: Images = field(default_factory=Images)
     commits: Commits = field(default_factory=Commits)
     turns: Turns = field(default_factory=Turns)
     blocking: Blocking = field(default_factory=Blocking)
@@ -48,12 +52,16 @@ class Shared:
     preparation: Preparation = field(init=False)
     recorder: Recorder = field(init=False)
     announced: Announced = field(init=False)
+    favourites: Favourites = field(init=False)
+    tiles: Tiles = field(init=False)
 
     def __post_init__(self) -> None:
         self.preparation = Preparation(self.blocking)
         log = get_logger()
         self.recorder = Recorder(self.store, Closing(self.cluster, log), log)
         self.announced = Announced(self.store)
+        self.favourites = Favourites(self.store)
+        self.tiles = Tiles(self.catalog)
 
     _only: ClassVar[Shared | None] = None
 
@@ -71,6 +79,7 @@ class Shared:
                 estimates=StartEstimates(
                     config=config, runner=cluster.runner, store=store, share=HUB
                 ),
+                images=Images(config=config),
             )
             with contextlib.suppress(RuntimeError):  # no event loop: not in a Hub that serves
                 asyncio.get_running_loop()

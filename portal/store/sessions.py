@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, Connection, Index, Row, Table, delete, select
+from sqlalchemy import Column, Connection, Index, Row, Table, delete, func, select
 
 from portal.models.session import SessionRecord, SessionState
 
@@ -130,6 +130,17 @@ class SessionTable:
         """All that have not ended, the oldest first."""
         query = _records().where(sessions.c.state.in_(_LIVING)).order_by(sessions.c.submitted_at)
         return await self._database.run(lambda at: [_record(row) for row in at.execute(query)])
+
+    async def last_used(self, user: str) -> dict[str, float]:
+        """When this person launched each environment last (Unix seconds), by name."""
+        columns = sessions.c
+        query = (
+            select(columns.environment, func.max(columns.submitted_at))
+            .where(columns.user == user)
+            .group_by(columns.environment)
+        )
+        rows = await self._database.run(lambda at: list(at.execute(query)))
+        return {name: float(at) for name, at in rows if name}
 
     async def waits(self, since: float) -> list[tuple[dict[str, Any], float]]:
         """The options of sessions that were submitted since, and how many seconds each waited for

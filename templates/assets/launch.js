@@ -145,6 +145,12 @@ function summary() {
   return text;
 }
 
+// Why the environment may not have some of the GPU types.
+function refused() {
+  const reasons = Object.entries(environment().refusals ?? {}).filter(([type]) => type in data.gpus);
+  return reasons.map(([, reason]) => reason).join(" ");
+}
+
 function hint() {
   if (!gpus()) return "";
   const type = value("gpu_type");
@@ -161,6 +167,8 @@ function show() {
   fit();
   document.getElementById("launch-summary").textContent = summary();
   document.getElementById("launch-hint").textContent = hint();
+  const why = document.getElementById("launch-refusals");
+  if (why && why.textContent !== refused()) why.textContent = refused();
   askWhen();
   const tiles = document.getElementById("launch-gpu-type");
   if (tiles instanceof HTMLFieldSetElement) tiles.disabled = !gpus();
@@ -276,6 +284,57 @@ function take(wanted) {
   if (more && folded.some((name) => wanted.get(name))) more.open = true;
 }
 
+// Many environments: the first ones, and those that one searches for. The chosen one is always there.
+const FIRST = 12;
+const find = document.getElementById("launch-find");
+let allShown = false;
+
+function findIn() {
+  const cards = [...document.querySelectorAll("#launch-cards > .portal-card")];
+  const words = document.getElementById("launch-search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const tags = [...find.querySelectorAll("[aria-pressed=true]")].map((button) => button.dataset.tag);
+  const fitting = cards.filter((card) => {
+    const has = card.dataset.tags.split("\n");
+    return words.every((word) => card.dataset.search.includes(word)) && tags.every((tag) => has.includes(tag));
+  });
+  const asked = words.length || tags.length;
+  const shown = new Set(asked || allShown ? fitting : fitting.slice(0, FIRST));
+  for (const card of cards) card.hidden = !shown.has(card) && !card.querySelector(":checked");
+  const rest = asked ? 0 : fitting.length - shown.size;
+  const all = document.getElementById("launch-all");
+  all.hidden = !rest;
+  all.textContent = `Show all ${cards.length} environments`;
+  const told = !asked ? "" : fitting.length ? `${plural(fitting.length, "environment")} of ${cards.length}.` : "No environment fits. Search for less.";
+  document.getElementById("launch-count").textContent = told;
+  return fitting;
+}
+
+if (find) {
+  find.hidden = false;
+  const search = document.getElementById("launch-search");
+  search.addEventListener("input", (event) => {
+    event.stopPropagation(); // it is no part of the choice
+    findIn();
+  });
+  search.addEventListener("change", (event) => event.stopPropagation());
+  search.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault(); // it would start a session
+    findIn()[0]?.querySelector("input").focus();
+  });
+  find.addEventListener("click", (event) => {
+    const button = event.target.closest(".portal-filter");
+    if (!button) return;
+    button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
+    findIn();
+  });
+  document.getElementById("launch-all").addEventListener("click", () => {
+    allShown = true;
+    findIn();
+    document.querySelectorAll("#launch-cards input")[FIRST]?.focus();
+  });
+}
+
 const REMEMBERED = "portal-launch";
 
 if (form && data && Object.keys(data.environments).length) {
@@ -290,6 +349,7 @@ if (form && data && Object.keys(data.environments).length) {
     take(link);
   }
   show();
+  if (find) findIn();
 }
 
 if (form) {

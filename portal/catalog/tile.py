@@ -1,0 +1,162 @@
+"""What a tile says of an environment, in the catalog and on the launch page. Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from portal.models import Frozen
+from portal.models.catalog import Verdict
+from portal.models.environment import Environment, EnvironmentState, Kind
+
+from .files import EnvironmentCatalog
+from .markdown import markdown_line
+
+KINDS = {Kind.CONTAINER: "container", Kind.MODULES: "modules", Kind.VENV: "virtual environment"}
+_ICONS = {Kind.CONTAINER: "cube", Kind.MODULES: "layer-group", Kind.VENV: "flask"}
+# JupyterHub ships Font Awesome's solid icons only; brands are shown as their nearest neighbour.
+_INSTEAD = {
+    "python": "code",
+    "docker": "cube",
+    "linux": "terminal",
+    "r-project": "chart-line",
+    "jupyter": "book-open",
+    "container": "box",
+    "stack": "layer-group",
+}
+# Facts.versions, in the order in which they are told: the software first, then what it stands on.
+SOFTWARE = {
+    "torch": "PyTorch",
+    "tensorflow": "TensorFlow",
+    "keras": "Keras",
+    "mxnet": "MXNet",
+    "caffe2": "Caffe2",
+    "jax": "JAX",
+    "horovod": "Horovod",
+    "cudf": "cuDF",
+    "cuml": "cuML",
+    "r": "R",
+    "python": "Python",
+    "python2": "Python",
+    "cuda": "CUDA",
+}
+_BENEATH = {
+    "cudnn": "cuDNN",
+    "nccl": "NCCL",
+    "mpi": "MPI",
+    "driver": "NVIDIA driver",
+    "jupyterlab": "JupyterLab",
+    "jupyterhub": "JupyterHub",
+    "ipykernel": "ipykernel",
+}
+
+
+class Tile(Frozen):
+    """One environment in short. ``icon``: a Font Awesome class list; ``line``: one line of plain
+    text; ``versions``: "PyTorch 2.9.1"; ``tested_at``: Unix seconds of the newest test that passed,
+    ``tested`` the same in words; ``note``: what to know before taking it; ``search``: what a search
+    looks through, in lower case."""
+
+    name: str
+    title: str
+    kind: str
+    icon: str
+    line: str = ""
+    tags: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+    tested_at: float | None = None
+    tested: str = ""
+    deprecated: bool = False
+    note: str = ""
+    private: bool = False
+    preview: bool = False
+    search: str = ""
+
+
+def tile_of(
+    environment: Environment,
+    tested: Mapping[str, Verdict] | None = None,
+    preview: bool = False,
+) -> Tile:
+    """The tile; ``tested`` is what is known of its tests, by GPU type; ``preview``: it is not
+    published, and only admins see it."""
+    passed = [verdict for verdict in (tested or {}).values() if verdict.passed]
+    newest = max(passed, key=lambda verdict: verdict.at, default=None)
+    kind = KINDS[environment.kind]
+    versions = version_words(versions_of(passed), SOFTWARE)
+    line = markdown_line(environment.description)
+    deprecated = environment.state is EnvironmentState.DEPRECATED
+    tags = tuple(tag for tag in environment.tags if tag != kind)
+    kernels = (kernel.title for kernel in environment.kernels)
+    words = (environment.name, environment.title, line, kind, *tags, *versions, *kernels)
+    return Tile(
+        name=environment.name,
+        title=environment.title,
+        kind=kind,
+        icon=icon_of(environment),
+        line=line,
+        tags=tags,
+        versions=versions,
+        tested_at=newest.at if newest else None,
+        tested=f"tested {day(newest.at)}" if newest else "",
+        deprecated=deprecated,
+        note=environment.message if deprecated else "",
+        private=environment.private,
+        preview=preview,
+        search=" ".join(words).casefold(),
+    )
+
+
+class Tiles:
+    """The tiles of a catalog, each made once for as long as nothing of it changes."""
+
+    def __init__(self, catalog: EnvironmentCatalog) -> None:
+        self._catalog = catalog
+        self._made: dict[str, tuple[Environment, Mapping[str, Verdict], Tile]] = {}
+
+    def of(self, environment: Environment) -> Tile:
+        """The tile of one of the catalog's environments."""
+        tested = self._catalog.offering.tested(environment)
+        known = self._made.get(environment.name)
+        if known is None or known[0] is not environment or known[1] != tested:
+            tile = tile_of(environment, tested, environment.name in self._catalog.previews)
+            known = self._made[environment.name] = (environment, tested, tile)
+            for name in [name for name in self._made if name not in self._catalog.environments]:
+                del self._made[name]
+        return known[2]
+
+
+def icon_of(environment: Environment) -> str:
+    """A Font Awesome class list."""
+    icon = environment.icon or _ICONS[environment.kind]
+    return f"fa-solid fa-{_INSTEAD.get(icon, icon)}"
+
+
+def versions_of(verdicts: Sequence[Verdict]) -> dict[str, str]:
+    """What tests read inside; what the newest says counts."""
+    found: dict[str, str] = {}
+    for verdict in sorted(verdicts, key=lambda verdict: verdict.at):
+        versions: Any = verdict.facts.get("versions") or {}
+        found |= {str(name): str(version) for name, version in versions.items()}
+    return found
+
+
+def version_words(
+    versions: Mapping[str, str], names: Mapping[str, str] = SOFTWARE | _BENEATH
+) -> tuple[str, ...]:
+    """ "PyTorch 2.9.1" for each that is there, of ``names`` and in their order."""
+    return tuple(f"{title} {versions[name]}" for name, title in names.items() if versions.get(name))
+
+
+def version_rows(versions: Mapping[str, str]) -> list[tuple[str, str]]:
+    """All of them as (title, version): those that have a title first, in their order."""
+    titles = SOFTWARE | _BENEATH
+    known = [(titles[name], versions[name]) for name in titles if versions.get(name)]
+    return known + sorted((n, v) for n, v in versions.items() if v and n not in titles)
+
+
+def day(at: float) -> str:
+    """Unix seconds as "22 Nov 2026"."""
+    when = time.localtime(at)
+    return f"{when.tm_mday} {time.strftime('%b %Y', when)}"
