@@ -4,7 +4,13 @@
 #
 #   APPTAINERENV_NAME   NAME for the server. Apptainer passes these into a container by itself;
 #                       for the other kinds of environment they are renamed here.
-#   PORTAL_KIND         container | modules | venv
+#   PORTAL_KIND         container | beside (a container for the kernels alone) | modules | venv
+#   PORTAL_IMAGE        the image, as it stands in the command; with it come:
+#   PORTAL_APPTAINER    Apptainer's program
+#   PORTAL_VERIFY       1: no session without a good signature
+#   PORTAL_KEYRING      the folder of Apptainer's keyring for that; empty: the person's own
+#   PORTAL_NODE_COPY    the folder into which this node has unpacked the image, maybe
+#   PORTAL_IMAGE_ACCOUNT  whose that folder is
 #   PORTAL_MODULES      modules to load, separated by spaces
 #   PORTAL_UMASK        the umask of the session
 #   PORTAL_SSL_KEY, PORTAL_SSL_CERT, PORTAL_SSL_CA
@@ -38,6 +44,40 @@ if [ -n "${PORTAL_SSL_KEY:-}" ]; then
 fi
 unset PORTAL_SSL_KEY PORTAL_SSL_CERT PORTAL_SSL_CA
 
+# Whether $1 is a folder of root's or of the builds' account, where nobody else can write.
+theirs() {
+  local mode number name kind
+  read -r mode number name kind < <(stat --format='%a %u %U %F' -- "$1" 2>/dev/null) || return 1
+  [ "$kind" = directory ] && [ $((8#$mode & 8#022)) = 0 ] &&
+    { [ "$number" = 0 ] || [ "$name" = "${PORTAL_IMAGE_ACCOUNT:-root}" ]; }
+}
+
+if [ -n "${PORTAL_IMAGE:-}" ]; then
+  image="$PORTAL_IMAGE"
+  copy="${PORTAL_NODE_COPY:-}"
+  if [ -n "$copy" ] && theirs "$copy" && theirs "$(dirname -- "$copy")"; then
+    image="$copy" # its signature was looked at when it was unpacked
+  elif [ "${PORTAL_VERIFY:-}" = 1 ]; then
+    [ -n "${PORTAL_KEYRING:-}" ] && export APPTAINER_KEYSDIR="$PORTAL_KEYRING"
+    if ! "$PORTAL_APPTAINER" verify --local "$image" >/dev/null; then
+      echo "The image has no good signature: $image" >&2
+      exit 73
+    fi
+    unset APPTAINER_KEYSDIR
+  fi
+  words=()
+  for word; do
+    [ "$word" = "$PORTAL_IMAGE" ] && word="$image"
+    words+=("$word")
+  done
+  set -- "${words[@]}"
+  if [ "${PORTAL_KIND:-}" = beside ]; then
+    # The server starts its kernels in it (portal_session/container.py).
+    export APPTAINERENV_PORTAL_IMAGE="$image"
+  fi
+fi
+unset PORTAL_VERIFY PORTAL_KEYRING PORTAL_NODE_COPY PORTAL_IMAGE_ACCOUNT PORTAL_APPTAINER PORTAL_IMAGE
+
 if [ "${PORTAL_KIND:-}" = container ]; then
   # Known only here, in the job, and dropped by --cleanenv.
   for name in CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES ${!SLURM@}; do
@@ -50,10 +90,15 @@ if [ "${PORTAL_KIND:-}" = container ]; then
     done
   fi
 else
+  passed=""
   for name in ${!APPTAINERENV_@}; do
     export "${name#APPTAINERENV_}=${!name}"
+    passed+=" ${name#APPTAINERENV_}"
     unset "$name"
   done
+  if [ "${PORTAL_KIND:-}" = beside ]; then
+    export PORTAL_PASSED="$passed"
+  fi
 fi
 
 if [ "${PORTAL_KIND:-}" = modules ] && [ -n "${PORTAL_MODULES:-}" ]; then

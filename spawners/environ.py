@@ -9,10 +9,19 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from portal.launch.container import user_base
+from portal.launch.container import (
+    image_environment,
+    is_beside,
+    kernel_container,
+    node_copy,
+    session_kind,
+    user_base,
+)
 from portal.launch.request import LaunchRequest
 from portal.launch.tensorboard import PAGE
 from portal.models.environment import Kind
@@ -43,10 +52,29 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
     if request.tensorboard:
         session["PORTAL_TENSORBOARD"] = json.dumps(request.tensorboard)
         session["JUPYTERHUB_DEFAULT_URL"] = PAGE
+    if environment.kernels:
+        session["PORTAL_KERNELS"] = json.dumps([one.model_dump() for one in environment.kernels])
+    if is_beside(environment):
+        session["PORTAL_CONTAINER"] = kernel_container(
+            environment,
+            request.resources,
+            home=home,
+            apptainer=spawner.apptainer,
+            binds=spawner.container_binds(),
+        )
     if spawner.kept_variables:
         session["PORTAL_KEPT_VARIABLES"] = " ".join(spawner.kept_variables)
     env = {f"APPTAINERENV_{key}": str(value) for key, value in session.items()}
-    env["PORTAL_KIND"] = str(environment.kind)
+    env["PORTAL_KIND"] = session_kind(environment)
+    images = spawner.shared.images
+    env |= image_environment(
+        environment,
+        apptainer=spawner.apptainer,
+        verify=images.verify,
+        keyring=images.keyring,
+        node_copy=node_copy(environment, images.node_cache),
+        account=images.service_account or pwd.getpwuid(os.geteuid()).pw_name,
+    )
     env["PORTAL_UMASK"] = spawner.session_umask
     if environment.kind is Kind.MODULES:
         env["PORTAL_MODULES"] = " ".join(environment.modules)

@@ -33,6 +33,7 @@ async def submit(
         binds=spawner.container_binds(),
         server=spawner.cmd,
         args=spawner.get_args(),
+        beside=spawner.shared.images.beside,
     )
     options = sbatch_options(
         request.resources,

@@ -6,19 +6,36 @@ No value reaches a shell: this is the argv that the job script executes. Nothing
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 
-from ..models.environment import Bind, Environment, Kind
+from ..errors import ConfigurationError
+from ..models.environment import Bind, Environment, Kind, Server
 from ..models.resources import Resources
 
 # -I: the server ignores the user's site-packages, PYTHONPATH and working directory, so nothing
 # that a person installs can break it. The flag is not inherited: kernels see all of it.
-SERVER = ("-I", "-m", "portal_session")
+SESSION = "portal_session"
+# PORTAL_KIND of deploy/session.sh for a server beside the container.
+BESIDE = "beside"
+# Digest and recipe, as builds name their images.
+_BY_CONTENT = re.compile(r"^[0-9a-f]{64}-[0-9a-f]{10}$")
 
 
 def user_base(environment: Environment, home: str) -> str:
     """The PYTHONUSERBASE of one person's environment: deleting it resets what they installed."""
     return f"{home}/.portal/{environment.name}"
+
+
+def session_kind(environment: Environment) -> str:
+    """What deploy/session.sh is told: where its variables go."""
+    return BESIDE if is_beside(environment) else str(environment.kind)
+
+
+def is_beside(environment: Environment) -> bool:
+    """Whether its server runs on the node, and only its kernels in the container."""
+    return environment.kind is Kind.CONTAINER and environment.server is Server.BESIDE
 
 
 def session_command(
@@ -30,16 +47,87 @@ def session_command(
     binds: Sequence[Bind] = (),
     server: Sequence[str] = (),
     args: Sequence[str] = (),
+    beside: str = "",
+    module: str = SESSION,
 ) -> list[str]:
     """The argv that starts a session's server in ``environment``.
 
     ``server`` replaces the default server command (``python3 -I -m portal_session``); ``binds``
-    are the site's, before the environment's own.
+    are the site's, before the environment's own. ``beside``: the virtual environment on the nodes
+    for servers beside their container; raises ConfigurationError where one is needed and it is
+    empty. ``module``: another program of the session's package, for tests of environments.
     """
-    if environment.kind is Kind.CONTAINER:
-        prefix = _apptainer(environment, resources, home, apptainer, binds)
-        return [*prefix, *(server or ("python3", *SERVER)), *args]
-    return [*(server or (f"{environment.path}/bin/python3", *SERVER)), *args]
+    inside = environment.kind is Kind.CONTAINER and not is_beside(environment)
+    if inside:
+        python = environment.python or "python3"
+    else:
+        python = f"{beside_of(environment, beside)}/bin/python3"
+    command = [*(server or (python, "-I", "-m", module)), *args]
+    if inside:
+        return [*_apptainer(environment, resources, home, apptainer, binds), *command]
+    return command
+
+
+def kernel_container(
+    environment: Environment,
+    resources: Resources,
+    *,
+    home: str,
+    apptainer: str,
+    binds: Sequence[Bind] = (),
+) -> str:
+    """JSON for a server beside its container, of which it starts kernels and terminals in it:
+    ``exec``, the argv of ``apptainer exec`` up to the image; ``image``; and ``roots``, the folders
+    that the container has in common with the node (portal_session/container.py)."""
+    *exec_, image = _apptainer(environment, resources, home, apptainer, binds)
+    roots = [home, *(bind.target or bind.source for bind in (*binds, *environment.binds))]
+    return json.dumps({"exec": exec_, "image": image, "roots": roots})
+
+
+def image_environment(
+    environment: Environment,
+    *,
+    apptainer: str,
+    verify: bool = False,
+    keyring: str = "",
+    node_copy: str = "",
+    account: str = "",
+) -> dict[str, str]:
+    """What deploy/session.sh looks at before a container starts; {} for the other kinds.
+
+    ``verify``: no session without a good signature of ``keyring``; ``node_copy``: the folder that
+    takes the image's place where it is there and is ``account``'s or root's alone.
+    """
+    if environment.kind is not Kind.CONTAINER:
+        return {}
+    found = {"PORTAL_IMAGE": environment.image or "", "PORTAL_APPTAINER": apptainer}
+    if verify:
+        found |= {"PORTAL_VERIFY": "1", "PORTAL_KEYRING": keyring}
+    if node_copy:
+        found |= {"PORTAL_NODE_COPY": node_copy, "PORTAL_IMAGE_ACCOUNT": account}
+    return found
+
+
+def node_copy(environment: Environment, folder: str) -> str:
+    """Where a node's unpacked copy of the image is, below ``folder`` (c.Images.node_cache): a
+    folder with the image's name. "" for an image that no build named by its content, since its
+    copy could be an older one's."""
+    name, dot, ending = (environment.image or "").rpartition("/")[2].rpartition(".")
+    if not folder or f"{dot}{ending}" != ".sif" or not _BY_CONTENT.match(name):
+        return ""
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def beside_of(environment: Environment, beside: str) -> str:
+    """The virtual environment on the nodes that holds this one's server."""
+    if not is_beside(environment):
+        return environment.path or ""
+    if not beside:
+        raise ConfigurationError(
+            f"The server of '{environment.title}' runs beside its container, and this site has no "
+            "environment for that: an admin sets c.Images.beside."
+        )
+    return beside
 
 
 def _apptainer(

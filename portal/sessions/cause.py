@@ -32,6 +32,13 @@ _CAUSES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
         lambda found: f"The modules could not be loaded: {_quote(found)}",
     ),
     (
+        re.compile(r"^The image has no good signature: (.*)$", re.MULTILINE),
+        lambda found: (
+            f"The signature of its image is missing or broken ({_quote(found)}); an admin has to "
+            "build or sign it again"
+        ),
+    ),
+    (
         # bash of deploy/session.sh; its own path stands before "line".
         re.compile(
             r": line \d+: (/[^\n:]*): (?:cannot execute: )?[^\n]*(?:No such file|not found)"
