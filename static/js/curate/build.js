@@ -1,0 +1,157 @@
+// One build: steps, log, and what comes after it.
+
+import { call } from "../api.js";
+import { ask, tell } from "../dialog.js";
+import { announce, byId, el, fill, setText } from "../dom.js";
+import { facts as factList } from "../panel.js";
+import { capital, exactly, share } from "../words.js";
+import { LogBox, Work } from "./log.js";
+import { publishing, tryIt } from "./publish.js";
+import { Steps } from "./steps.js";
+import { newest, TestCards } from "./tests.js";
+import { at, buildPage, bytes, environmentPage, gpuWords, isLive, workState } from "./words.js";
+
+const EVERY = 2500;
+const main = byId("build");
+const id = main.dataset.id;
+const steps = new Steps(byId("steps"));
+const cards = new TestCards(byId("tests"));
+const log = new LogBox(byId("log-part"), { path: `builds/${id}/log`, title: "Log", id: "log" });
+let last = null;
+let version = null; // the newest one that this build is of
+let timer = 0;
+
+const work = new Work({
+  kind: "builds",
+  id,
+  log,
+  onState: show,
+  onTrouble: (words) => fill(byId("troubles"), words ? el("div.alert.alert-warning.trouble", {}, words) : null),
+});
+
+function show(build) {
+  if (last && last.state !== build.state) announce(`The build ${isLive(build) ? "is" : "has"} ${build.state}.`);
+  last = build;
+  main.removeAttribute("aria-busy");
+  const { result } = build;
+  const failed = build.state === "failed" || build.state === "unknown";
+  fill(
+    main,
+    el("p.portal-facts.session-state", {}, workState(build.state), isLive(build) && build.step ? el("span", {}, capital(build.step), build.share !== null ? `, ${share(build.share)}` : "") : null),
+    build.message ? el(`div.alert.${failed ? "alert-danger" : "alert-secondary"}.ending`, failed ? { role: "alert" } : {}, build.message) : null,
+    factList([
+      version ? ["Environment", el("a", { href: environmentPage(version.name) }, `${version.environment?.title ?? version.name}, version ${version.number}`)] : null,
+      ["Source", el("span.portal-path", {}, build.source)],
+      build.digest ? ["Digest", el("code.portal-path", {}, build.digest)] : null,
+      ["Asked for by", build.askers.join(", ")],
+      build.job_id ? ["Slurm job", build.job_id] : null,
+      ["Asked", exactly(build.asked_at)],
+      build.ended_at ? ["Ended", exactly(build.ended_at)] : null,
+      result ? ["Image", el("span.portal-path", {}, `${result.image} (${bytes(result.size)}${result.signed ? ", signed" : ""})`)] : null,
+      result?.kernels?.length ? ["Kernels", result.kernels.map((kernel) => kernel.title).join(", ")] : null,
+      result ? ["Server", result.server === "beside" ? "beside the container" : "in the container"] : null,
+    ]),
+  );
+  steps.show(build);
+  actions(build);
+  byId("after").hidden = build.state !== "passed";
+  if (build.state === "passed" || !version) follow();
+}
+
+function actions(build) {
+  const live = isLive(build);
+  const button = live
+    ? el("button.btn.btn-outline-danger.portal-danger", { type: "button", id: "cancel", onclick: cancel }, "Cancel the build")
+    : build.state === "passed"
+      ? null
+      : el("button.btn.btn-jupyter", { type: "button", id: "retry", onclick: retry }, "Build again");
+  const place = byId("actions");
+  if (place.firstChild?.id === button?.id) return;
+  fill(place, button);
+}
+
+async function cancel() {
+  const sure = await ask({
+    title: "Cancel this build?",
+    text: last.askers.length > 1 ? `It is shared: ${last.askers.join(", ")} asked for it.` : "Its job is ended. What was pulled stays in the cache.",
+    action: "Cancel the build",
+    danger: true,
+    keep: "Go on building",
+  });
+  if (sure === null) return;
+  await tell(async () => {
+    await call(`builds/${id}/cancel`, { method: "POST", body: {} });
+    return "The build is being cancelled.";
+  });
+}
+
+async function retry() {
+  await tell(async () => {
+    const next = await call(`builds/${id}/retry`, { method: "POST", body: {} });
+    if (next?.id && String(next.id) !== id) {
+      window.location.assign(buildPage(next.id));
+      return "";
+    }
+    byId("actions").replaceChildren();
+    work.start();
+    return "It is built again, with what was pulled already.";
+  });
+}
+
+// The version and its tests, until both are at their end.
+async function follow() {
+  clearTimeout(timer);
+  try {
+    const found = await call(`builds/${id}/versions`);
+    const newer = found.items.at(-1) ?? null;
+    const fresh = JSON.stringify(newer) !== JSON.stringify(version);
+    version = newer;
+    if (fresh && last) show(last);
+    clearTimeout(timer);
+    if (!version || last?.state !== "passed") return;
+    const { tests = [] } = await call(at(version.name));
+    const mine = newest(tests, version.number);
+    cards.show(mine, version.state === "testing" || version.state === "building" ? "The tests begin in a moment." : "It was not tested.");
+    tested(mine);
+    if (["building", "testing"].includes(version.state) || mine.some(isLive)) timer = setTimeout(follow, EVERY);
+  } catch (error) {
+    setText(byId("tests-words"), error.message);
+    if (error.status !== 403 && error.status !== 404) timer = setTimeout(follow, EVERY);
+  }
+}
+
+let offered = "";
+function tested(tests) {
+  const { state, message, name, number, environment } = version;
+  const bad = tests.filter((test) => test.state === "failed").map((test) => gpuWords(test.gpu_type));
+  const words = {
+    building: "They begin when the build is written down.",
+    testing: "They run in Slurm, one for each GPU type.",
+    ready: bad.length ? `It works, but not ${bad.join(", ")}: there it is not offered.` : "It works.",
+    failed: message || "It does not work, and cannot be published.",
+  };
+  setText(byId("tests-words"), words[state] ?? state);
+  const key = `${name} ${number} ${state} ${version.published_at}`;
+  if (key === offered) return;
+  offered = key;
+  if (state !== "ready") {
+    fill(byId("next"), state === "failed" ? el("a.btn.btn-outline-contrast", { href: environmentPage(name) }, "To the environment") : null);
+    fill(byId("publish"));
+    return;
+  }
+  const open = el("button.btn.btn-jupyter", { type: "button", "aria-expanded": "false", onclick: () => publish(open, environment) }, version.published_at ? "Publish again" : "Publish");
+  fill(byId("next"), el("button.btn.btn-outline-contrast", { type: "button", onclick: () => tryIt(name, number) }, "Try it"), open, el("a.btn.btn-outline-contrast", { href: environmentPage(name) }, "To the environment"));
+  announce("The tests have passed.");
+}
+
+function publish(button, environment) {
+  const { name, number } = version;
+  button.setAttribute("aria-expanded", "true");
+  const form = publishing({ name, number, groups: environment.groups, courses: environment.courses }, () => window.location.assign(environmentPage(name)));
+  fill(byId("publish"), form);
+  form.querySelector("input").focus();
+}
+
+window.addEventListener("pagehide", () => work.stop());
+window.addEventListener("pageshow", (event) => event.persisted && work.start());
+work.start();

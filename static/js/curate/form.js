@@ -1,0 +1,140 @@
+// The form of one environment. What it does not know of a definition it keeps.
+
+import { el, setText } from "../dom.js";
+import { capital } from "../words.js";
+import { FIELDS, GROUPS, put, take } from "./fields.js";
+import { Rows } from "./rows.js";
+
+export class DefinitionForm {
+  // `fixed`: names of fields that cannot be changed, e.g. the name of what is there already.
+  constructor(place, { onChange, fixed = [] }) {
+    this.base = {};
+    this.onChange = onChange;
+    this.inputs = new Map();
+    place.replaceChildren(
+      ...GROUPS.map((group) => el("fieldset.field-group", {}, el("legend", {}, group.legend), el("div.fields", {}, group.fields.map((field) => this.#field(field, fixed.includes(field.name)))))),
+    );
+    place.addEventListener("input", () => this.#changed());
+    place.addEventListener("change", () => this.#changed());
+    this.#fit();
+  }
+
+  get value() {
+    const values = structuredClone(this.base);
+    for (const field of FIELDS) put(values, field.name, this.#read(field));
+    return values;
+  }
+
+  set value(definition) {
+    this.base = structuredClone(definition);
+    for (const field of FIELDS) this.#write(field, take(definition, field.name));
+    this.#fit();
+  }
+
+  // Shows each problem {field, message} at its field; those that have none here are returned.
+  show(problems) {
+    const at = new Map();
+    const others = [];
+    for (const problem of problems) {
+      const name = fieldOf(problem.field ?? "");
+      if (!name || this.inputs.get(name).block.hidden) others.push(problem);
+      else at.set(name, [...(at.get(name) ?? []), inWords(problem, name)]);
+    }
+    for (const [name, { element, problem }] of this.inputs) {
+      setText(problem, (at.get(name) ?? []).join(" "));
+      if (at.has(name)) element.setAttribute("aria-invalid", "true");
+      else element.removeAttribute("aria-invalid");
+    }
+    return others;
+  }
+
+  // The field with this name gets the focus.
+  focus(name) {
+    const { element } = this.inputs.get(name) ?? {};
+    (element?.matches("input, textarea, select") ? element : element?.querySelector("input, button"))?.focus();
+  }
+
+  #changed() {
+    this.#fit();
+    this.onChange();
+  }
+
+  // Only the fields of this kind of environment.
+  #fit() {
+    const kind = this.inputs.get("kind").element.value;
+    for (const { field, block } of this.inputs.values()) {
+      block.hidden = Boolean(field.of) && !field.of.includes(kind);
+    }
+  }
+
+  #field(field, fixed) {
+    const id = `field-${field.name.replace(".", "-")}`;
+    const describedBy = [field.help && `${id}-help`, `${id}-problem`].filter(Boolean).join(" ");
+    const problem = el("p.form-problem", { id: `${id}-problem` });
+    const help = field.help ? el("p.field-help", { id: `${id}-help` }, field.help) : null;
+    if (field.columns) {
+      const rows = new Rows({ id, one: field.one, columns: field.columns, describedBy }, () => this.#changed());
+      const block = el("div.field-whole", { role: "group", "aria-labelledby": `${id}-label`, "aria-describedby": describedBy }, el("p.form-label", { id: `${id}-label` }, field.label), rows.element, help, problem);
+      this.inputs.set(field.name, { field, element: rows.element, rows, block, problem });
+      return block;
+    }
+    const element = this.#input(field, id);
+    element.setAttribute("aria-describedby", describedBy);
+    if (fixed) element.readOnly = true;
+    const block = el(`div${field.kind === "area" ? ".field-whole" : ""}`, {}, el("label.form-label", { for: id }, field.label), element, help, problem);
+    this.inputs.set(field.name, { field, element, block, problem });
+    return block;
+  }
+
+  #input(field, id) {
+    const { name } = field;
+    if (field.kind === "choice") return el("select.form-select", { id, name }, field.choices.map(([value, words]) => el("option", { value }, words)));
+    if (field.kind === "area") return el("textarea.form-control", { id, name, rows: 5 });
+    const number = field.kind === "number";
+    return el("input.form-control", { id, name, type: "text", inputmode: number ? "numeric" : null, autocomplete: "off", spellcheck: name === "title" ? null : "false" });
+  }
+
+  #read(field) {
+    const { element, rows, block } = this.inputs.get(field.name);
+    if (block.hidden) return undefined;
+    if (field.kind === "rows") return rows.value;
+    if (field.kind === "pairs") return Object.fromEntries(rows.value.filter((row) => row.name).map((row) => [row.name, row.value ?? ""]));
+    const text = element.value.trim();
+    if (field.kind === "words") return text.split(/[,\n]/).map((word) => word.trim()).filter(Boolean);
+    // What is no whole number stays as it is, so that the portal can say so at the field.
+    if (field.kind === "number" && /^-?[0-9]{1,15}$/.test(text)) return Number(text);
+    // What every environment has stands in a file only where it is not the usual.
+    if (field.name === "server" && text === "inside") return undefined;
+    return text;
+  }
+
+  #write(field, value) {
+    const { element, rows } = this.inputs.get(field.name);
+    if (field.kind === "rows") rows.value = value ?? [];
+    else if (field.kind === "pairs") rows.value = Object.entries(value ?? {}).map(([name, one]) => ({ name, value: one }));
+    else if (field.kind === "choice") element.value = value ?? field.choices[0][0];
+    else {
+      const text = Array.isArray(value) ? value.join(", ") : (value ?? "");
+      if (element.value !== String(text)) element.value = text;
+    }
+  }
+}
+
+// The form's field for "binds.0.source" or "default.memory"; "" where there is none.
+function fieldOf(path) {
+  const steps = path.split(".");
+  for (let length = steps.length; length > 0; length -= 1) {
+    const name = steps.slice(0, length).join(".");
+    if (FIELDS.some((field) => field.name === name)) return name;
+  }
+  return "";
+}
+
+// Which row of a list it is about, then what is wrong.
+function inWords(problem, name) {
+  const row = problem.field.slice(name.length + 1).split(".")[0];
+  const told = problem.message.replace(`'${problem.field}': `, "").replace(/[^.!?]$/, "$&.");
+  const words = capital(told);
+  if (!row) return words;
+  return /^[0-9]+$/.test(row) ? `No. ${Number(row) + 1}: ${words}` : `${row}: ${words}`;
+}

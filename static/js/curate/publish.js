@@ -1,0 +1,85 @@
+// Publishing a tested version: to whom, and what came of it. And trying it before that.
+
+import { call } from "../api.js";
+import { ask, tell } from "../dialog.js";
+import { el, setText } from "../dom.js";
+import { at, launchPage } from "./words.js";
+
+const words = (text) => text.split(/[,\n]/).map((word) => word.trim()).filter(Boolean);
+
+// A form that publishes version `number` of `name`; `done()` is called after it worked.
+export function publishing({ name, number, groups = [], courses = [] }, done) {
+  const id = `publish-${number}`;
+  const chosen = groups.length ? "groups" : courses.length ? "courses" : "everyone";
+  const radio = (value, label) => {
+    const input = el("input", { type: "radio", name: id, value, id: `${id}-${value}` });
+    input.checked = value === chosen;
+    return el("label.check", { for: `${id}-${value}` }, input, ` ${label}`);
+  };
+  const field = (which, label, values) => {
+    const input = el("input.form-control", { id: `${id}-${which}-names`, type: "text", autocomplete: "off", spellcheck: "false", "aria-describedby": `${id}-problem` });
+    input.value = values.join(", ");
+    return el("div", { dataset: { of: which } }, el("label.form-label", { for: input.id }, label), input);
+  };
+  const problem = el("p.form-problem", { id: `${id}-problem`, role: "alert" });
+  const form = el(
+    "form.card-form.publish",
+    { "aria-label": `Publish version ${number}` },
+    el(
+      "fieldset.portal-part",
+      {},
+      el("legend", {}, `Who may use version ${number}?`),
+      el("div.choices", {}, radio("everyone", "Everyone"), radio("groups", "Members of groups"), radio("courses", "People of courses")),
+    ),
+    field("groups", "Groups, separated by commas", groups),
+    field("courses", "Courses, separated by commas", courses),
+    problem,
+    el("button.btn.btn-jupyter", {}, "Publish"),
+  );
+  const which = () => form.elements[id].value;
+  const fit = () => {
+    for (const block of form.querySelectorAll("[data-of]")) block.hidden = block.dataset.of !== which();
+  };
+  form.addEventListener("change", fit);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    problem.textContent = "";
+    const to = which();
+    const names = to === "everyone" ? [] : words(form.querySelector(`#${id}-${to}-names`).value);
+    if (to !== "everyone" && !names.length) {
+      setText(problem, `Name at least one ${to === "groups" ? "group" : "course"}.`);
+      form.querySelector(`#${id}-${to}-names`).focus();
+      return;
+    }
+    const button = form.querySelector("button");
+    button.disabled = true;
+    try {
+      await call(at(name, "versions", number, "publish"), { method: "POST", body: { groups: to === "groups" ? names : [], courses: to === "courses" ? names : [] } });
+      await tell(() => `Version ${number} of ${name} is published.`);
+      done();
+    } catch (error) {
+      setText(problem, error.message);
+      button.disabled = false;
+    }
+  });
+  fit();
+  return form;
+}
+
+// Makes the preview of a tested version, which admins alone see, and opens the launch page with it.
+export async function tryIt(name, number) {
+  await tell(async () => {
+    const answer = await call(at(name, "versions", number, "preview"), { method: "POST", body: {} });
+    window.location.assign(launchPage(answer?.name?.endsWith(".preview") ? answer.name : `${name}.preview`));
+  });
+}
+
+// Runs a verb of an environment after a question; resolves to whether it was done.
+export async function verb(name, path, { title, text, action, field = null, danger = false, body = () => ({}), said }) {
+  const given = await ask({ title, text, action, field, danger });
+  if (given === null) return false;
+  return tell(async () => {
+    await call(at(name, ...path), { method: "POST", body: body(given) });
+    return said;
+  });
+}

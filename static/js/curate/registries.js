@@ -1,0 +1,140 @@
+// Registries: list, add, change, check, remove. A password is only ever sent, never received.
+
+import { call } from "../api.js";
+import { ask, tell } from "../dialog.js";
+import { byId, el, fill, setText } from "../dom.js";
+import { count } from "../words.js";
+import { when } from "./words.js";
+
+// NVIDIA's registry takes an API key with this word as the user's name.
+const NGC = "nvcr.io";
+const NGC_USER = "$oauthtoken";
+const form = byId("registry");
+const fields = form.elements;
+let changing = ""; // the host that is being changed
+
+async function load() {
+  try {
+    const { items } = await call("registries");
+    setText(byId("list-count"), items.length ? count(items.length, "registry", "registries") : "");
+    fill(byId("list"), items.length ? el("ul.entries", {}, items.map(entry)) : el("p.portal-quiet.empty", {}, "None yet: images are pulled without a login."));
+  } catch (error) {
+    setText(byId("list-count"), error.message);
+  } finally {
+    byId("list").removeAttribute("aria-busy");
+  }
+}
+
+function entry(item) {
+  const said = el("p.why", { role: "status" });
+  const secret = item.password_file ? `password in ${item.password_file}` : item.has_password ? "password is kept" : "no password";
+  const check = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Check ${item.host}`, onclick: () => checkIt(item.host, check, said) }, "Check");
+  return el(
+    "li.entry",
+    { dataset: { host: item.host } },
+    el(
+      "div",
+      {},
+      el("h3", {}, item.host),
+      el(
+        "p.portal-facts",
+        {},
+        item.username ? el("span", {}, item.username) : null,
+        el("span", {}, secret),
+        item.mirror ? el("span", {}, `mirror ${item.mirror}`) : null,
+        item.insecure ? el("span", {}, "without checked TLS") : null,
+        item.ca_file ? el("span", {}, `authority ${item.ca_file}`) : null,
+        el("span", {}, `by ${item.author}, `, when(item.at)),
+      ),
+      said,
+    ),
+    el(
+      "div.entry-actions",
+      {},
+      check,
+      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Change ${item.host}`, onclick: () => change(item) }, "Change"),
+      el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", "aria-label": `Remove ${item.host}`, onclick: () => remove(item.host) }, "Remove"),
+    ),
+  );
+}
+
+async function checkIt(host, button, said) {
+  button.disabled = true;
+  said.classList.remove("form-problem");
+  setText(said, "Asking…");
+  try {
+    const answer = await call(`registries/${encodeURIComponent(host)}/check`, { method: "POST", body: {} });
+    setText(said, answer?.message ?? "It answers, and takes this login.");
+  } catch (error) {
+    said.classList.add("form-problem");
+    setText(said, error.message);
+  } finally {
+    button.disabled = false;
+  }
+}
+
+function change(item) {
+  clear();
+  changing = item.host;
+  for (const name of ["host", "username", "password_file", "mirror", "ca_file"]) fields[name].value = item[name];
+  fields.insecure.checked = item.insecure;
+  fields.host.readOnly = true;
+  setText(byId("registry-title"), `Change ${item.host}`);
+  fields.password.placeholder = item.has_password && !item.password_file ? "Kept; type to replace it" : "";
+  form.scrollIntoView({ block: "nearest" });
+  fields.username.focus();
+}
+
+function clear() {
+  changing = "";
+  form.reset();
+  fields.host.readOnly = false;
+  fields.password.placeholder = "";
+  setText(byId("registry-title"), "Add a registry");
+  setText(byId("registry-problem"), "");
+}
+
+async function remove(host) {
+  const sure = await ask({ title: `Remove ${host}?`, text: "Its password is forgotten. Images that are there stay.", action: "Remove", danger: true, keep: "Keep it" });
+  if (sure === null) return;
+  await tell(async () => {
+    await call(`registries/${encodeURIComponent(host)}`, { method: "DELETE" });
+    return `${host} is removed.`;
+  });
+  if (changing === host) clear();
+  await load();
+}
+
+fields.host.addEventListener("input", () => {
+  if (fields.host.value.trim() === NGC && !fields.username.value) fields.username.value = NGC_USER;
+});
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const problem = byId("registry-problem");
+  setText(problem, "");
+  const text = (name) => fields[name].value.trim();
+  const host = text("host");
+  if (text("password_file") && fields.password.value) {
+    setText(problem, "Give the password or a file with it, not both.");
+    fields.password.focus();
+    return;
+  }
+  const body = { host, username: text("username"), password_file: text("password_file"), mirror: text("mirror"), ca_file: text("ca_file"), insecure: fields.insecure.checked };
+  // Left out, the one that is kept stays.
+  if (fields.password.value) body.password = fields.password.value;
+  const button = byId("registry-save");
+  button.disabled = true;
+  try {
+    await call(`registries/${encodeURIComponent(host)}`, { method: "PUT", body });
+    clear();
+    await tell(() => `${host} is saved.`);
+    await load();
+  } catch (error) {
+    setText(problem, error.message);
+  } finally {
+    fields.password.value = "";
+    button.disabled = false;
+  }
+});
+byId("registry-clear").addEventListener("click", clear);
+load();

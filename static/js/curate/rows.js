@@ -1,0 +1,68 @@
+// A list of small rows in a form, e.g. kernels: add, change, remove.
+
+import { el } from "../dom.js";
+
+export class Rows {
+  // `one`: the word for a row; `columns`: {name, label, kind: "check"}. `id` begins the fields' ids.
+  constructor({ id, one, columns, describedBy }, onChange) {
+    this.id = id;
+    this.one = one;
+    this.columns = columns;
+    this.describedBy = describedBy;
+    this.onChange = onChange;
+    this.made = 0;
+    this.list = el("ul.rows", { id: `${id}-rows` });
+    this.adder = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#add({}, true) }, `Add a ${one}`);
+    this.element = el("div", {}, this.list, this.adder);
+  }
+
+  get value() {
+    return [...this.list.children].map((row) => {
+      const values = {};
+      for (const field of row.querySelectorAll("[data-column]")) {
+        const value = field.type === "checkbox" ? field.checked : field.value.trim();
+        if (value !== "") values[field.dataset.column] = value;
+      }
+      return values;
+    });
+  }
+
+  set value(rows) {
+    if (JSON.stringify(rows.map(plain)) === JSON.stringify(this.value.map(plain))) return;
+    this.list.replaceChildren();
+    for (const row of rows) this.#add(row, false);
+  }
+
+  #add(values, focus) {
+    this.made += 1;
+    const number = this.made;
+    const row = el(
+      "li.row-line",
+      {},
+      this.columns.map((column) => {
+        const id = `${this.id}-${number}-${column.name}`;
+        if (column.kind === "check") {
+          const box = el("input", { id, type: "checkbox", dataset: { column: column.name } });
+          box.checked = values[column.name] ?? true;
+          return el("label.check", { for: id }, box, ` ${column.label}`);
+        }
+        const field = el("input.form-control.form-control-sm", { id, type: "text", autocomplete: "off", "aria-describedby": this.describedBy, dataset: { column: column.name } });
+        field.value = values[column.name] ?? "";
+        return el("div", {}, el("label.form-label", { for: id }, column.label), field);
+      }),
+      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Remove this ${this.one}`, onclick: () => this.#remove(row) }, "Remove"),
+    );
+    this.list.append(row);
+    if (!focus) return;
+    row.querySelector("input").focus();
+    this.onChange();
+  }
+
+  #remove(row) {
+    row.remove();
+    this.adder.focus();
+    this.onChange();
+  }
+}
+
+const plain = (row) => Object.entries(row).filter(([, value]) => value !== "" && value !== null).sort();

@@ -1,0 +1,140 @@
+// The versions of one environment: who, when, why; what one can do with each; what differs.
+
+import { call } from "../api.js";
+import { tell } from "../dialog.js";
+import { byId, el, fill, setText } from "../dom.js";
+import { Pager } from "../pager.js";
+import { Table } from "../table.js";
+import { count } from "../words.js";
+import { lines, packages } from "./diff.js";
+import { publishing, tryIt, verb } from "./publish.js";
+import { at, buildPage, origins, versionState, when } from "./words.js";
+
+const LIMIT = 10;
+
+export class Versions {
+  // `onEdit(version)`: somebody wants to go on from it; `onChange()`: something was done.
+  constructor(name, { onEdit, onChange }) {
+    Object.assign(this, { name, onEdit, onChange });
+    this.items = [];
+    this.current = null; // the number that is published now
+    this.pager = new Pager(byId("versions-pager"), LIMIT, () => this.load());
+    this.table = new Table(byId("versions"), {
+      label: "versions-title",
+      columns: [
+        { head: "Version", cell: (one) => el("div", {}, el("span.first", {}, String(one.number)), one.number === this.current ? el("span.second", {}, "published now") : null) },
+        { head: "State", cell: (one) => versionState(one.state) },
+        { head: "Who", cell: (one) => one.author || "–" },
+        { head: "When", cell: (one) => when(one.at) },
+        { head: "Where", cell: (one) => el("div", {}, origins[one.origin] ?? one.origin, one.base && one.base !== one.number - 1 ? el("span.second", {}, `from version ${one.base}`) : null) },
+        { head: "What", wide: true, cell: (one) => el("div", {}, el("span.first.entry-text", {}, one.comment || "–"), one.message ? el("span.second.why", {}, one.message) : null) },
+        { head: "", wide: true, cell: (one) => this.#actions(one) },
+      ],
+    });
+    byId("compare").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.compare(byId("compare-old").value, byId("compare-new").value);
+    });
+  }
+
+  get newest() {
+    return this.items[0] ?? null;
+  }
+
+  async load() {
+    const page = await call(at(this.name, "versions"), { query: { limit: LIMIT, after: this.pager.after } });
+    this.pager.show(page);
+    const text = JSON.stringify([page.items, this.current]);
+    if (text === this.text) return;
+    this.text = text;
+    this.items = page.items;
+    setText(byId("versions-count"), page.total ? count(page.total, "version") : "");
+    // What has the focus keeps it, though its row is made anew.
+    const focused = byId("versions").contains(document.activeElement) ? document.activeElement.id : "";
+    this.table.show(page.items, "There is no version yet.");
+    if (focused) byId(focused)?.focus();
+    this.#offer(page.total);
+  }
+
+  #offer(total) {
+    byId("compare").hidden = total < 2;
+    for (const [id, usual] of [["compare-old", 1], ["compare-new", 0]]) {
+      const select = byId(id);
+      const chosen = select.value;
+      const numbers = Array.from({ length: Math.min(total, 200) }, (_, at) => String(total - at));
+      fill(select, numbers.map((number) => el("option", { value: number }, number)));
+      select.value = numbers.includes(chosen) ? chosen : (numbers[usual] ?? numbers[0] ?? "");
+    }
+  }
+
+  #actions(one) {
+    const { number, state, environment } = one;
+    const container = environment.kind === "container" && environment.source;
+    const buttons = [];
+    const add = (id, words, run) => buttons.push(el("button.btn.btn-sm.btn-outline-contrast", { type: "button", id: `${id}-${number}`, "aria-label": `${words} (version ${number})`, onclick: run }, words));
+    const published = one.published_at !== null && one.published_at !== undefined;
+    if (["draft", "failed"].includes(state) && container && !environment.image) add("build", state === "failed" ? "Build again" : "Build", () => this.build(number));
+    if (["draft", "failed"].includes(state) && (!container || environment.image)) add("test", "Test", () => this.test(number));
+    if (state === "ready" && !published) {
+      add("try", "Try it", () => tryIt(this.name, number));
+      add("publish", "Publish", () => this.publish(one));
+    }
+    if (published && number !== this.current) add("rollback", "Roll back to it", () => this.rollBack(number));
+    if (one.build_id) buttons.push(el("a.btn.btn-sm.btn-outline-contrast", { href: buildPage(one.build_id), "aria-label": `Build of version ${number}` }, "Its build"));
+    add("edit", "Edit from it", () => this.onEdit(one));
+    return el("div.entry-actions", {}, buttons);
+  }
+
+  async build(number) {
+    await tell(async () => {
+      const build = await call(at(this.name, "versions", number, "build"), { method: "POST", body: {} });
+      window.location.assign(buildPage(build.id ?? build.build_id));
+    });
+  }
+
+  async test(number) {
+    await tell(async () => {
+      await call(at(this.name, "versions", number, "test"), { method: "POST", body: {} });
+      return `The tests of version ${number} are under way.`;
+    });
+    this.onChange();
+  }
+
+  publish({ number, environment }) {
+    const form = publishing({ name: this.name, number, groups: environment.groups, courses: environment.courses }, () => {
+      fill(byId("publish"));
+      this.onChange();
+    });
+    fill(byId("publish"), form);
+    form.scrollIntoView({ block: "nearest" });
+    form.querySelector("input").focus();
+  }
+
+  async rollBack(number) {
+    const done = await verb(this.name, ["rollback"], {
+      title: `Roll back to version ${number}?`,
+      text: "It becomes what people launch. Running sessions stay as they are, and no version is lost.",
+      action: "Roll back",
+      body: () => ({ number }),
+      said: `${this.name} is at what version ${number} was.`,
+    });
+    if (done) this.onChange();
+  }
+
+  async compare(older, newer) {
+    const place = byId("comparison");
+    try {
+      const found = await call(at(this.name, "comparison"), { query: { old: older, new: newer } });
+      fill(
+        place,
+        el("h3", {}, `From version ${older} to ${newer}`),
+        lines(found.lines, "The definitions"),
+        el("h4", {}, "Packages"),
+        packages(found.packages),
+      );
+    } catch (error) {
+      fill(place, el("p.form-problem", { role: "alert" }, error.message));
+    }
+    place.focus();
+  }
+}

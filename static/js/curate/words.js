@@ -1,0 +1,69 @@
+// States of environments, builds and tests in words, and the signs beside them.
+
+import { call, facts } from "../api.js";
+import { el } from "../dom.js";
+import { clock, exactly } from "../words.js";
+
+// portal.models.environment.EnvironmentState
+const VERSION_STATES = {
+  draft: ["other", "draft"],
+  building: ["waits", "building"],
+  testing: ["waits", "testing"],
+  ready: ["runs", "ready"],
+  failed: ["bad", "failed"],
+  deprecated: ["held", "deprecated"],
+  withdrawn: ["other", "withdrawn"],
+};
+// portal.models.image_job.WorkState
+const WORK_STATES = {
+  waiting: ["waits", "waiting"],
+  running: ["waits", "running"],
+  passed: ["runs", "passed"],
+  failed: ["bad", "failed"],
+  cancelled: ["held", "cancelled"],
+  unknown: ["other", "could not be run"],
+};
+const sign = ([look, words]) => el(`span.state.state-${look}`, {}, words);
+
+export const versionState = (state) => sign(VERSION_STATES[state] ?? ["other", state]);
+export const workState = (state) => sign(WORK_STATES[state] ?? ["other", state]);
+export const isLive = (work) => work.state === "waiting" || work.state === "running";
+
+// A page's own names under curate/ (portal/handlers/curate_pages.py) can be names of environments too.
+const PAGES = ["new", "builds", "registries", "environments"];
+const below = (path) => `${facts.prefix}curate/${path}`;
+export const environmentPage = (name) => below(`${PAGES.includes(name) ? "environments/" : ""}${encodeURIComponent(name)}`);
+export const buildPage = (id) => below(`builds/${id}`);
+export const launchPage = (name) => `${facts.hub}spawn#environment=${encodeURIComponent(name)}`;
+
+// Where the API has one environment, or something below it.
+export const at = (name, ...more) => ["environments", encodeURIComponent(name), ...more].join("/");
+
+export const when = (at) => (at ? el("span.nowrap", { title: exactly(at) }, clock(at)) : "–");
+export const gpuWords = (type) => type || "without GPUs";
+
+// Bytes: "512 MB", "3.4 GB"
+export function bytes(size) {
+  if (!size) return "";
+  const units = ["bytes", "kB", "MB", "GB", "TB"];
+  let step = 0;
+  while (size >= 1000 && step < units.length - 1) {
+    size /= 1000;
+    step += 1;
+  }
+  return `${size.toLocaleString("en", { maximumFractionDigits: size < 10 && step > 1 ? 1 : 0 })} ${units[step]}`;
+}
+
+export const origins = { page: "on a page", file: "in the catalog’s folder", build: "by a build" };
+
+// The pages of a list as one, up to `most` items.
+export async function all(path, query = {}, most = 500) {
+  const items = [];
+  let after = null;
+  do {
+    const page = await call(path, { query: { ...query, limit: 100, after } });
+    items.push(...page.items);
+    after = page.next;
+  } while (after && items.length < most);
+  return items;
+}
