@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from portal.catalog.habits import Habits
 from portal.catalog.tile import Tile, day
 from portal.launch.availability import Availability
 from portal.launch.policy import usable_reservation
@@ -21,7 +22,6 @@ from portal.models.person import Person
 from portal.models.resources import Resources, memory_mib, time_seconds
 
 from . import words
-from .favourites import Habits
 from .launch_view import Area, Card, Choice
 from .storage import StorageArea
 

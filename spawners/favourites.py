@@ -1,6 +1,6 @@
-"""What a person likes and used last, for the order of their launch page.
+"""What everybody likes and used last, kept for the order of their launch pages.
 
-Both stand in the database, which the launch page does not wait for: what is known is shown, and
+It stands in the database, which the launch page does not wait for: what is known is shown, and
 where nothing is known, the catalog's own order.
 """
 
@@ -9,26 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
 
+from portal.catalog.habits import NO_HABITS, Habits, habits_of
 from portal.errors import StoreUnavailable
-from portal.models.environment import Environment
 from portal.store import Store
 
 _AGE = 20.0  # seconds for which an answer is fresh
 _PATIENCE = 0.3  # seconds that a page waits for the database
 _MOST = 2000  # people that are remembered
-
-
-class Habits(NamedTuple):
-    """``liked``: names of environments; ``used``: when each was launched last (Unix seconds)."""
-
-    liked: frozenset[str] = frozenset()
-    used: Mapping[str, float] = {}
-
-
-NO_HABITS = Habits()
 
 
 class Favourites:
@@ -53,21 +41,10 @@ class Favourites:
 
     async def _ask(self, store: Store, user: str) -> None:
         try:
-            liked = await store.favourites.of(user)
-            used = await store.sessions.last_used(user)
+            habits = await habits_of(store, user)
         except StoreUnavailable:
             return  # the store says so in the log
-        self._known[user] = (time.monotonic(), Habits(frozenset(liked), used))
+        self._known[user] = (time.monotonic(), habits)
         self._known.move_to_end(user)
         while len(self._known) > _MOST:
             self._known.popitem(last=False)
-
-
-def ordered(environments: Sequence[Environment], habits: Habits) -> list[Environment]:
-    """What is liked first, then what was used last, then the catalog's order."""
-
-    def place(one: Environment) -> tuple[Any, ...]:
-        liked = one.name not in habits.liked
-        return (liked, -habits.used.get(one.name, 0.0), one.order, one.title, one.name)
-
-    return sorted(environments, key=place)

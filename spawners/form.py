@@ -15,6 +15,7 @@ import jinja2
 from traitlets import Bool, Dict, Float, Integer, List, Unicode
 from traitlets.config import LoggingConfigurable
 
+from portal.catalog.habits import NO_HABITS, Habits, ordered
 from portal.catalog.tile import Tile, tile_of
 from portal.launch.availability import Availability, availability
 from portal.launch.policy import allowed_partitions, choose_partition
@@ -26,7 +27,6 @@ from portal.where import data_path
 
 from . import choices, last_choice, words
 from .answers import options_from_form
-from .favourites import NO_HABITS, Habits, ordered
 from .launch_view import Choice, GpuTile, LaunchView
 from .storage import StorageArea
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, Connection, Double, Index, Row, Table, delete, select
+from sqlalchemy import Column, Connection, Double, Index, Row, Table, delete, func, select
 
 from portal.models.catalog import Measurement
 
@@ -54,6 +54,22 @@ class MeasurementTable:
             .limit(_READ)
         )
         return await self._database.run(lambda at: [_measured(row) for row in at.execute(query)])
+
+    async def best(self) -> dict[str, dict[str, tuple[float, bool]]]:
+        """The most images per second that were measured, with whether its GPUs were simulated: by
+        environment, then by GPU type ("" is on CPUs)."""
+        columns = measurements.c
+        most = func.max(columns.images_per_second)
+        query = (
+            select(columns.environment, columns.gpu_type, columns.simulated, most)
+            .group_by(columns.environment, columns.gpu_type, columns.simulated)
+            .order_by(columns.simulated.desc())  # what is real stands in its place
+        )
+        rows = await self._database.run(lambda at: list(at.execute(query)))
+        found: dict[str, dict[str, tuple[float, bool]]] = {}
+        for name, gpu_type, simulated, value in rows:
+            found.setdefault(name, {})[gpu_type] = (float(value), bool(simulated))
+        return found
 
 
 def _add(connection: Connection, measurement: Measurement) -> None:
