@@ -3,14 +3,17 @@ known of it. Where the database is away, what the files say is shown all the sam
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Iterable
 from typing import TypeVar
+
+from pydantic import ValidationError
 
 from portal.errors import StoreUnavailable
 from portal.models import Frozen
 from portal.models.catalog import EnvironmentTest, EnvironmentVersion, Measured, Verdict
 from portal.models.environment import Environment
-from portal.models.image_job import KernelResult, WorkState
+from portal.models.image_job import Facts, KernelResult, WorkState
 from portal.models.offered import refusals_of
 from portal.models.person import Person
 from portal.models.session import SessionRecord
@@ -68,7 +71,7 @@ class Whole(Frozen):
 
 
 class Browsing:
-    """The catalog as people look at it. ``error``, after a call: why the database did not answer."""
+    """The catalog as people look at it."""
 
     def __init__(self, catalog: EnvironmentCatalog, store: Store) -> None:
         self._catalog, self._store = catalog, store
@@ -97,11 +100,10 @@ class Browsing:
         offer = self._catalog.offers.get(name)
         one = self._catalog.environments.get(name)
         reason = ""
-        known = one is not None and offer is not None and offer.environment is None
-        if known and one is not None and offer is not None and self._catalog.sees(person, one):
+        if one is not None and offer is not None and self._catalog.sees(person, one):
             if curates or one.owner == person.name:
                 reason = offer.reason
-        if not reason or one is None:
+        if one is None or not reason:
             one = self._catalog.get(name, person)
         habits = await _or(habits_of(self._store, person.name), NO_HABITS)
         rows = measured(await _or(self._store.measurements.of(name), []))
@@ -123,10 +125,10 @@ class Browsing:
             shown=shown,
             environment=one,
             versions=tuple(version_rows(versions_of([v for v in verdicts.values() if v.passed]))),
-            distribution=str(facts.get("distribution") or ""),
-            architecture=str(facts.get("architecture") or ""),
-            packages=tuple(sorted(map(str, facts.get("packages") or ()), key=str.casefold)),
-            added=tuple(map(str, facts.get("added") or ())),
+            distribution=facts.distribution,
+            architecture=facts.architecture,
+            packages=tuple(sorted(facts.packages, key=str.casefold)),
+            added=facts.added,
             size=mark[0] if mark else None,
             kernels=_kernels(tests),
             tests=tests,
@@ -143,7 +145,8 @@ class Browsing:
     ) -> Shown:
         tested = self._catalog.offering.tested(environment)
         refusals = refusals_of(environment)
-        types = dict.fromkeys([*environment.gpu_types, *refusals, *(t for t in best if t)])
+        types = dict.fromkeys([*environment.gpu_types, *refusals, *tested, *best])
+        types.pop("", None)
         gpus = []
         for name in types:
             verdict, figure = tested.get(name), best.get(name)
@@ -171,10 +174,12 @@ def users_now(sessions: Iterable[SessionRecord], environment: str) -> list[str]:
     return sorted({one.user for one in sessions if one.environment == environment})
 
 
-def _facts(verdicts: Iterable[Verdict]) -> dict[str, object]:
+def _facts(verdicts: Iterable[Verdict]) -> Facts:
     """What the test without GPUs read, else what any that passed did."""
-    passed = sorted((v for v in verdicts if v.passed), key=lambda v: (v.gpu_type != "", -v.at))
-    return dict(passed[0].facts) if passed else {}
+    for verdict in sorted(verdicts, key=lambda v: (not v.passed, v.gpu_type != "", -v.at)):
+        with contextlib.suppress(ValidationError):  # as an older portal wrote it
+            return Facts.model_validate(verdict.facts)
+    return Facts()
 
 
 def _kernels(tests: dict[str, EnvironmentTest]) -> tuple[KernelResult, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from portal.catalog.workshop import Workshop
+from portal.catalog.browsing import Browsing
 from portal.errors import PortalError
 from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
@@ -56,9 +57,11 @@ class Parts:
     allowance: Allowance = field(default_factory=Allowance)
     situations: Situations = field(init=False)
     moves: Moves = field(init=False)
+    browsing: Browsing = field(init=False)
 
     def __post_init__(self) -> None:
         self.workshop.join(self.cluster, self.store, self.catalog)
+        self.browsing = Browsing(self.catalog, self.store)
         self.situations = Situations(self)
         self.moves = Moves(self.hub, self.log)
         self.situations.move_of = self.moves.of
