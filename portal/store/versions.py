@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, Connection, Row, Table, UniqueConstraint, func, select, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Row,
+    Table,
+    UniqueConstraint,
+    delete,
+    func,
+    select,
+    update,
+)
 
 from portal.errors import NotFound
 from portal.models.catalog import EnvironmentVersion, Origin
@@ -91,6 +101,11 @@ class VersionTable:
             raise NotFound(f"The environment '{name[:63]}' has no version {number}.")
         return _version(row)
 
+    async def remove(self, name: str, number: int) -> None:
+        """Forget a version that came to nothing: its file could not be written."""
+        this = (versions.c.name == name) & (versions.c.number == number)
+        await self._database.run(lambda to: to.execute(delete(versions).where(this)), write=True)
+
     async def get(self, name: str, number: int) -> EnvironmentVersion:
         """One version. Raises NotFound."""
         query = select(versions).where(versions.c.name == name, versions.c.number == number)
@@ -113,15 +128,37 @@ class VersionTable:
         """The newest version of every environment, by name."""
         return await self._database.run(lambda at: _last(at, versions.c.id > 0))
 
-    async def published(self) -> dict[str, EnvironmentVersion]:
-        """What was published last of every environment, by name."""
+    async def with_hash(self, name: str, file_hash: str) -> EnvironmentVersion | None:
+        """The newest version of ``name`` whose file had these bytes."""
         query = (
             select(versions)
-            .where(versions.c.published_at.is_not(None))
-            .order_by(versions.c.published_at, versions.c.number)
+            .where(versions.c.name == name, versions.c.file_hash == file_hash)
+            .order_by(versions.c.number.desc())
+            .limit(1)
         )
+        row = await self._database.run(lambda at: at.execute(query).first())
+        return None if row is None else _version(row)
+
+    async def published(self) -> dict[str, EnvironmentVersion]:
+        """What was published last of every environment, by name."""
+        place = func.row_number().over(
+            partition_by=versions.c.name,
+            order_by=[versions.c.published_at.desc(), versions.c.number.desc()],
+        )
+        ranked = (
+            select(versions.c.id, place.label("place"))
+            .where(versions.c.published_at.is_not(None))
+            .subquery()
+        )
+        query = select(versions).join(ranked, versions.c.id == ranked.c.id)
+        query = query.where(ranked.c.place == 1)
         rows = await self._database.run(lambda at: list(at.execute(query)))
         return {row.name: _version(row) for row in rows}
+
+    async def of_build(self, build_id: int) -> list[EnvironmentVersion]:
+        """The versions that a build is for, the oldest first."""
+        query = select(versions).where(versions.c.build_id == build_id).order_by(versions.c.id)
+        return await self._database.run(lambda at: [_version(row) for row in at.execute(query)])
 
     async def in_state(self, *states: EnvironmentState) -> list[EnvironmentVersion]:
         """All versions in one of ``states``, the oldest first."""
