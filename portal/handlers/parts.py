@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from portal.catalog.workshop import Workshop
 from portal.catalog.browsing import Browsing
+from portal.catalog.workshop import Workshop
 from portal.errors import PortalError
 from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
