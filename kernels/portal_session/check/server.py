@@ -1,0 +1,207 @@
+"""The session's server under test: started as a job starts it, asked as a page asks it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from typing import Any
+
+from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+from .hub import PREFIX, Hub
+
+_REQUEST = 60.0  # seconds
+_QUIET_END = 10.0
+
+
+class Failed(Exception):
+    """What does not work, in a sentence."""
+
+
+class Server:
+    """One server; everything raises Failed."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._process: subprocess.Popen[bytes] | None = None
+        self._base = ""
+
+    async def start(self, patience: float) -> float:
+        """Seconds until its API answered."""
+        began = time.monotonic()
+        self._start()
+        while not self._hub.port.done():
+            self._see_that_it_runs()
+            if time.monotonic() > began + patience:
+                raise Failed(f"The notebook server did not answer within {patience:.0f} seconds.")
+            await asyncio.wait([self._hub.port], timeout=0.1)
+        self._base = f"127.0.0.1:{self._hub.port.result()}{PREFIX}"
+        await self.ask("GET", "api/status")
+        return time.monotonic() - began
+
+    def _start(self) -> None:
+        argv = [sys.executable, "-I", "-m", "portal_session"]
+        if os.geteuid() == 0:
+            argv.append("--allow-root")
+        self._process = subprocess.Popen(
+            argv,
+            env={**os.environ, **self._hub.environment()},
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr,
+            start_new_session=True,
+        )
+
+    def _see_that_it_runs(self) -> None:
+        status = self._process.poll() if self._process else None
+        if status is not None:
+            raise Failed(f"The notebook server ended at once, with code {status}.")
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """What its API answers, as JSON's values."""
+        request = HTTPRequest(
+            f"http://{self._base}{path}",
+            method=method,
+            headers={"Authorization": f"token {self._hub.token}"},
+            body=json.dumps(body or {}) if method == "POST" else None,
+            request_timeout=_REQUEST,
+        )
+        try:
+            answer = await AsyncHTTPClient().fetch(request, raise_error=False)
+        except Exception as error:
+            raise Failed(f"The notebook server does not answer: {error}.") from None
+        if answer.code >= 400:
+            said = answer.body.decode("utf-8", "replace")[:300]
+            raise Failed(f"The notebook server answered {answer.code} to {method} {path}: {said}")
+        return json.loads(answer.body or b"null")
+
+    async def connect(self, path: str) -> WebSocketClientConnection:
+        request = HTTPRequest(
+            f"ws://{self._base}{path}",
+            headers={"Authorization": f"token {self._hub.token}"},
+            connect_timeout=_REQUEST,
+            request_timeout=_REQUEST,
+        )
+        try:
+            return await websocket_connect(request, max_message_size=64 * 1024 * 1024)
+        except Exception as error:
+            raise Failed(f"The notebook server lets nobody in to {path}: {error}.") from None
+
+    def stop(self) -> None:
+        """Ends it and its kernels."""
+        process = self._process
+        if process is None:
+            return
+        if process.poll() is None:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_QUIET_END)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+class Kernel:
+    """One kernel of the server, between ``start`` and ``stop``."""
+
+    def __init__(self, server: Server, name: str) -> None:
+        self._server = server
+        self._name = name
+        self._id = ""
+        self._socket: WebSocketClientConnection | None = None
+        self._session = uuid.uuid4().hex
+        self.version = ""
+
+    async def start(self) -> None:
+        """Returns when it has said which language it speaks: ``version``."""
+        made = await self._server.ask("POST", "api/kernels", {"name": self._name})
+        self._id = made["id"]
+        self._socket = await self._server.connect(f"api/kernels/{self._id}/channels?session_id={self._session}")
+        asked = self._send("kernel_info_request", {})
+        while True:
+            message = await self._next()
+            if message["header"]["msg_type"] == "status":
+                self._see_that_it_lives(message)
+            elif message["parent_header"].get("msg_id") == asked:
+                if message["header"]["msg_type"] == "kernel_info_reply":
+                    info = message["content"].get("language_info", {})
+                    self.version = str(info.get("version", ""))
+                    return
+
+    async def run(self, code: str) -> str:
+        """What ``code`` printed or showed as text. Raises Failed with the error's own words."""
+        asked = self._send(
+            "execute_request",
+            {"code": code, "silent": False, "store_history": False, "allow_stdin": False},
+        )
+        said: list[str] = []
+        replied = idle = False
+        while not (replied and idle):
+            message = await self._next()
+            kind, content = message["header"]["msg_type"], message["content"]
+            if kind == "status":
+                self._see_that_it_lives(message)
+            if message["parent_header"].get("msg_id") != asked:
+                continue
+            if kind == "stream":
+                said.append(content["text"])
+            elif kind in ("execute_result", "display_data"):
+                said.append(str(content["data"].get("text/plain", "")))
+            elif kind == "error":
+                raise Failed(f"{content.get('ename', '')}: {content.get('evalue', '')}"[:500])
+            elif kind == "execute_reply":
+                replied = True
+                if content.get("status") != "ok":
+                    name, value = content.get("ename", "an error"), content.get("evalue", "")
+                    raise Failed(f"{name}: {value}"[:500])
+            elif kind == "status" and content["execution_state"] == "idle":
+                idle = True
+        return "".join(said)
+
+    async def stop(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        if self._id:
+            with contextlib.suppress(Failed):
+                await self._server.ask("DELETE", f"api/kernels/{self._id}")
+
+    def _see_that_it_lives(self, message: dict[str, Any]) -> None:
+        if message["content"].get("execution_state") in ("dead", "restarting", "autorestarting"):
+            raise Failed("The kernel died.")
+
+    def _send(self, kind: str, content: dict[str, Any]) -> str:
+        assert self._socket is not None
+        id_ = uuid.uuid4().hex
+        header = {
+            "msg_id": id_,
+            "msg_type": kind,
+            "session": self._session,
+            "username": "",
+            "version": "5.3",
+        }
+        message = {
+            "header": header,
+            "parent_header": {},
+            "metadata": {},
+            "content": content,
+            "channel": "shell",
+            "buffers": [],
+        }
+        self._socket.write_message(json.dumps(message))
+        return id_
+
+    async def _next(self) -> dict[str, Any]:
+        assert self._socket is not None
+        while True:
+            text = await self._socket.read_message()
+            if text is None:
+                raise Failed("The notebook server closed the connection to the kernel.")
+            if isinstance(text, str):
+                return dict(json.loads(text))
