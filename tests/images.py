@@ -23,7 +23,7 @@ from portal.demo.python_packages import digest
 OWN = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]  # as OCI calls it
 OTHER = "arm64" if OWN == "amd64" else "amd64"
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_SHELL = ["base-files", "base-passwd", "bash", "coreutils", "grep", "sed", "libc-bin"]
+_SHELL = ["base-files", "base-passwd", "bash", "coreutils", "dash", "grep", "sed", "libc-bin"]
 _SHELL += ["usr-is-merged"] if os_release().get("ID") == "debian" else []
 _NOT_NEEDED = ("doc", "man", "info", "locale", "lintian", "zoneinfo")  # of /usr/share
 
