@@ -9,6 +9,7 @@
     │   ├── SlurmUnavailable       503   slurmctld (or its client command) does not answer
     │   ├── DirectoryUnavailable   503   no LDAP server answers
     │   ├── StoreUnavailable       503   the portal's database does not answer
+    │   ├── RegistryUnavailable    503   a registry of images does not answer, or not now
     │   └── HubUnavailable         503   the Hub does not answer the service
     ├── TooManyRequests            429   more at once than one person may have
     ├── SlurmRefused               400   Slurm answered, and said no
@@ -21,12 +22,15 @@ secret and no markup: it is shown to users as it is.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class PortalError(Exception):
     """Base of every error the portal raises on purpose.
 
     ``message`` (str) is shown to the user; ``code`` is a stable word for programs;
-    ``status`` is the HTTP status to answer with.
+    ``status`` is the HTTP status to answer with. ``details`` is what a page needs beside the
+    message, e.g. the two texts of a conflict: plain values, by name.
     """
 
     code = "error"
@@ -35,6 +39,7 @@ class PortalError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+        self.details: dict[str, Any] = {}
 
 
 class InvalidRequest(PortalError):
@@ -99,6 +104,12 @@ class StoreUnavailable(Unavailable):
     """The portal's database does not answer, or its schema is not this version's."""
 
     code = "database_unavailable"
+
+
+class RegistryUnavailable(Unavailable):
+    """A registry of images does not answer, or wants to be asked less often."""
+
+    code = "registry_unavailable"
 
 
 class HubUnavailable(Unavailable):

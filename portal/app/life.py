@@ -30,6 +30,7 @@ class Life:
             asyncio.create_task(self._kept("dashboard", self.parts.dashboard.run)),
             asyncio.create_task(self._kept("watch for idle GPUs", self.parts.idle.run)),
             asyncio.create_task(self._kept("loop of notices", self._send_notices)),
+            asyncio.create_task(self._kept("history of the catalog", self.parts.curator.run)),
             asyncio.create_task(self._kept("workshop", self.parts.workshop.run)),
         ]
 

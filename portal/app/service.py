@@ -20,7 +20,8 @@ from traitlets import Float, Integer, Unicode, default
 from traitlets.config import Application, catch_config_error
 
 from portal import __version__
-from portal.catalog import EnvironmentCatalog
+from portal.catalog import CatalogRules, EnvironmentCatalog
+from portal.catalog.curating import Curator
 from portal.catalog.workshop import Workshop
 from portal.dashboard import Dashboard
 from portal.errors import ConfigurationError
@@ -53,6 +54,9 @@ class PortalService(Application):
     description = "The web service that the Hub manages; `jupyterhub` starts it."
     classes = [
         EnvironmentCatalog,
+        CatalogRules,
+        Curator,
+        Workshop,
         Cluster,
         SlurmRunner,
         ClusterControl,
@@ -63,7 +67,6 @@ class PortalService(Application):
         Extending,
         IdleGpus,
         Notices,
-        Workshop,
         HubOAuth,
         StartEstimates,
     ]
@@ -234,6 +237,7 @@ class PortalService(Application):
             idle=IdleGpus(parent=self),
             notices=Notices(parent=self, store=store),
             workshop=Workshop(parent=self),
+            curator=Curator(parent=self),
         )
 
     def _default_resources(self) -> Resources:

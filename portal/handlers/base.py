@@ -167,9 +167,11 @@ class APIHandler(PortalHandler):
         self.finish(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """``{"error": {"code": …, "message": …}}`` for every error."""
+        """``{"error": {"code": …, "message": …}}`` for every error; some have details beside."""
         code, message = explain(status_code, kwargs.get("exc_info"))
-        self.write_json({"error": {"code": code, "message": message}})
+        error = (kwargs.get("exc_info") or (None, None, None))[1]
+        details = error.details if isinstance(error, PortalError) else {}
+        self.write_json({"error": {"code": code, "message": message, **details}})
 
 
 class NotFoundMixin:

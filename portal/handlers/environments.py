@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
 from portal.catalog import CatalogError
 from portal.errors import Unavailable
 from portal.models import Frozen
-from portal.models.environment import Environment, Kind
-from portal.models.person import Person
-from portal.models.resources import Resources
-from portal.models.scope import NODES_MANAGE
+from portal.models.catalog import EnvironmentVersion
+from portal.models.environment_item import EnvironmentDetail, EnvironmentItem
+from portal.models.scope import ENVIRONMENTS_MANAGE
 
-from .endpoint import Endpoint, Operation
+from .action import Action
+from .endpoint import Operation, Query
+from .environment_editing import NAME, Edit, NewEnvironment
+from .environment_items import Shown, as_seen_by_catalog, not_there, version_item
 
-# The Hub calls everyone with an admin's token an admin, also where that token was made to do
-# little, e.g. to read metrics. One of these scopes says that it was not: the first is the Hub's
-# own, the second also comes with a login in a browser.
-_ADMINS = ("admin:users", NODES_MANAGE)
-
-
-class Limits(Frozen):
-    """The most that one may ask for; null where the environment sets no limit."""
-
-    gpus: int | None
-    cpus: int | None
-    memory: str | None
-    time: str | None
+__all__ = ["ENDPOINTS", "as_seen_by_catalog"]
 
 
-class EnvironmentItem(Frozen):
-    """One environment. ``groups``, ``image``, ``path`` and ``modules`` are for admins only."""
+class EnvironmentQuery(Query):
+    """Which environments."""
 
-    name: str
-    title: str
-    kind: Kind
-    description: str
-    icon: str
-    tags: tuple[str, ...]
-    gpu_types: tuple[str, ...]
-    default: Resources
-    limits: Limits
-    groups: tuple[str, ...] = ()
-    image: str | None = None
-    path: str | None = None
-    modules: tuple[str, ...] = ()
+    all: Annotated[
+        bool,
+        Field(
+            description="Also drafts and what is not offered, with the reason. For those who "
+            f"manage environments: needs {ENVIRONMENTS_MANAGE}."
+        ),
+    ] = False
 
 
 class EnvironmentList(Frozen):
@@ -54,51 +42,135 @@ class EnvironmentList(Frozen):
     errors: tuple[CatalogError, ...] = ()
 
 
-class EnvironmentsEndpoint(Endpoint):
+class EnvironmentsEndpoint(Action):
     """The catalog."""
 
     path = "environments"
     operations = {
         "get": Operation(
-            summary="The environments that you may use.", answer=EnvironmentList, sparse=True
-        )
+            summary="The environments that you may use.",
+            answer=EnvironmentList,
+            query=EnvironmentQuery,
+            sparse=True,
+        ),
+        "post": Operation(
+            summary="Make a new environment, as a draft.",
+            answer=EnvironmentVersion,
+            body=NewEnvironment,
+            scope=ENVIRONMENTS_MANAGE,
+            status=201,
+            errors=(409,),
+        ),
     }
 
     async def on_get(self) -> EnvironmentList:
+        """Those that are offered, and that are for one of your groups or for everyone."""
+        if self.query.all and not self.person.may(ENVIRONMENTS_MANAGE):
+            await self.refused("All environments.", ENVIRONMENTS_MANAGE)
         catalog = self.parts.catalog
         await catalog.load()
         if not catalog.loaded:
             raise Unavailable("The directory of environments cannot be read now.")
-        person = as_seen_by_catalog(self.person)
-        items = tuple(described(found, person) for found in catalog.visible_to(person))
-        if person.admin:
-            return EnvironmentList(items=items, next=None, errors=tuple(catalog.errors))
-        return EnvironmentList(items=items, next=None)
+        shown = Shown(self.parts, self.person)
+        await shown.ask()
+        if self.query.all:
+            items = await _everything(shown)
+        else:
+            items = [shown.item(found) for found in catalog.visible_to(shown.person)]
+        if shown.person.admin:
+            return EnvironmentList(items=tuple(items), next=None, errors=tuple(catalog.errors))
+        return EnvironmentList(items=tuple(items), next=None)
+
+    async def on_post(self) -> EnvironmentVersion:
+        """Nobody else sees it before it is built, tested and published."""
+        name = str(self.body.definition.get("name", ""))[:63]
+        async with self.audited("create-environment", f"environment {name}") as line:
+            made = await self.parts.curator.create(
+                self.body.definition, self.person.name, self.body.comment
+            )
+            line.target = f"environment {made.name} version {made.number}"
+        return made
 
 
-def as_seen_by_catalog(person: Person) -> Person:
-    """The person with the rights over the catalog that this login or token has."""
-    if person.admin and not any(map(person.may, _ADMINS)):
-        return person.model_copy(update={"admin": False})
-    return person
+async def _everything(shown: Shown) -> list[EnvironmentItem]:
+    """Also what is not offered, and what was never published."""
+    catalog, versions = shown.parts.catalog, shown.parts.store.versions
+    newest, published = await versions.newest(), await versions.published()
+    items = []
+    for name, found in catalog.environments.items():
+        if not catalog.sees(shown.person, found):
+            continue
+        offer, more = catalog.offers[name], {}
+        if name in newest and not (found.private or name in catalog.previews):
+            now = published.get(name)
+            if now is None or newest[name].number > now.number:
+                more["draft"] = version_item(newest[name], now.number if now else None)
+        offered = offer.environment is not None
+        items.append(shown.item(found, offered=offered, reason=offer.reason, **more))
+    for name, version in sorted(newest.items()):
+        if name not in catalog.environments:
+            draft = version.environment.model_copy(update={"state": version.state})
+            reason = "It is not published."
+            if name in published:
+                reason = "Its file is not in the catalog's folder, or is wrong."
+            items.append(
+                shown.item(draft, offered=False, reason=reason, draft=version_item(version, None))
+            )
+    return items
 
 
-def described(environment: Environment, person: Person) -> EnvironmentItem:
-    """One item. Paths on the hosts and groups are for admins; variables, which may hold secrets,
-    are for nobody."""
-    shown = {"name", "title", "kind", "description", "icon", "tags", "gpu_types"}
-    if person.admin:
-        shown |= {"image", "path", "modules", "groups"}
-    return EnvironmentItem(
-        **environment.model_dump(include=shown),
-        default=Resources(**environment.default.model_dump()),  # all of it: the answer is sparse
-        limits=Limits(
-            gpus=environment.max_gpus,
-            cpus=environment.max_cpus,
-            memory=environment.max_memory,
-            time=environment.max_time,
+class OneEnvironment(Action):
+    """One of them."""
+
+    path = "environments/{environment}"
+    parameters = NAME
+    operations = {
+        "get": Operation(
+            summary="One environment: what is inside, how its tests went, who uses it.",
+            answer=EnvironmentDetail,
+            sparse=True,
         ),
-    )
+        "put": Operation(
+            summary="Save an edited environment as a new version.",
+            answer=EnvironmentVersion,
+            body=Edit,
+            scope=ENVIRONMENTS_MANAGE,
+            errors=(409,),
+        ),
+    }
+
+    async def on_get(self, environment: str) -> EnvironmentDetail:
+        """Those who manage environments see drafts and what is not offered, too."""
+        catalog = self.parts.catalog
+        await catalog.load()
+        shown = Shown(self.parts, self.person)
+        await shown.ask()
+        if not self.person.may(ENVIRONMENTS_MANAGE):
+            return await shown.detail(catalog.get(environment, shown.person))
+        found = catalog.environments.get(environment)
+        if found is not None and catalog.sees(shown.person, found):
+            offer = catalog.offers[environment]
+            return await shown.detail(
+                found, offered=offer.environment is not None, reason=offer.reason
+            )
+        versions, _ = await self.parts.store.versions.of(environment, limit=1)
+        if not versions or (found is not None and found.private):
+            raise not_there(environment)
+        newest = versions[0]
+        draft = newest.environment.model_copy(update={"state": newest.state})
+        return await shown.detail(draft, offered=False, reason="It is not published.")
+
+    async def on_put(self, environment: str) -> EnvironmentVersion:
+        """People see it when it is published. Where somebody else has saved since 'base', that is
+        a conflict: the answer has both texts, and nothing is saved."""
+        body: Edit = self.body
+        async with self.audited("edit-environment", f"environment {environment}") as line:
+            made = await self.parts.curator.save(
+                environment, body.definition, body.base, self.person.name, body.comment
+            )
+            line.target = f"environment {environment} version {made.number}"
+            line.detail = body.comment
+        return made
 
 
-ENDPOINTS = (EnvironmentsEndpoint,)
+ENDPOINTS = (EnvironmentsEndpoint, OneEnvironment)

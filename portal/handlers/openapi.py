@@ -40,10 +40,15 @@ _ERRORS = {
 
 
 class ErrorText(Frozen):
-    """``code`` is a word for programs, ``message`` a sentence for people."""
+    """``code`` is a word for programs, ``message`` a sentence for people. Where somebody else has
+    edited the same (``edit_conflict``), ``current`` is the text that stands now, ``yours`` the one
+    that was not taken and ``number`` the version to go on from; else they are left out."""
 
     code: str
     message: str
+    current: str = ""
+    yours: str = ""
+    number: int = 0
 
 
 class ErrorAnswer(Frozen):

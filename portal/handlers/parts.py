@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from portal.catalog.browsing import Browsing
+from portal.catalog.curating import Curator
+from portal.catalog.software import Software
 from portal.catalog.workshop import Workshop
 from portal.errors import PortalError
 from portal.estimates import StartEstimates
@@ -55,6 +57,8 @@ class Parts:
     notices: Notices = field(default_factory=Notices)
     workshop: Workshop = field(default_factory=Workshop)
     allowance: Allowance = field(default_factory=Allowance)
+    curator: Curator = field(default_factory=Curator)
+    software: Software = field(init=False)
     situations: Situations = field(init=False)
     moves: Moves = field(init=False)
     browsing: Browsing = field(init=False)
@@ -62,6 +66,8 @@ class Parts:
     def __post_init__(self) -> None:
         self.workshop.join(self.cluster, self.store, self.catalog)
         self.browsing = Browsing(self.catalog, self.store)
+        self.curator.join(self.catalog, self.store, self.note)
+        self.software = Software(self.store)
         self.situations = Situations(self)
         self.moves = Moves(self.hub, self.log)
         self.situations.move_of = self.moves.of

@@ -10,7 +10,9 @@ from . import (
     audit,
     cluster,
     environment_comparison,
+    environment_editing,
     environment_requests,
+    environment_versions,
     environments,
     estimates,
     extend,
@@ -32,6 +34,7 @@ from . import (
     usage,
 )
 from .base import APINotFoundHandler, CallbackHandler
+from .catalog_pages import catalog_page_routes
 from .curate_pages import curate_page_routes
 from .endpoint import Endpoint
 from .metrics import MetricsHandler
@@ -43,7 +46,9 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *audit.ENDPOINTS,
     *cluster.ENDPOINTS,
     *environment_comparison.ENDPOINTS,
+    *environment_editing.ENDPOINTS,  # before {environment}: 'validate' is none
     *environment_requests.ENDPOINTS,
+    *environment_versions.ENDPOINTS,
     *environments.ENDPOINTS,
     *estimates.ENDPOINTS,
     *extend.ENDPOINTS,
@@ -73,6 +78,7 @@ def routes(prefix: str) -> list[Any]:
         *(kind.route(prefix) for kind in ENDPOINTS),
         (f"{prefix}api(?:/.*)?", APINotFoundHandler),
         (f"{prefix}metrics/?", MetricsHandler),
+        *catalog_page_routes(prefix),
         *curate_page_routes(prefix),
         *page_routes(prefix),
     ]

@@ -150,6 +150,27 @@ class EnvironmentTestTable:
 
         return await self._database.run(read)
 
+    async def verdicts_of(self, fingerprint: str) -> dict[str, Verdict]:
+        """What is known of one fingerprint, by GPU type."""
+        query = select(verdicts).where(verdicts.c.fingerprint == fingerprint)
+        rows = await self._database.run(lambda at: list(at.execute(query)))
+        return {row.gpu_type: Verdict.model_validate(row._asdict()) for row in rows}
+
+    async def software(self) -> dict[str, dict[str, str]]:
+        """The versions of the software in each fingerprint, all that its tests have read. Without
+        the packages, which are many."""
+        query = select(
+            verdicts.c.fingerprint, verdicts.c.gpu_type, verdicts.c.facts["versions"]
+        ).order_by(verdicts.c.gpu_type.desc())
+
+        def read(at: Connection) -> dict[str, dict[str, str]]:
+            found: dict[str, dict[str, str]] = {}
+            for fingerprint, _, versions in at.execute(query):
+                found.setdefault(fingerprint, {}).update(versions or {})
+            return found
+
+        return await self._database.run(read)
+
     async def newest(self, fingerprint: str) -> dict[str, EnvironmentTest]:
         """The newest test of ``fingerprint`` on each GPU type, by type ("" is without GPUs)."""
         query = select(tests).where(tests.c.fingerprint == fingerprint).order_by(tests.c.id)

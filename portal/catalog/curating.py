@@ -1,0 +1,254 @@
+"""The curator: what admins do to the catalog, from the first draft to the last withdrawal."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from traitlets import Float
+from traitlets.config import LoggingConfigurable
+
+from portal.errors import Conflict, InvalidRequest, NotFound
+from portal.models.catalog import EnvironmentVersion, Origin
+from portal.models.environment import Environment, EnvironmentState, Kind
+from portal.store import Store
+
+from .files import PREVIEW, EnvironmentCatalog
+from .history import FILE_STATES, FileHistory, Note
+from .publishing import EditConflict, Publisher, demand_image, demand_ready
+from .reading import Reading, check_definition
+from .yaml_text import yaml_text
+
+Names = Sequence[str] | None
+_BUILT = {"image", "digest", "server", "python"}  # what a build of ``source`` fills in
+
+
+class Curator(LoggingConfigurable):
+    """Drafts, publishes and withdraws environments, and keeps their history. One a service.
+
+    Every method raises StoreUnavailable; those that write files CatalogNotWritable, Unavailable.
+    """
+
+    sync_interval = Float(
+        10.0,
+        min=0.5,
+        help="""
+        Seconds between two looks for files of the catalog that were changed by hand; each becomes
+        a version with its author and time.
+
+        Example::
+
+            c.Curator.sync_interval = 60
+        """,
+    ).tag(config=True)
+
+    def join(self, catalog: EnvironmentCatalog, store: Store, note: Note) -> None:
+        """Say what this works with; before anything else is called."""
+        self._catalog, self._store = catalog, store
+        self._history = FileHistory(catalog, store, note)
+        self._publisher = Publisher(catalog, store)
+        self._one = asyncio.Lock()  # whoever changes the catalog does it alone
+
+    async def run(self) -> None:
+        """Notice what is changed by hand, for ever."""
+        while True:
+            await self.sync()
+            await asyncio.sleep(self.sync_interval)
+
+    async def sync(self) -> dict[str, EnvironmentVersion]:
+        """Look at the files now. Returns what is published, by name."""
+        async with self._one:
+            return await self._history.sync()
+
+    def check(self, definition: dict[str, Any]) -> Reading:
+        """What a definition from a page is, or what is wrong with it."""
+        return check_definition(definition, self._catalog.rules)
+
+    # -- drafts ----------------------------------------------------------------------------------
+
+    async def create(
+        self, definition: dict[str, Any], author: str, comment: str = ""
+    ) -> EnvironmentVersion:
+        """A new environment's first version. Raises InvalidRequest, EditConflict where one of this
+        name is or was there."""
+        environment = self._valid(definition)
+        async with self._one:
+            await self._history.sync()
+            newest = await self._newest(environment.name)
+            if newest is not None:
+                raise EditConflict(
+                    f"There is an environment '{environment.name}' already: edit that one, or "
+                    "choose another name.",
+                    newest,
+                    environment,
+                )
+            return await self._add(environment, author, comment, None)
+
+    async def save(
+        self, name: str, definition: dict[str, Any], base: int, author: str, comment: str = ""
+    ) -> EnvironmentVersion:
+        """A new version of ``name``, edited from version ``base``. The newest one again where
+        nothing differs. Raises InvalidRequest, NotFound, EditConflict."""
+        environment = self._valid(definition)
+        if environment.name != name:
+            raise InvalidRequest(
+                f"'name' is '{environment.name}', but this is '{name}': an environment keeps its "
+                "name. Make a new one instead.",
+                "name",
+            )
+        async with self._one:
+            await self._history.sync()
+            newest = await self._newest(name)
+            if newest is None:
+                raise NotFound(f"There is no environment '{name}'.")
+            if newest.number != base:
+                raise EditConflict(
+                    f"'{name}' was changed by {newest.author or 'somebody'} meanwhile: you edited "
+                    f"version {base}, the newest is {newest.number}. Nothing of yours is lost: "
+                    "look at both and save again from the newest.",
+                    newest,
+                    environment,
+                )
+            if yaml_text(environment) == yaml_text(newest.environment):
+                return newest
+            return await self._add(environment, author, comment, newest)
+
+    async def _add(
+        self, environment: Environment, author: str, comment: str, base: EnvironmentVersion | None
+    ) -> EnvironmentVersion:
+        before = base.environment if base else None
+        if before and environment.source != before.source and environment.image == before.image:
+            # The image was built from another source: what was built stays with that.
+            kept = environment.model_dump(exclude=_BUILT, exclude_unset=True)
+            environment = Environment.model_validate(kept)
+        return await self._store.versions.add(
+            environment,
+            author=author,
+            at=time.time(),
+            origin=Origin.PAGE,
+            state=await self._first_state(environment),
+            comment=comment,
+            base=base.number if base else None,
+        )
+
+    async def _first_state(self, environment: Environment) -> EnvironmentState:
+        """READY where this very software has passed its test already."""
+        if environment.kind is Kind.CONTAINER and environment.image:
+            known = (await self._store.tests.verdicts()).get(environment.fingerprint, {})
+            if "" in known and known[""].passed:
+                return EnvironmentState.READY
+        return EnvironmentState.DRAFT
+
+    def _valid(self, definition: dict[str, Any]) -> Environment:
+        reading = self.check(definition)
+        if reading.environment is None:
+            first = reading.errors[0]
+            more = len(reading.errors) - 1
+            rest = f" ({more} more)" if more else ""
+            raise InvalidRequest(f"{first.message}{rest}.", first.field or None)
+        found = reading.environment
+        if found.private:
+            raise InvalidRequest("'private' is for what people register for themselves.", "private")
+        if found.state not in FILE_STATES:
+            words = ", ".join(sorted(FILE_STATES))
+            raise InvalidRequest(f"'state' of a definition is one of {words}.", "state")
+        if found.name.endswith(PREVIEW):
+            raise InvalidRequest(f"'name': names with '{PREVIEW}' are for previews.", "name")
+        if len(yaml_text(found).encode()) > self._catalog.max_size:
+            raise InvalidRequest(f"The definition is longer than {self._catalog.max_size} bytes.")
+        return found
+
+    async def _newest(self, name: str) -> EnvironmentVersion | None:
+        found, _ = await self._store.versions.of(name, limit=1)
+        return found[0] if found else None
+
+    # -- what people see -------------------------------------------------------------------------
+
+    async def publish(
+        self, name: str, number: int, by: str, groups: Names = None, courses: Names = None
+    ) -> EnvironmentVersion:
+        """Offer a version to people: to everyone, or to ``groups`` and ``courses`` (None: as the
+        version says). Raises NotFound, Conflict where it is not tested, EditConflict where what
+        is published now is not what it was edited from."""
+        async with self._one:
+            published = (await self._history.sync()).get(name)
+            version = await self._store.versions.get(name, number)
+            demand_ready(version)
+            if published is not None:
+                await self._publisher.demand_descent(version, published)
+            update: dict[str, Any] = {}
+            if groups is not None:
+                update["groups"] = list(groups)
+            if courses is not None:
+                update["courses"] = list(courses)
+            if version.environment.state is EnvironmentState.WITHDRAWN:
+                update |= {"state": "ready", "message": ""}
+            environment = self._altered(version.environment, **update)
+            if version.published_at is None:
+                return await self._publisher.publish(version, environment, made=False)
+            if yaml_text(environment) == yaml_text(version.environment):
+                return version  # it is what people see already
+            made = await self._add_tested(environment, by, f"Version {number}, for others.", number)
+            return await self._publisher.publish(made, environment, made=True)
+
+    async def rollback(self, name: str, number: int, by: str) -> EnvironmentVersion:
+        """Publish once more what version ``number`` was, as a new version. Raises NotFound,
+        Conflict where that never was ready, or its image is gone."""
+        async with self._one:
+            published = (await self._history.sync()).get(name)
+            old = await self._store.versions.get(name, number)
+            if old.published_at is None:
+                demand_ready(old)
+            if published is not None and published.number == number:
+                raise Conflict(f"Version {number} of '{name}' is the one that is published.")
+            await demand_image(old.environment)
+            environment = self._altered(old.environment, state="ready", message="")
+            base = published.number if published else None
+            made = await self._add_tested(environment, by, f"Back to version {number}.", base)
+            return await self._publisher.publish(made, environment, made=True)
+
+    async def turn(
+        self, name: str, state: EnvironmentState, message: str, by: str
+    ) -> EnvironmentVersion:
+        """READY: offer it as before. DEPRECATED: with ``message``, which says what to use
+        instead. WITHDRAWN: no longer; sessions that run go on. Raises NotFound, Conflict."""
+        async with self._one:
+            published = (await self._history.sync()).get(name)
+            if published is None:
+                raise NotFound(f"No version of an environment '{name[:63]}' is published.")
+            before = published.environment
+            if (before.state, before.message) == (state, message):
+                raise Conflict(f"'{name}' is {state.value} already.")
+            if state is not EnvironmentState.WITHDRAWN:
+                await demand_image(before)
+            environment = self._altered(before, state=state.value, message=message)
+            comment = message or f"Now {state.value}."
+            made = await self._add_tested(environment, by, comment, published.number)
+            return await self._publisher.publish(made, environment, made=True)
+
+    async def preview(self, name: str, number: int) -> Environment:
+        """Let admins launch a tested version before it is published; what they launch. Raises
+        NotFound, Conflict where it is not tested."""
+        async with self._one:
+            version = await self._store.versions.get(name, number)
+            demand_ready(version)
+            return await self._publisher.preview(version)
+
+    async def _add_tested(
+        self, environment: Environment, author: str, comment: str, base: int | None
+    ) -> EnvironmentVersion:
+        """A version whose software is that of one that people had already."""
+        return await self._store.versions.add(
+            environment,
+            author=author,
+            at=time.time(),
+            origin=Origin.PAGE,
+            state=environment.state,
+            comment=comment,
+            base=base,
+        )
+
+    def _altered(self, environment: Environment, **values: Any) -> Environment:
+        return self._valid(environment.model_dump(mode="json", exclude_unset=True) | values)

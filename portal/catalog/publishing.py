@@ -1,0 +1,153 @@
+"""A version becomes a file: what it must be before, and how the file is written."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from portal.errors import Conflict, PortalError
+from portal.models.catalog import EnvironmentVersion
+from portal.models.environment import Environment, EnvironmentState, Kind
+from portal.store import Store
+
+from .files import PREVIEW, PREVIEWS, EnvironmentCatalog
+from .history import FILE_STATES
+from .reading import hash_of
+from .writing import remove_file, write_file
+from .yaml_text import yaml_text
+
+_UNDER_WAY = {EnvironmentState.BUILDING: "is being built", EnvironmentState.TESTING: "is tested"}
+
+
+class EditConflict(Conflict):
+    """Somebody else has changed the environment meanwhile. ``details``: ``current`` is the text
+    that stands now, ``yours`` the one that was not taken, ``number`` the version to go on from."""
+
+    code = "edit_conflict"
+
+    def __init__(self, message: str, current: EnvironmentVersion, yours: Environment) -> None:
+        super().__init__(message)
+        self.details = {
+            "current": yaml_text(current.environment),
+            "yours": yaml_text(yours),
+            "number": current.number,
+        }
+
+
+class Publisher:
+    """Writes the files of published versions and previews. Not for two callers at one moment."""
+
+    def __init__(self, catalog: EnvironmentCatalog, store: Store) -> None:
+        self._catalog, self._versions = catalog, store.versions
+
+    async def publish(
+        self, version: EnvironmentVersion, environment: Environment, *, made: bool
+    ) -> EnvironmentVersion:
+        """Write ``environment``, which ``version`` is from then on, into the catalog.
+
+        Its hash goes into the database before: should the service end between the two, the next
+        look at the files knows which version it finds. Where the file cannot be written, a
+        version that was ``made`` for this is forgotten, and any other stays as it was. Raises
+        CatalogNotWritable, Conflict, Unavailable, StoreUnavailable.
+        """
+        name, number, text = version.name, version.number, yaml_text(environment)
+        source = self._catalog.sources.get(name)
+        # Not a preview, and not what somebody registered under this name: they have files of
+        # their own in other folders.
+        known = source if source and "/" not in source.file else None
+        path = Path(self._catalog.directory) / (known.file if known else f"{name}.yaml")
+        await self._versions.change(
+            name, number, environment=environment, file_hash=hash_of(text.encode())
+        )
+        try:
+            await asyncio.to_thread(write_file, path, text, known.hash if known else "")
+        except PortalError:
+            if made:
+                await self._versions.remove(name, number)
+            else:
+                before = {"environment": version.environment, "file_hash": version.file_hash}
+                await self._versions.change(name, number, **before)
+            raise
+        done = await self._versions.change(name, number, published_at=time.time())
+        await asyncio.to_thread(remove_file, self._preview_path(name))
+        await self._catalog.load()
+        return done
+
+    async def preview(self, version: EnvironmentVersion) -> Environment:
+        """Write ``version`` as a preview, in the place of an earlier one; what can be launched.
+        Raises as ``publish`` does."""
+        environment = _as_preview(version)
+        path = self._preview_path(version.name)
+        await asyncio.to_thread(_make_folder, path.parent)
+        await asyncio.to_thread(write_file, path, yaml_text(environment), None)
+        await self._catalog.load()
+        return environment
+
+    async def demand_descent(
+        self, version: EnvironmentVersion, published: EnvironmentVersion
+    ) -> None:
+        """Raises EditConflict where ``version`` was not edited from what is published, at whatever
+        distance."""
+        at = version
+        while at.number > published.number and at.base is not None:
+            at = await self._versions.get(version.name, at.base)
+        if at.number == published.number:
+            return
+        raise EditConflict(
+            f"Version {version.number} of '{version.name}' was not made from version "
+            f"{published.number}, which is published now (by {published.author or 'somebody'}). "
+            "Edit the newest version, or roll back to this one.",
+            published,
+            version.environment,
+        )
+
+    def _preview_path(self, name: str) -> Path:
+        return Path(self._catalog.kept_directory) / PREVIEWS / f"{name}{PREVIEW}.yaml"
+
+
+def demand_ready(version: EnvironmentVersion) -> None:
+    """Raises Conflict where the version is not known to work. Virtual environments and modules,
+    which nobody builds, need no test before."""
+    state, what = version.state, f"Version {version.number} of '{version.name}'"
+    if state in FILE_STATES:
+        return
+    if state is EnvironmentState.DRAFT and version.environment.kind is not Kind.CONTAINER:
+        return
+    if state is EnvironmentState.FAILED:
+        raise Conflict(f"{what} failed: {version.message or 'its test did not pass'}")
+    if state in _UNDER_WAY:
+        raise Conflict(f"{what} {_UNDER_WAY[state]}; wait until that is over.")
+    needs = "tested" if version.environment.image else "built"
+    raise Conflict(f"{what} is a draft: it has to be {needs} first.")
+
+
+async def demand_image(environment: Environment) -> None:
+    """Raises Conflict where the image file is known to be gone."""
+    if environment.kind is Kind.CONTAINER and environment.image:
+        image = Path(environment.image)
+        if await asyncio.to_thread(lambda: image.parent.is_dir() and not image.exists()):
+            raise Conflict(f"Its image {image} is gone; build it again.")
+
+
+def _as_preview(version: EnvironmentVersion) -> Environment:
+    before = version.environment
+    values = before.model_dump(mode="json", exclude_unset=True) | {
+        "name": before.name[: 63 - len(PREVIEW)].rstrip(".-_") + PREVIEW,
+        "title": f"{before.title[:90]} (preview of version {version.number})",
+        "state": EnvironmentState.READY.value,
+        "message": "",
+        "groups": [],
+        "courses": [],
+    }
+    return Environment.model_validate(values)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Conflict(
+            f"{folder} cannot be made ({error.strerror}): the service's account needs "
+            "c.EnvironmentCatalog.kept_directory to write in."
+        ) from None

@@ -1,0 +1,92 @@
+"""Writes the catalog's files: whole or not at all, never over what somebody else has changed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from pathlib import Path
+
+from portal.errors import Conflict, Unavailable
+
+from .reading import hash_of
+
+
+class CatalogNotWritable(Conflict):
+    """The service's account may not write into the catalog's folder."""
+
+    code = "catalog_not_writable"
+
+
+def write_file(path: Path, text: str, known: str | None) -> str:
+    """Put ``text`` into ``path`` with mode 0644; returns the hash of its bytes. Blocks.
+
+    ``known``: the hash of what stands there now; "" where nothing may be there; None: whatever is
+    there. Raises CatalogNotWritable; Conflict where the file is another one than ``known``;
+    Unavailable where the disk is full or fails. What stood there stays as it was then.
+    """
+    raw = text.encode()
+    new = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
+    try:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(raw)
+                file.flush()
+                os.fchmod(file.fileno(), 0o644)  # whatever the umask is: the Hub reads it too
+                os.fsync(file.fileno())
+            _demand(path, known)
+            new.replace(path)
+        finally:
+            with contextlib.suppress(OSError):
+                new.unlink()
+        _keep(path.parent)
+    except OSError as error:
+        raise _told(path, error) from None
+    return hash_of(raw)
+
+
+def remove_file(path: Path) -> None:
+    """Remove ``path``, if it is there. Blocks. Raises CatalogNotWritable, Unavailable."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise _told(path, error) from None
+
+
+def _demand(path: Path, known: str | None) -> None:
+    if known is None:
+        return
+    try:
+        now = hash_of(path.read_bytes())
+    except FileNotFoundError:
+        now = ""
+    if now != known:
+        what = "was changed by hand" if known else "is there already, and holds something else"
+        raise Conflict(
+            f"{path} {what}, and nothing was written. Look at it, mend or remove it, and try again."
+        )
+
+
+def _keep(folder: Path) -> None:
+    """The new name outlives a crash of the machine, too (fsync(2))."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _told(path: Path, error: OSError) -> Conflict | Unavailable:
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return CatalogNotWritable(
+            f"{path.parent} is managed by hand: the portal's service may not write there. Take the "
+            f"definition as a file and put it there as {path.name}, or let the service's account "
+            "write into the folder."
+        )
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Unavailable(f"There is no space left in {path.parent}; nothing was changed.")
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return Unavailable(f"{path.parent} is not there; nothing was changed.")
+    return Unavailable(f"{path} could not be written ({error.strerror}); nothing was changed.")

@@ -1,0 +1,124 @@
+"""Environments as the API and the pages show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import Frozen
+from .catalog import Measured, Origin
+from .environment import EnvironmentState, Kernel, Kind, Server
+from .image_job import KernelResult, WorkState
+from .resources import Resources
+
+
+class Limits(Frozen):
+    """The most that one may ask for; null where the environment sets no limit."""
+
+    gpus: int | None
+    cpus: int | None
+    memory: str | None
+    time: str | None
+
+
+class VersionItem(Frozen):
+    """A version in a list. ``published``: it is what people see now."""
+
+    number: int
+    state: EnvironmentState
+    author: str
+    at: float
+    origin: Origin
+    comment: str = ""
+    message: str = ""
+    base: int | None = None
+    build_id: int | None = None
+    published_at: float | None = None
+    published: bool = False
+
+
+class EnvironmentItem(Frozen):
+    """One environment. ``versions`` are those of the software in it, as its last test read them;
+    ``size`` is of the image's file in bytes. ``source`` is where the image comes from, if that is
+    a registry. Times are Unix seconds; null is unknown or never.
+
+    For those who manage environments only: ``groups``, ``courses``, ``image``, ``path``,
+    ``modules``; and, where all were asked for, ``offered`` and the ``reason`` why not, and
+    ``draft``, a version that is newer than what is published.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    state: EnvironmentState
+    message: str
+    description: str
+    icon: str
+    tags: tuple[str, ...]
+    source: str | None
+    digest: str | None
+    size: int | None
+    server: Server
+    kernels: tuple[Kernel, ...]
+    starters: tuple[str, ...]
+    gpu_types: tuple[str, ...]
+    min_driver: str | None
+    min_cuda: str | None
+    default: Resources
+    limits: Limits
+    versions: dict[str, str]
+    favourite: bool
+    last_used: float | None
+    tested_at: float | None
+    private: bool
+    owner: str
+    preview: bool
+    groups: tuple[str, ...] = ()
+    courses: tuple[str, ...] = ()
+    image: str | None = None
+    path: str | None = None
+    modules: tuple[str, ...] = ()
+    offered: bool = True
+    reason: str = ""
+    draft: VersionItem | None = None
+
+
+class TestItem(Frozen):
+    """The newest test on one GPU type ("" is without GPUs). ``simulated``: the site's GPUs are.
+    ``id`` and ``asker`` are for those who manage environments."""
+
+    __test__ = False  # not a test of pytest's
+
+    gpu_type: str
+    state: WorkState
+    message: str
+    at: float
+    gpus: int = 0
+    simulated: bool = False
+    server_seconds: float | None = None
+    kernels: tuple[KernelResult, ...] = ()
+    versions: dict[str, str] = {}
+    id: int | None = None
+    asker: str = ""
+
+
+class EnvironmentDetail(EnvironmentItem):
+    """One environment with all that is known of it. ``packages`` are those of the kernel's Python,
+    ``added`` what the portal's build put beside them. ``sessions_now`` counts those that run or
+    wait.
+
+    For those who manage environments only: ``definition`` with ``text`` (its YAML), ``number`` of
+    the version that is published, the newest ``history``, and ``users`` of the sessions.
+    """
+
+    distribution: str
+    architecture: str
+    packages: tuple[str, ...]
+    added: tuple[str, ...]
+    tests: tuple[TestItem, ...]
+    measurements: tuple[Measured, ...]
+    sessions_now: int
+    users: tuple[str, ...] = ()
+    number: int | None = None
+    definition: dict[str, Any] = {}
+    text: str = ""
+    history: tuple[VersionItem, ...] = ()
