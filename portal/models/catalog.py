@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -183,8 +183,12 @@ class RegistryDraft(Frozen):
     that one can check."""
 
     host: Annotated[str, StringConstraints(pattern=rf"^{_HOST}$")]
-    username: Annotated[str, StringConstraints(max_length=255)] = ""
-    password: Annotated[str, StringConstraints(max_length=4096)] | None = None
+    username: Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f:]*$", max_length=255)] = (
+        ""
+    )
+    password: Annotated[
+        str | None, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$"), Field(repr=False)
+    ] = None
     password_file: Annotated[str, StringConstraints(pattern=r"^(/[^\x00-\x1f\x7f]*)?$")] = ""
     mirror: Annotated[str, StringConstraints(pattern=rf"^({_HOST})?$")] = ""
     insecure: bool = False
@@ -203,3 +207,10 @@ class Registry(Frozen):
     ca_file: str
     author: str
     at: float
+
+
+class KeptRegistry(NamedTuple):
+    """A registry and its password, encrypted; empty: it has none."""
+
+    registry: Registry
+    secret: str

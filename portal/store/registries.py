@@ -3,11 +3,11 @@ the service only."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Column, Row, Table, delete, select
 
-from portal.models.catalog import Registry
+from portal.models.catalog import KeptRegistry, Registry
 
 from .columns import COUNT, NAME, TEXT, TIME, metadata
 from .database import Database
@@ -25,13 +25,6 @@ registries = Table(
     Column("author", NAME, nullable=False),
     Column("at", TIME, nullable=False),
 )
-
-
-class KeptRegistry(NamedTuple):
-    """A registry and its password, encrypted; empty: it has none."""
-
-    registry: Registry
-    secret: str
 
 
 class RegistryTable:

@@ -1,0 +1,176 @@
+"""Passwords of registries: encrypted in the database, or in a file that the site looks after.
+
+Fernet is AES-128 in CBC mode with an HMAC (https://github.com/fernet/spec): what was changed is
+seen. The key is a file of the service's account; who has the database alone has no password.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from cryptography.fernet import Fernet, InvalidToken
+from traitlets import Unicode
+from traitlets.config import LoggingConfigurable
+
+from ..errors import ConfigurationError, InvalidRequest
+from ..models.catalog import KeptRegistry
+
+_LONGEST = 4096  # bytes of a password
+
+
+class Login:
+    """A user and a password for one registry. Its repr holds no password."""
+
+    __slots__ = ("password", "username")
+
+    def __init__(self, username: str, password: str) -> None:
+        self.username = username
+        self.password = password
+
+    def __repr__(self) -> str:
+        return f"Login({self.username!r}, …)"
+
+
+class Secrets(LoggingConfigurable):
+    """Encrypts passwords, and reads those that lie in files."""
+
+    key_file = Unicode(
+        "registry-key",
+        help="""
+        The file with the key that passwords of registries are encrypted with in the database. The
+        service makes it when there is none, for itself alone (mode 0600). A relative path counts
+        from the directory that the Hub runs in. Keep a copy elsewhere than that of the database:
+        without it the passwords have to be entered again.
+
+        Example::
+
+            c.Secrets.key_file = "/etc/data-scientist-portal/registry-key"
+        """,
+    ).tag(config=True)
+
+    password_directory = Unicode(
+        "/etc/data-scientist-portal/registries",
+        help="""
+        The folder of the files that registries may name as ``password_file``; no other file is
+        read, so that nobody can send another secret of this machine to a registry of theirs.
+
+        Example::
+
+            c.Secrets.password_directory = "/run/credentials/jupyterhub.service"
+        """,
+    ).tag(config=True)
+
+    def encrypt(self, password: str) -> str:
+        """What the database keeps; empty for an empty password. Raises ConfigurationError."""
+        if not password:
+            return ""
+        return Fernet(self._key(make=True)).encrypt(password.encode()).decode()
+
+    def decrypt(self, kept: KeptRegistry) -> str:
+        """The password; raises InvalidRequest (``password``) when the key is not the one that it
+        was encrypted with, ConfigurationError."""
+        if not kept.secret:
+            return ""
+        host = kept.registry.host
+        again = f"enter the password of '{host}' again, or bring the key back from its copy."
+        if not Path(self.key_file).exists():
+            message = f"The key {self.key_file} (c.Secrets.key_file) is gone: {again}"
+            raise InvalidRequest(message, "password")
+        try:
+            return Fernet(self._key(make=False)).decrypt(kept.secret.encode()).decode()
+        except (InvalidToken, ValueError):
+            message = f"The key {self.key_file} has changed since the password was kept: {again}"
+            raise InvalidRequest(message, "password") from None
+
+    def login(self, kept: KeptRegistry) -> Login | None:
+        """The user and the password of a registry; None where it has none.
+
+        Raises InvalidRequest, ConfigurationError, with a sentence and without the password.
+        """
+        registry = kept.registry
+        if registry.password_file:
+            return Login(registry.username, self.read(registry.password_file))
+        password = self.decrypt(kept)
+        return Login(registry.username, password) if password else None
+
+    def read(self, path: str) -> str:
+        """The password in a file of ``password_directory``, without the line's end.
+
+        The file belongs to this account or to root, and others cannot read or change it. Raises
+        InvalidRequest (``password_file``).
+        """
+        file, folder = Path(path), Path(self.password_directory)
+
+        def wrong(words: str) -> InvalidRequest:
+            return InvalidRequest(f"The password file {path} {words}", "password_file")
+
+        if file.parent != folder or file.name in ("", ".", ".."):
+            raise wrong(f"is not in {folder} (c.Secrets.password_directory): put it there.")
+        try:
+            with open(file, "rb", opener=_not_through_links) as opened:  # Path.open has no opener
+                found = os.fstat(opened.fileno())
+                data = opened.read(_LONGEST + 1)
+        except OSError as error:
+            raise wrong(f"cannot be read: {error.strerror}.") from None
+        if not stat.S_ISREG(found.st_mode):
+            raise wrong("is not a file.")
+        if found.st_uid not in (0, os.geteuid()):
+            raise wrong("must belong to the service's account or to root: chown it.")
+        if found.st_mode & 0o027:
+            raise wrong("can be read or changed by others: chmod 0600 it.")
+        try:
+            password = data.decode().rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise wrong("is not UTF-8 text.") from None
+        if not password or len(data) > _LONGEST or "\n" in password or "\0" in password:
+            raise wrong("must hold the password on one line, and nothing else.")
+        return password
+
+    def _key(self, *, make: bool) -> bytes:
+        """The key, which is made when it is not there and ``make``. Raises ConfigurationError."""
+        path = Path(self.key_file)
+        try:
+            if make and not path.exists():
+                _new_file(path, Fernet.generate_key())
+            mode = path.stat().st_mode
+            key = path.read_bytes().strip()
+        except OSError as error:
+            raise ConfigurationError(
+                f"The key {path} (c.Secrets.key_file) cannot be read or made: {error.strerror}."
+            ) from None
+        if mode & 0o077:
+            raise ConfigurationError(
+                f"The key {path} can be read by others: chmod 0600 it, and enter the passwords of "
+                "registries again where somebody may have read it."
+            )
+        try:
+            Fernet(key)
+        except ValueError:
+            raise ConfigurationError(
+                f"{path} (c.Secrets.key_file) holds no key: remove it, and enter the passwords of "
+                "registries again, or bring it back from its copy."
+            ) from None
+        return key
+
+
+def _new_file(path: Path, content: bytes) -> None:
+    """Write a file that only this account reads, whole or not at all; one that somebody else
+    made meanwhile stays."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(new, "wb", opener=lambda name, flags: os.open(name, flags | os.O_EXCL, 0o600)) as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+    try:
+        with suppress(FileExistsError):
+            path.hardlink_to(new)
+    finally:
+        new.unlink()
+
+
+def _not_through_links(path: str, flags: int) -> int:
+    # O_NONBLOCK: a pipe in the file's place does not hold the service up.
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

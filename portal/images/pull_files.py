@@ -1,0 +1,159 @@
+"""What skopeo and Apptainer are given to reach a registry: mirrors, passwords, certificates.
+
+Both take a private home folder with ``.config/containers/registries.conf``
+(containers-registries.conf(5); Apptainer 1.4.5 reads it there or in /etc only), the option
+``--authfile`` with a file as ``docker login`` writes it, and certificate authorities from the
+folders in SSL_CERT_DIR, beside the machine's own (Go's crypto/x509). Apptainer ignores
+containers-certs.d(5). A mirror is a host of its own: the password is kept under its name too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import ConfigurationError
+from ..models.catalog import Registry
+from .credentials import Login
+
+_AUTHORITIES = "/etc/ssl/certs"  # the machine's, beside its bundle (Go's crypto/x509)
+_DOCKER_HUB = "https://index.docker.io/v1/"  # Docker's own name of docker.io in such files
+
+
+class PullFiles(NamedTuple):
+    """Paths for ImageJob: ``auth_file`` (empty: no password is needed) and ``registries_conf``
+    (empty: nothing is to be said of registries)."""
+
+    auth_file: str = ""
+    registries_conf: str = ""
+
+
+def auth_text(logins: Mapping[str, Login]) -> str:
+    """The auth file (containers-auth.json(5)) for ``logins``, host to user and password."""
+    auths = {}
+    for host, login in logins.items():
+        words = base64.b64encode(f"{login.username}:{login.password}".encode()).decode()
+        auths[host] = {"auth": words}
+        if host == "docker.io":
+            auths[_DOCKER_HUB] = {"auth": words}
+    return json.dumps({"auths": auths})
+
+
+def registries_text(registries: Iterable[Registry]) -> str:
+    """registries.conf for ``registries``: who is asked in place of whom, and who without TLS."""
+    parts = []
+    for one in registries:
+        insecure = json.dumps(one.insecure)
+        if one.mirror:
+            parts.append(
+                f'[[registry]]\nlocation = "{one.host}"\n\n'
+                f'[[registry.mirror]]\nlocation = "{one.mirror}"\ninsecure = {insecure}\n'
+            )
+        elif one.insecure:
+            parts.append(f'[[registry]]\nlocation = "{one.host}"\ninsecure = true\n')
+    return "\n".join(parts)
+
+
+def write(
+    folder: Path, logins: Mapping[str, Login], registries: Iterable[Registry], *, mode: int
+) -> PullFiles:
+    """Write the files into ``folder``, which is there; ``mode`` is theirs (0o600, 0o640).
+
+    Authorities go into the folder ``authorities`` beside them. Raises OSError.
+    """
+    registries = list(registries)
+    auth, conf = folder / "auth.json", folder / "registries.conf"
+    if logins:
+        _write(auth, auth_text(logins), mode)
+    files = [one.ca_file for one in registries if one.ca_file]
+    text = registries_text(registries)
+    if files:
+        authorities = folder / "authorities"
+        authorities.mkdir()
+        authorities.chmod(stat.S_IMODE(folder.stat().st_mode))
+        for number, name in enumerate(files):
+            _write(authorities / f"{number}.pem", Path(name).read_text(), mode)
+    if text or files:
+        _write(conf, text, mode)
+    return PullFiles(str(auth) if logins else "", str(conf) if text or files else "")
+
+
+def environment_of(files: PullFiles, home: Path) -> dict[str, str]:
+    """Variables for skopeo or Apptainer; ``home`` is a private folder of this process's account,
+    into which registries.conf is copied. The auth file goes into the option ``--authfile``.
+
+    Variables XDG_… must not be set beside these.
+    """
+    variables = {"HOME": str(home)}
+    if files.registries_conf:
+        place = home / ".config/containers"
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(files.registries_conf, place / "registries.conf")
+        authorities = Path(files.registries_conf).with_name("authorities")
+        if authorities.is_dir():
+            variables["SSL_CERT_DIR"] = f"{authorities}:{_AUTHORITIES}"
+    return variables
+
+
+def hand_over(
+    directory: Path, logins: Mapping[str, Login], registries: Iterable[Registry]
+) -> PullFiles:
+    """Write the files for a job of the account that ``directory`` (of images) belongs to, readable
+    by its group and nobody else; `take_back` removes them when the job has ended.
+
+    Raises ConfigurationError when that cannot be done here.
+    """
+    registries = list(registries)
+    if not logins and not any(one.mirror or one.insecure or one.ca_file for one in registries):
+        return PullFiles()
+    place = directory / ".auth"
+    try:
+        place.mkdir(exist_ok=True)
+        if place.stat().st_uid == os.geteuid():
+            place.chmod(0o2750)
+        folder = Path(tempfile.mkdtemp(dir=place))
+        try:
+            folder.chmod(0o2750)
+            return write(folder, logins, registries, mode=0o640)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise ConfigurationError(
+            f"What a build needs to reach the registry cannot be written below {directory}: "
+            f"{error.strerror}. The service's account must be in the group of that folder, and "
+            "the folder's mode 2775 (`portal doctor` says more)."
+        ) from None
+
+
+def take_back(files: PullFiles) -> None:
+    """Remove what `hand_over` wrote. What is gone already is no error."""
+    for name in files:
+        if name:
+            folder = Path(name).parent
+            if folder.parent.name == ".auth":
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(directory: Path, keep: Iterable[PullFiles]) -> None:
+    """Remove what earlier services left in ``directory`` (of images), but for that of the jobs
+    that still live."""
+    kept = {Path(name).parent for files in keep for name in files if name}
+    with suppress(OSError):
+        for folder in (directory / ".auth").iterdir():
+            if folder not in kept:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(text)
+    path.chmod(mode)

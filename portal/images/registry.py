@@ -1,0 +1,296 @@
+"""Asks registries: which image a tag is, for which architecture, and how large.
+
+skopeo does it (`skopeo`), as it speaks with every kind of registry and mirror; nothing is pulled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from traitlets import Float, Instance, Unicode
+from traitlets.config import LoggingConfigurable
+
+from ..errors import InvalidRequest, PortalError, RegistryUnavailable
+from ..models.catalog import KeptRegistry, Registry
+from ..models.image import ResolvedImage, Source, SourceKind
+from . import pull_files
+from .credentials import Login, Secrets
+from .manifest import Manifest, configuration, other_architecture
+from .pull_files import PullFiles
+from .registry_words import Fault, fault_of
+from .skopeo import Answer, Skopeo, skopeo
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_NOBODY = "portal/none:none"  # a repository that no registry has
+
+
+class Registries(LoggingConfigurable):
+    """What registries say of images. ``kept`` is what the portal knows of each registry."""
+
+    skopeo = Unicode(
+        "skopeo",
+        help="""
+        The program skopeo: a path, or a name that is looked up on PATH.
+
+        Example::
+
+            c.Registries.skopeo = "/opt/skopeo/bin/skopeo"
+        """,
+    ).tag(config=True)
+
+    architecture = Unicode(
+        help="""
+        The processor architecture of the nodes, in OCI's word ("amd64", "arm64"); the default is
+        that of the service's machine. Images for others are refused.
+
+        Example::
+
+            c.Registries.architecture = "arm64"
+        """,
+    ).tag(config=True)
+
+    timeout = Float(
+        30.0,
+        min=1,
+        help="""
+        Seconds that a registry may take for one answer.
+
+        Example::
+
+            c.Registries.timeout = 60
+        """,
+    ).tag(config=True)
+
+    secrets = Instance(Secrets)
+
+    def _architecture_default(self) -> str:
+        machine = os.uname().machine
+        return _ARCHITECTURES.get(machine, machine)
+
+    def _secrets_default(self) -> Secrets:
+        return Secrets(parent=self)
+
+    async def resolve(self, source: Source, kept: Sequence[KeptRegistry]) -> ResolvedImage:
+        """Which image ``source`` (of kind OCI) is now: the digest of the image for this site's
+        architecture, which is what to pin, and the bytes to be pulled.
+
+        Raises InvalidRequest (field ``source``, or that of the registry's setting that is wrong)
+        and RegistryUnavailable, each with a sentence that says what to do.
+        """
+        if source.kind is not SourceKind.OCI:
+            raise InvalidRequest(f"{source} is a file; only docker:// has a registry.", "source")
+        async with self._asking(source.host, kept) as asked:
+            manifest = await self._manifest(asked, source, kept)
+            if manifest.is_list:
+                source = source.pinned(manifest.digest_for(self.architecture))
+                manifest = await self._manifest(asked, source, kept)
+            source = source.pinned(manifest.digest)
+            answer = await self._ask(asked, source, kept, "inspect", "--raw", "--config")
+        architecture, created = configuration(answer.stdout, str(source))
+        if architecture != self.architecture:
+            raise other_architecture(str(source), self.architecture, [architecture])
+        return ResolvedImage(
+            digest=manifest.digest,
+            architecture=architecture,
+            size=manifest.size,
+            created=created,
+        )
+
+    async def check(self, host: str, kept: Sequence[KeptRegistry]) -> str:
+        """Whether the registry (or its mirror) can be reached and takes the password, in a
+        sentence. Raises what `resolve` raises."""
+        found = _of(host, kept)
+        asked_host = found.registry.mirror or host if found else host
+        logins = await asyncio.to_thread(self._logins, host, kept)
+        source = Source(kind=SourceKind.OCI, host=host, repository="portal/none", tag="none")
+        async with self._asking(host, kept) as asked:
+            login = logins.get(asked_host)
+            if login is None:
+                answer = await asked.ask(
+                    "inspect", "--raw", f"docker://{host}/{_NOBODY}", seconds=self.timeout
+                )
+                fault, _ = fault_of(answer.stderr)
+                # "There is no such image" is an answer, too.
+                if fault not in (Fault.TAG, Fault.REPOSITORY, Fault.DENIED, Fault.PASSWORD):
+                    raise await self._complaint(asked, answer, source, kept)
+                return f"'{asked_host}' answers. No user and password are kept for it."
+            insecure = found is not None and found.registry.insecure
+            words = ["--username", login.username, "--password-stdin"]
+            words += ["--tls-verify=false"] if insecure else []
+            answer = await asked.ask(
+                "login", *words, asked_host, seconds=self.timeout, text=login.password
+            )
+            if answer.status:
+                raise await self._complaint(asked, answer, source, kept)
+        return f"'{asked_host}' answers, and takes the password of '{login.username}'."
+
+    def auth_file(self, source: Source, kept: Sequence[KeptRegistry]) -> str:
+        """Text of the file for Apptainer's option ``--authfile`` (``build`` and ``pull``), empty
+        where no password is kept. Apptainer 1.4.5 sends none of it to a mirror unless it is named
+        there by the mirror's own host, so it is.
+
+        A job gets it as a file, with `hand_over`; there, `pull_files.environment_of` gives the
+        variables for Apptainer. Raises InvalidRequest, ConfigurationError.
+        """
+        logins = self._logins(source.host, kept)
+        return pull_files.auth_text(logins) if logins else ""
+
+    def registries_conf(self, source: Source, kept: Sequence[KeptRegistry]) -> str:
+        """Text of registries.conf for a job that pulls ``source``; empty where there is nothing
+        to be said. Apptainer reads it from ``~/.config/containers/`` only."""
+        return pull_files.registries_text(_registries(source.host, kept))
+
+    async def hand_over(
+        self, source: Source, kept: Sequence[KeptRegistry], directory: str
+    ) -> PullFiles:
+        """Write both, and the authorities of certificates, below ``directory`` (of images) for a
+        job; `take_back` removes them when the job has ended. Raises PortalError.
+
+        A definition file may name any registry, so its job gets all that is kept.
+        """
+        logins = await asyncio.to_thread(self._logins, source.host, kept)
+        return await asyncio.to_thread(
+            pull_files.hand_over, Path(directory), logins, _registries(source.host, kept)
+        )
+
+    async def take_back(self, files: PullFiles) -> None:
+        """Remove what `hand_over` wrote; what is gone already is no error."""
+        await asyncio.to_thread(pull_files.take_back, files)
+
+    def _asking(
+        self, host: str, kept: Sequence[KeptRegistry]
+    ) -> AbstractAsyncContextManager[Skopeo]:
+        return skopeo(self.skopeo, lambda: self._logins(host, kept), _registries(host, kept))
+
+    def _logins(self, host: str, kept: Sequence[KeptRegistry]) -> dict[str, Login]:
+        """The logins for ``host`` and its mirror; for every registry where ``host`` is empty.
+        Blocking."""
+        logins = {}
+        for one in kept:
+            if host in ("", one.registry.host) and (login := self.secrets.login(one)):
+                for name in filter(None, (one.registry.host, one.registry.mirror)):
+                    logins[name] = login
+        return logins
+
+    async def _manifest(
+        self, asked: Skopeo, source: Source, kept: Sequence[KeptRegistry]
+    ) -> Manifest:
+        answer = await self._ask(asked, source, kept, "inspect", "--raw")
+        manifest = Manifest(answer.stdout, str(source))
+        if source.digest and manifest.digest != source.digest:
+            raise InvalidRequest(
+                f"The registry sent another image than {source}: somebody or something between "
+                "has changed it.",
+                "source",
+            )
+        return manifest
+
+    async def _ask(
+        self, asked: Skopeo, source: Source, kept: Sequence[KeptRegistry], *words: str
+    ) -> Answer:
+        answer = await asked.ask(*words, str(source), seconds=self.timeout)
+        if answer.status or answer.long:
+            raise await self._complaint(asked, answer, source, kept)
+        return answer
+
+    async def _complaint(
+        self, asked: Skopeo, answer: Answer, source: Source, kept: Sequence[KeptRegistry]
+    ) -> PortalError:
+        """The error in words. It asks the registry for its tags where one is unknown."""
+        found = _of(source.host, kept)
+        mirror = found.registry.mirror if found else ""
+        name = f"'{mirror}', the mirror of '{source.host}'," if mirror else f"'{source.host}'"
+        if answer.late:
+            # skopeo waits and tries again, for longer than a person, when it is told to slow down.
+            return RegistryUnavailable(
+                f"The registry {name} gave no image in {self.timeout:g} s: it does not answer, or "
+                "wants to be asked less often. Try again later."
+            )
+        if answer.long:
+            return InvalidRequest(f"The registry {name} says too much of {source}.", "source")
+        fault, said = fault_of(answer.stderr)
+        if fault is Fault.TAG:
+            return await self._unknown_tag(asked, source, name)
+        if fault in (Fault.PASSWORD, Fault.DENIED):
+            return _refused(source, name, found)
+        return _other(fault, said, source, name)
+
+    async def _unknown_tag(self, asked: Skopeo, source: Source, name: str) -> PortalError:
+        repository = f"docker://{source.host}/{source.repository}"
+        if source.digest:
+            return InvalidRequest(f"The registry {name} has no image {source}.", "source")
+        words = f"The registry {name} has no tag '{source.tag}' of {source.repository}"
+        answer = await asked.ask("list-tags", repository, seconds=self.timeout)
+        near = _near(source.tag, _tags(answer.stdout) if not answer.status else [])
+        if not near:
+            return InvalidRequest(f"{words}.", "source")
+        return InvalidRequest(f"{words}. It has, among others: {', '.join(near)}.", "source")
+
+
+def _of(host: str, kept: Sequence[KeptRegistry]) -> KeptRegistry | None:
+    return next((one for one in kept if one.registry.host == host), None)
+
+
+def _registries(host: str, kept: Sequence[KeptRegistry]) -> list[Registry]:
+    return [one.registry for one in kept if host in ("", one.registry.host)]
+
+
+def _tags(data: bytes) -> list[str]:
+    try:
+        tags = json.loads(data)["Tags"]
+    except (ValueError, KeyError, TypeError):
+        return []
+    return [tag for tag in tags if isinstance(tag, str)][:20_000] if isinstance(tags, list) else []
+
+
+def _near(tag: str, tags: list[str]) -> list[str]:
+    """At most five tags that look like ``tag``; else the last ones by their numbers."""
+    near = difflib.get_close_matches(tag, tags[:2000], 5, 0.5)
+    if near:
+        return near
+    return sorted(tags, key=lambda one: [int(n) for n in re.findall(r"\d{1,9}", one)])[-5:]
+
+
+def _refused(source: Source, name: str, found: KeptRegistry | None) -> InvalidRequest:
+    if found is None or not found.registry.has_password:
+        return InvalidRequest(
+            f"The registry {name} wants a password for {source.repository}, or has no such "
+            "repository. Check the name; passwords are kept on the page of registries.",
+            "source",
+        )
+    return InvalidRequest(
+        f"The registry {name} does not take the password of '{found.registry.username}' for "
+        f"{source.repository}. Enter it again on the page of registries, or choose another image.",
+        "source",
+    )
+
+
+def _other(fault: Fault, said: str, source: Source, name: str) -> PortalError:
+    words: Mapping[Fault, str] = {
+        Fault.REPOSITORY: f"The registry {name} has no repository '{source.repository}'.",
+        Fault.CERTIFICATE: (
+            f"The certificate of the registry {name} is not trusted ({said}). Name its authority "
+            "('ca_file') on the page of registries."
+        ),
+        Fault.PLAIN_HTTP: (
+            f"The registry {name} speaks plain HTTP. If that is what this site wants, mark it as "
+            "insecure on the page of registries."
+        ),
+    }
+    if fault in words:
+        return InvalidRequest(words[fault], "source")
+    if fault is Fault.BUSY:
+        return RegistryUnavailable(
+            f"The registry {name} wants to be asked less often. Try again later, or keep a user "
+            "and password for it, with which it allows more."
+        )
+    if fault is Fault.AWAY:
+        return RegistryUnavailable(f"The registry {name} cannot be reached ({said}).")
+    return InvalidRequest(f"The registry {name} gave no image for {source}: {said}", "source")

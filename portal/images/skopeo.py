@@ -1,0 +1,134 @@
+"""Runs skopeo, which asks registries. No password is on its command line or in its environment."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import ConfigurationError
+from ..models.catalog import Registry
+from .credentials import Login
+from .pull_files import environment_of, write
+
+_LARGEST = 8 * 1024 * 1024  # bytes of an answer; manifests have at most 4 MiB
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+_KEPT = ("PATH", "LANG", "TMPDIR", *_PROXIES, *(name.lower() for name in _PROXIES))
+
+
+class Answer(NamedTuple):
+    """What skopeo said. ``late``: it did not end in time; ``long``: it said too much."""
+
+    status: int
+    stdout: bytes
+    stderr: str
+    late: bool = False
+    long: bool = False
+
+
+class Skopeo:
+    """One skopeo with the files to reach some registries; `skopeo` opens and closes it."""
+
+    def __init__(self, program: str, options: Sequence[str], env: Mapping[str, str]) -> None:
+        self._program, self._options, self._env = program, list(options), dict(env)
+
+    async def ask(self, verb: str, *words: str, seconds: float, text: str = "") -> Answer:
+        """Run one command; ``text`` is its input. Raises ConfigurationError where there is no
+        skopeo."""
+        argv = [self._program, verb, *self._options, *words]
+        return await asyncio.to_thread(_run, argv, self._env, text, seconds)
+
+
+@contextlib.asynccontextmanager
+async def skopeo(
+    program: str, logins: Callable[[], Mapping[str, Login]], registries: Iterable[Registry]
+) -> AsyncIterator[Skopeo]:
+    """A skopeo that knows these logins and registries, until the block ends. ``logins`` may read
+    files: it is called in a thread."""
+    home = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="portal-skopeo-"))  # mode 0700
+    try:
+        yield await asyncio.to_thread(_prepared, home, program, logins, registries)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
+
+
+def _prepared(
+    home: Path,
+    program: str,
+    logins: Callable[[], Mapping[str, Login]],
+    registries: Iterable[Registry],
+) -> Skopeo:
+    try:
+        files = write(home, logins(), registries, mode=0o600)
+        env = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        env |= environment_of(files, home)
+        # Without one, skopeo would look for the service's own.
+        auth = files.auth_file or str(home / "nobody.json")
+        if not files.auth_file:
+            Path(auth).write_text("{}")
+    except OSError as error:
+        raise ConfigurationError(
+            f"{error.filename or home} cannot be read or written: {error.strerror}."
+        ) from None
+    return Skopeo(program, ["--authfile", auth], env)
+
+
+def _run(argv: list[str], env: dict[str, str], text: str, seconds: float) -> Answer:
+    """Blocking."""
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ConfigurationError(
+            f"'{argv[0]}' cannot be started ({error.strerror}): install skopeo, or set "
+            "c.Registries.skopeo."
+        ) from None
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    timer = threading.Timer(seconds, give_up)
+    timer.start()
+    complaints: list[bytes] = []
+    assert process.stdin and process.stdout and process.stderr
+    reader = threading.Thread(target=lambda: complaints.append(_take(process.stderr)), daemon=True)
+    reader.start()
+    try:
+        with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(text.encode())
+        data = _take(process.stdout)
+        reader.join()
+        status = process.wait()
+    finally:
+        timer.cancel()
+        process.stdout.close()
+        process.stderr.close()
+    words = b"".join(complaints)[-20_000:].decode(errors="replace")
+    return Answer(status, data, words, late.is_set(), len(data) > _LARGEST)
+
+
+def _take(pipe: object) -> bytes:
+    """All of a pipe, of which at most one byte more than `_LARGEST` is kept."""
+    kept = bytearray()
+    while block := pipe.read(65536):  # type: ignore[attr-defined]
+        if len(kept) <= _LARGEST:
+            kept += block[: _LARGEST + 1 - len(kept)]
+    return bytes(kept)

@@ -1,0 +1,372 @@
+"""portal/images/registry.py with real registries: what a tag is, and what bad answers say."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import stat
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import images
+import pytest
+from registry import Registry, registry
+
+from portal.errors import ConfigurationError, InvalidRequest, RegistryUnavailable
+from portal.images.credentials import Secrets
+from portal.images.pull_files import environment_of
+from portal.images.registry import Registries
+from portal.images.registry_words import Fault, fault_of
+from portal.models.catalog import KeptRegistry
+from portal.models.catalog import Registry as RegistryRow
+from portal.models.image import Source, parse_source
+
+USER, PASSWORD = "$oauthtoken", "nvapi-Ünter:my-key"
+
+
+@pytest.fixture(scope="module")
+def open_registry() -> Iterator[Registry]:
+    """Without TLS and without a password."""
+    with registry() as server:
+        server.push("nvidia/pytorch", "25.09-py3", images.small())
+        server.push("nvidia/pytorch", "25.10-py3", images.small())
+        server.push("nvidia/arm", "1", images.foreign())
+        yield server
+
+
+@pytest.fixture(scope="module")
+def closed_registry() -> Iterator[Registry]:
+    """With TLS and a password."""
+    with registry(tls=True, login=(USER, PASSWORD)) as server:
+        server.push("nvidia/pytorch", "25.10-py3", images.bare())
+        yield server
+
+
+@pytest.fixture
+def registries(tmp_path: Path) -> Registries:
+    secrets = Secrets(key_file=str(tmp_path / "key"), password_directory=str(tmp_path))
+    return Registries(secrets=secrets, timeout=20)
+
+
+def source(server: Registry | str, name: str) -> Source:
+    host = server if isinstance(server, str) else server.host
+    return parse_source(f"docker://{host}/{name}")
+
+
+def kept(host: str, secret: str = "", **more: Any) -> KeptRegistry:
+    values: dict[str, Any] = {
+        "username": USER if secret else "",
+        "password_file": "",
+        "mirror": "",
+        "insecure": False,
+        "ca_file": "",
+        "author": "grace",
+        "at": 1.0,
+    }
+    row = RegistryRow(host=host, has_password=bool(secret), **(values | more))
+    return KeptRegistry(row, secret)
+
+
+def insecure(server: Registry) -> list[KeptRegistry]:
+    return [kept(server.host, insecure=True)]
+
+
+async def test_a_tag_is_a_digest_with_its_size(
+    registries: Registries, open_registry: Registry
+) -> None:
+    asked = source(open_registry, "nvidia/pytorch:25.10-py3")
+    found = await registries.resolve(asked, insecure(open_registry))
+    answer = open_registry.ask(
+        "GET",
+        "/v2/nvidia/pytorch/manifests/25.10-py3",
+        headers={"Accept": "application/vnd.oci.image.manifest.v1+json"},
+    )
+    manifest = answer.json()
+    assert found.digest == answer.headers["Docker-Content-Digest"]
+    assert found.architecture == images.OWN
+    assert found.size == manifest["config"]["size"] + sum(
+        layer["size"] for layer in manifest["layers"]
+    )
+    assert found.created
+    # The same again by its digest; nothing was pulled.
+    pinned = asked.pinned(found.digest)
+    assert await registries.resolve(pinned, insecure(open_registry)) == found
+    layer = manifest["layers"][0]["digest"]
+    assert not open_registry.requests(f"^GET .*{layer}")
+
+
+async def test_a_list_gives_the_image_of_this_architecture(
+    registries: Registries, open_registry: Registry
+) -> None:
+    small = open_registry.push("nvidia/pytorch", "24.01-py3", images.small())
+    digest = open_registry.push_list("multi/arch", "1", [images.foreign(), images.small()])
+    asked = source(open_registry, "multi/arch:1")
+    found = await registries.resolve(asked, insecure(open_registry))
+    assert found.digest == small != digest
+    by_digest = await registries.resolve(asked.pinned(digest), insecure(open_registry))
+    assert by_digest == found
+    registries.architecture = "s390x"
+    with pytest.raises(InvalidRequest, match=r"is for amd64, arm64, and .* nodes are s390x"):
+        await registries.resolve(asked, insecure(open_registry))
+
+
+async def test_an_image_for_another_architecture_is_refused(
+    registries: Registries, open_registry: Registry
+) -> None:
+    with pytest.raises(InvalidRequest, match=f"is for {images.OTHER}, and") as raised:
+        await registries.resolve(source(open_registry, "nvidia/arm:1"), insecure(open_registry))
+    assert raised.value.field == "source"
+
+
+async def test_an_unknown_tag_names_those_near_it(
+    registries: Registries, open_registry: Registry
+) -> None:
+    asked = source(open_registry, "nvidia/pytorch:25.11-py3")
+    with pytest.raises(InvalidRequest, match=r"no tag '25\.11-py3' of nvidia/pytorch") as raised:
+        await registries.resolve(asked, insecure(open_registry))
+    assert "25.10-py3" in raised.value.message
+    assert raised.value.field == "source"
+
+
+async def test_an_unknown_repository_is_said(
+    registries: Registries, open_registry: Registry
+) -> None:
+    with pytest.raises(InvalidRequest, match=r"(no repository|no tag '1' of) '?nvidia/none"):
+        await registries.resolve(source(open_registry, "nvidia/none:1"), insecure(open_registry))
+    missing = "sha256:" + "0" * 64
+    with pytest.raises(InvalidRequest, match="has no image"):
+        await registries.resolve(
+            source(open_registry, f"nvidia/pytorch@{missing}"), insecure(open_registry)
+        )
+
+
+async def test_plain_http_has_to_be_allowed(
+    registries: Registries, open_registry: Registry
+) -> None:
+    with pytest.raises(InvalidRequest, match=r"plain HTTP.*insecure"):
+        await registries.resolve(source(open_registry, "nvidia/pytorch:25.10-py3"), [])
+
+
+async def test_with_password_and_authority(
+    registries: Registries, closed_registry: Registry, tmp_path: Path
+) -> None:
+    asked = source(closed_registry, "nvidia/pytorch:25.10-py3")
+    secret = registries.secrets.encrypt(PASSWORD)
+    host, authority = closed_registry.host, str(closed_registry.ca_file)
+    with pytest.raises(InvalidRequest, match=r"certificate .* is not trusted"):
+        await registries.resolve(asked, [kept(host, secret)])
+    with pytest.raises(InvalidRequest, match="wants a password"):
+        await registries.resolve(asked, [kept(host, ca_file=authority)])
+    wrong = registries.secrets.encrypt("wrong")
+    with pytest.raises(InvalidRequest, match=r"does not take the password of '\$oauthtoken'"):
+        await registries.resolve(asked, [kept(host, wrong, ca_file=authority)])
+    found = await registries.resolve(asked, [kept(host, secret, ca_file=authority)])
+    file = tmp_path / "key-of-nvcr"
+    file.write_text(PASSWORD + "\n")
+    file.chmod(0o600)
+    row = kept(host, "", ca_file=authority, password_file=str(file), username=USER)
+    assert await registries.resolve(asked, [row]) == found
+
+
+async def test_a_mirror_answers_for_the_registry(
+    registries: Registries, closed_registry: Registry
+) -> None:
+    secret = registries.secrets.encrypt(PASSWORD)
+    row = kept("nvcr.io", secret, mirror=closed_registry.host, ca_file=str(closed_registry.ca_file))
+    asked = parse_source("docker://nvcr.io/nvidia/pytorch:25.10-py3")
+    assert (await registries.resolve(asked, [row])).digest.startswith("sha256:")
+    # What the mirror complains of counts, though nvcr.io too is asked.
+    with pytest.raises(InvalidRequest, match=r"mirror of 'nvcr\.io', has no tag '9'"):
+        await registries.resolve(asked.model_copy(update={"tag": "9"}), [row])
+
+
+async def test_a_check_says_what_is_wrong(
+    registries: Registries, closed_registry: Registry, open_registry: Registry
+) -> None:
+    secret, host = registries.secrets.encrypt(PASSWORD), closed_registry.host
+    authority = str(closed_registry.ca_file)
+    said = await registries.check(host, [kept(host, secret, ca_file=authority)])
+    assert "takes the password" in said and PASSWORD not in said
+    mirrored = kept("nvcr.io", secret, ca_file=authority, mirror=host)
+    assert host in await registries.check("nvcr.io", [mirrored])
+    wrong = registries.secrets.encrypt("wrong")
+    with pytest.raises(InvalidRequest, match="does not take the password"):
+        await registries.check(host, [kept(host, wrong, ca_file=authority)])
+    with pytest.raises(InvalidRequest, match="certificate"):
+        await registries.check(host, [kept(host, secret)])
+    assert "answers" in await registries.check(open_registry.host, insecure(open_registry))
+    with pytest.raises(InvalidRequest, match="plain HTTP"):
+        await registries.check(open_registry.host, [])
+
+
+async def test_a_registry_that_is_away(registries: Registries) -> None:
+    with registry() as server:
+        pass
+    with pytest.raises(RegistryUnavailable, match="cannot be reached"):
+        await registries.resolve(source(server, "a/b:1"), [])
+    with pytest.raises(RegistryUnavailable, match="cannot be reached"):
+        await registries.resolve(parse_source("docker://registry.invalid/a/b:1"), [])
+    with pytest.raises(RegistryUnavailable, match="cannot be reached"):
+        await registries.check(server.host, [])
+
+
+class Odd(BaseHTTPRequestHandler):
+    """A registry that is busy, never ends, sends what it should not."""
+
+    how = "busy"
+    stop = threading.Event()
+
+    def do_GET(self) -> None:
+        if self.path == "/v2/":
+            self.answer(200, b"{}")
+        elif self.how == "busy":
+            self.answer(429, b'{"errors":[{"code":"TOOMANYREQUESTS","message":"slow down"}]}')
+        elif self.how == "slow":
+            self.stop.wait(30)
+        elif self.how == "large":
+            self.answer(200, b" " * 9_000_000)
+        elif self.how == "old":
+            self.answer(200, b'{"schemaVersion": 1, "name": "a/b", "tag": "1"}')
+        elif self.how == "empty":
+            self.answer(200, b'{"schemaVersion": 2, "layers": "none", "manifests": [7]}')
+        else:
+            self.answer(200, b"<html>")
+
+    def answer(self, status: int, body: bytes) -> None:
+        with contextlib.suppress(ConnectionError):
+            self.send_response(status)
+            self.send_header("Content-Type", "application/vnd.oci.image.manifest.v1+json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "words"),
+    [
+        ("busy", RegistryUnavailable, "in 2 s.*asked less often"),
+        ("slow", RegistryUnavailable, "gave no image in 2 s"),
+        ("large", InvalidRequest, "says too much|gave no image"),
+        ("old", InvalidRequest, "before 2016"),
+        ("empty", InvalidRequest, "is for another system"),
+        ("html", InvalidRequest, "is not JSON"),
+    ],
+)
+async def test_odd_answers(
+    registries: Registries, how: str, error: type[Exception], words: str
+) -> None:
+    Odd.how = how
+    Odd.stop.clear()
+    registries.timeout = 2 if how in ("busy", "slow") else 20
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Odd)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        host = f"127.0.0.1:{server.server_port}"
+        with pytest.raises(error, match=words):
+            await registries.resolve(source(host, "a/b:1"), [kept(host, insecure=True)])
+    finally:
+        Odd.stop.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+async def test_without_skopeo(registries: Registries) -> None:
+    registries.skopeo = "/nowhere/skopeo"
+    with pytest.raises(ConfigurationError, match="install skopeo"):
+        await registries.resolve(parse_source("docker://nvcr.io/a/b:1"), [])
+
+
+async def test_the_password_is_on_no_command_line(
+    registries: Registries, closed_registry: Registry, tmp_path: Path
+) -> None:
+    """A skopeo that writes down how it was called, and then does what was asked."""
+    record, program = tmp_path / "record", tmp_path / "skopeo"
+    program.write_text(
+        f'#!/bin/sh\n(echo "$@"; env) >>{record}\nls -ld "$HOME" >>{record}\nexec skopeo "$@"\n'
+    )
+    program.chmod(0o755)
+    registries.skopeo = str(program)
+    secret, host = registries.secrets.encrypt(PASSWORD), closed_registry.host
+    row = kept(host, secret, ca_file=str(closed_registry.ca_file))
+    await registries.resolve(source(closed_registry, "nvidia/pytorch:25.10-py3"), [row])
+    await registries.check(host, [row])
+    text = record.read_text()
+    assert text.count("--authfile") == 3 and "drwx------" in text
+    assert PASSWORD not in text and "nvapi" not in text
+    home = next(line for line in text.splitlines() if line.startswith("HOME="))[5:]
+    assert not Path(home).exists()
+
+
+async def test_a_job_gets_what_it_needs_and_gives_it_back(
+    registries: Registries, closed_registry: Registry, tmp_path: Path
+) -> None:
+    folder = tmp_path / "images"
+    folder.mkdir()
+    secret = registries.secrets.encrypt(PASSWORD)
+    row = kept(
+        "nvcr.io", secret, mirror="127.0.0.1:5", insecure=True, ca_file=str(closed_registry.ca_file)
+    )
+    other = kept("ghcr.io", secret)
+    asked = parse_source("docker://nvcr.io/nvidia/pytorch:1")
+    files = await registries.hand_over(asked, [row, other], str(folder))
+    auth = Path(files.auth_file)
+    assert set(json.loads(auth.read_text())["auths"]) == {"nvcr.io", "127.0.0.1:5"}
+    assert stat.S_IMODE(auth.stat().st_mode) == 0o640
+    assert stat.S_IMODE(auth.parent.stat().st_mode) & 0o777 == 0o750
+    assert stat.S_IMODE(auth.parent.parent.stat().st_mode) & 0o777 == 0o750
+    assert 'location = "127.0.0.1:5"\ninsecure = true' in Path(files.registries_conf).read_text()
+    home = tmp_path / "home"
+    home.mkdir()
+    variables = environment_of(files, home)
+    assert (home / ".config/containers/registries.conf").exists()
+    authority = Path(variables["SSL_CERT_DIR"].split(":")[0]) / "0.pem"
+    assert authority.read_text() == Path(str(closed_registry.ca_file)).read_text()
+    # A definition file may name any registry.
+    every = await registries.hand_over(parse_source("/a/b.def"), [row, other], str(folder))
+    assert "ghcr.io" in Path(every.auth_file).read_text()
+    for one in (files, every):
+        await registries.take_back(one)
+        await registries.take_back(one)
+    assert not list((folder / ".auth").iterdir())
+    # Nothing to say, nothing written.
+    nothing = await registries.hand_over(asked, [other], str(tmp_path / "none"))
+    assert nothing == ("", "")
+    with pytest.raises(ConfigurationError, match="cannot be written"):
+        await registries.hand_over(asked, [row], str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        (  # skopeo 1.9.3, docker.io
+            "Error parsing image name: reading manifest 1 in docker.io/library/busybox: "
+            "toomanyrequests: You have reached your pull rate limit.",
+            Fault.BUSY,
+        ),
+        (  # a registry with tokens (nvcr.io, ghcr.io)
+            "unable to retrieve auth token: invalid username/password: unauthorized: ",
+            Fault.PASSWORD,
+        ),
+        ("reading manifest 1 in nvcr.io/a/b: requested access to the resource is denied",
+         Fault.DENIED),
+        ("reading manifest 1 in nvcr.io/a/b: name unknown", Fault.REPOSITORY),
+        ("pinging container registry a.b: Get \\\"https://a.b/v2/\\\": dial tcp: lookup a.b: no "
+         "such host", Fault.AWAY),
+        ("(Mirrors also failed: [m:5/a/b:1: reading manifest 1 in m:5/a/b: manifest unknown]): "
+         "nvcr.io/a/b:1: pinging container registry nvcr.io: dial tcp: i/o timeout", Fault.TAG),
+        ("(Mirrors also failed: [m:5/a/b:1: dial tcp: connection refused]): nvcr.io/a/b:1: "
+         "reading manifest 1 in nvcr.io/a/b: unauthorized", Fault.PASSWORD),
+        ("something new", Fault.OTHER),
+    ],
+)  # fmt: skip
+def test_complaints_are_told_apart(said: str, fault: Fault) -> None:
+    line = f'time="2026-11-22T01:06:24Z" level=fatal msg="{said}"\n'
+    assert fault_of(line)[0] is fault
