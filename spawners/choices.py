@@ -5,7 +5,6 @@ A choice with one value is not asked: its tuple is empty.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -25,9 +24,6 @@ from . import words
 from .launch_view import Area, Card, Choice
 from .storage import StorageArea
 
-MANY = 12  # cards, from which on one searches
-_TAGS = 14  # the most that are offered as filters
-
 
 def seconds(text: Any) -> int:
     try:
@@ -44,15 +40,6 @@ def card(tile: Tile, habits: Habits, selected: bool) -> Card:
         favourite=tile.name in habits.liked,
         used=f"used {day(used)}" if used else "",
     )
-
-
-def common_tags(cards: Sequence[Card]) -> tuple[str, ...]:
-    """What to filter by: the tags that most cards have, and no filter where there are few."""
-    if len(cards) <= MANY:
-        return ()
-    counts = Counter(tag for card in cards for tag in card.tags)
-    common = [tag for tag, number in counts.most_common() if number < len(cards)]
-    return tuple(sorted(common[:_TAGS], key=str.casefold))
 
 
 def gpu_counts(most: int, selected: int) -> tuple[Choice, ...]:

@@ -16,7 +16,7 @@ from traitlets import Bool, Dict, Float, Integer, List, Unicode
 from traitlets.config import LoggingConfigurable
 
 from portal.catalog.habits import NO_HABITS, Habits, ordered
-from portal.catalog.tile import Tile, tile_of
+from portal.catalog.tile import Tile, common_tags, tile_of
 from portal.launch.availability import Availability, availability
 from portal.launch.policy import allowed_partitions, choose_partition
 from portal.models.cluster import Association, ClusterSnapshot
@@ -195,7 +195,7 @@ class LaunchForm(LoggingConfigurable):
         cards = tuple(choices.card(tiles(e), habits, e is chosen) for e in environments)
         return LaunchView(
             cards=cards,
-            tags=choices.common_tags(cards),
+            tags=common_tags(cards),
             gpu_counts=choices.gpu_counts(most, count),
             gpu_most=most,
             gpus=count,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from portal.models.environment import Environment, EnvironmentState, Kind
 from .files import EnvironmentCatalog
 from .markdown import markdown_line
 
+MANY = 12  # tiles, from which on one searches
+_TAGS = 14  # the most that are offered as filters
 KINDS = {Kind.CONTAINER: "container", Kind.MODULES: "modules", Kind.VENV: "virtual environment"}
 _ICONS = {Kind.CONTAINER: "cube", Kind.MODULES: "layer-group", Kind.VENV: "flask"}
 # JupyterHub ships Font Awesome's solid icons only; brands are shown as their nearest neighbour.
@@ -125,6 +128,15 @@ class Tiles:
             for name in [name for name in self._made if name not in self._catalog.environments]:
                 del self._made[name]
         return known[2]
+
+
+def common_tags(tiles: Sequence[Tile], few: int = MANY) -> tuple[str, ...]:
+    """What to filter by: the tags that most tiles have, and no filter for ``few`` tiles."""
+    if len(tiles) <= few:
+        return ()
+    counts = Counter(tag for tile in tiles for tag in tile.tags)
+    common = [tag for tag, number in counts.most_common() if number < len(tiles)]
+    return tuple(sorted(common[:_TAGS], key=str.casefold))
 
 
 def icon_of(environment: Environment) -> str:

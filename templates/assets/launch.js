@@ -285,53 +285,19 @@ function take(wanted) {
 }
 
 // Many environments: the first ones, and those that one searches for. The chosen one is always there.
-const FIRST = 12;
 const find = document.getElementById("launch-find");
-let allShown = false;
-
-function findIn() {
-  const cards = [...document.querySelectorAll("#launch-cards > .portal-card")];
-  const words = document.getElementById("launch-search").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const tags = [...find.querySelectorAll("[aria-pressed=true]")].map((button) => button.dataset.tag);
-  const fitting = cards.filter((card) => {
-    const has = card.dataset.tags.split("\n");
-    return words.every((word) => card.dataset.search.includes(word)) && tags.every((tag) => has.includes(tag));
-  });
-  const asked = words.length || tags.length;
-  const shown = new Set(asked || allShown ? fitting : fitting.slice(0, FIRST));
-  for (const card of cards) card.hidden = !shown.has(card) && !card.querySelector(":checked");
-  const rest = asked ? 0 : fitting.length - shown.size;
-  const all = document.getElementById("launch-all");
-  all.hidden = !rest;
-  all.textContent = `Show all ${cards.length} environments`;
-  const told = !asked ? "" : fitting.length ? `${plural(fitting.length, "environment")} of ${cards.length}.` : "No environment fits. Search for less.";
-  document.getElementById("launch-count").textContent = told;
-  return fitting;
-}
-
+let findAgain = () => {};
 if (find) {
   find.hidden = false;
-  const search = document.getElementById("launch-search");
-  search.addEventListener("input", (event) => {
-    event.stopPropagation(); // it is no part of the choice
-    findIn();
-  });
-  search.addEventListener("change", (event) => event.stopPropagation());
-  search.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter") return;
-    event.preventDefault(); // it would start a session
-    findIn()[0]?.querySelector("input").focus();
-  });
-  find.addEventListener("click", (event) => {
-    const button = event.target.closest(".portal-filter");
-    if (!button) return;
-    button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
-    findIn();
-  });
-  document.getElementById("launch-all").addEventListener("click", () => {
-    allShown = true;
-    findIn();
-    document.querySelectorAll("#launch-cards input")[FIRST]?.focus();
+  findAgain = finder({
+    cards: () => [...document.querySelectorAll("#launch-cards > .portal-card")],
+    search: document.getElementById("launch-search"),
+    filters: find.querySelectorAll(".portal-filter"),
+    count: document.getElementById("launch-count"),
+    all: document.getElementById("launch-all"),
+    first: 12,
+    noun: "environment",
+    go: "input",
   });
 }
 
@@ -349,7 +315,7 @@ if (form && data && Object.keys(data.environments).length) {
     take(link);
   }
   show();
-  if (find) findIn();
+  findAgain();
 }
 
 if (form) {

@@ -1,0 +1,63 @@
+// What benchmarks measured, as bars: images per second by GPU type, number and precision.
+
+// uPlot comes from npm at installation (deploy/install.sh).
+const library = import("../vendor/uplot/uPlot.esm.js").then((module) => module.default);
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const HEIGHT = 240;
+
+const where = (row) => (row.gpu_type ? `${row.gpus} × ${row.gpu_type}` : "CPUs");
+
+// `rows` are Measured; a row's bar stands in the series of what is real or of what is simulated.
+export async function drawMeasured(place, rows) {
+  const Library = await library;
+  const several = new Set(rows.map((row) => row.benchmark)).size > 1;
+  const names = rows.map((row) => [where(row), row.precision, several ? row.benchmark : ""].filter(Boolean).join("\n"));
+  const at = rows.map((_, index) => index);
+  const pick = (simulated) => rows.map((row) => (row.simulated === simulated ? row.images_per_second : null));
+  const data = [at, pick(false), pick(true)];
+  let plot = null;
+
+  function draw() {
+    plot?.destroy();
+    const text = color("--bs-body-color");
+    const grid = color("--bs-border-color-translucent");
+    const axis = { stroke: text, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: "12px system-ui, sans-serif" };
+    const bars = Library.paths.bars({ size: [0.6, 70] });
+    const value = (_, number) => (number === null || number === undefined ? "–" : number.toLocaleString("en", { maximumFractionDigits: 1 }));
+    const series = (label, stroke, dash) => ({ label, stroke: color(stroke), fill: dash ? undefined : color(stroke), width: 2, dash, paths: bars, points: { show: false }, value });
+    plot = new Library(
+      {
+        width: place.clientWidth || 300,
+        height: HEIGHT,
+        cursor: { drag: { x: false, y: false } },
+        scales: { x: { time: false, range: [-0.7, rows.length - 0.3] }, y: { range: (_, __, most) => [0, Math.max(1, (most ?? 0) * 1.1)] } },
+        axes: [
+          { ...axis, grid: { show: false }, size: several ? 64 : 48, splits: () => at, values: (_, ticks) => ticks.map((tick) => names[tick] ?? "") },
+          { ...axis, size: 60, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en")) },
+        ],
+        series: [
+          { label: "On", value: (_, index) => (names[index] ?? "").replaceAll("\n", ", ") },
+          { ...series("measured", "--portal-accent-text"), show: rows.some((row) => !row.simulated) },
+          { ...series("simulated GPUs", "--portal-quiet", [5, 4]), show: rows.some((row) => row.simulated) },
+        ],
+      },
+      data,
+      place,
+    );
+    const canvas = place.querySelector("canvas");
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", words(rows));
+  }
+
+  draw();
+  // Colours are drawn, not styled: a change of the theme draws them again.
+  new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
+  new ResizeObserver(() => plot.setSize({ width: place.clientWidth, height: HEIGHT })).observe(place);
+}
+
+// The picture for who does not see it; every figure stands in the table below it.
+function words(rows) {
+  const best = rows.reduce((one, other) => (other.images_per_second > one.images_per_second ? other : one));
+  const most = Math.round(best.images_per_second).toLocaleString("en");
+  return `Images per second. The most, ${most}, on ${where(best)} in ${best.precision}${best.simulated ? ", simulated" : ""}. The table below has all.`;
+}

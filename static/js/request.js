@@ -1,0 +1,71 @@
+// Asking for an environment, and what became of what one asked for.
+
+import { call, facts, loginEnded } from "./api.js";
+import { toast } from "./dialog.js";
+import { byId, el, fill, setText } from "./dom.js";
+import { Pager } from "./pager.js";
+import { capital, clock, count } from "./words.js";
+
+const LIMIT = 10;
+const STATES = { open: "waits for an answer", done: "done", declined: "declined" };
+const pager = new Pager(byId("requests-pager"), LIMIT, list);
+const form = byId("request");
+
+function entry(one) {
+  const answered = one.state !== "open";
+  return el(
+    `li.entry${answered ? ".entry-over" : ""}`,
+    {},
+    el(
+      "div",
+      {},
+      one.source ? el("p.portal-path", {}, el("code", {}, one.source)) : null,
+      one.text ? el("p.entry-text", {}, one.text) : null,
+      el("p.portal-facts", {}, el("strong", {}, capital(STATES[one.state])), el("span", {}, `asked ${clock(one.at)}`)),
+      one.answer ? el("p.why.entry-text", {}, `${one.answered_by}: ${one.answer}`) : null,
+      one.environment
+        ? el("p", {}, el("a", { href: `${facts.prefix}catalog/${one.environment}` }, `See ${one.environment}`))
+        : null,
+    ),
+  );
+}
+
+async function list() {
+  const place = byId("requests");
+  try {
+    const page = await call("environment-requests", { query: { mine: "true", limit: LIMIT, after: pager.after } });
+    pager.show(page);
+    setText(byId("requests-count"), page.total ? count(page.total, "request") : "");
+    fill(place, page.items.length ? el("ul.entries", {}, page.items.map(entry)) : el("p.portal-quiet.empty", {}, "You have asked for nothing yet."));
+    fill(byId("troubles"));
+  } catch (error) {
+    if (!loginEnded(error)) fill(byId("troubles"), el("div.alert.alert-warning.trouble", {}, error.message));
+  }
+  place.removeAttribute("aria-busy");
+}
+
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const body = { text: form.elements.text.value.trim(), source: form.elements.source.value.trim() };
+  const problem = byId("request-problem");
+  if (!body.text && !body.source) {
+    setText(problem, "Say what you need, or which image.");
+    form.elements.text.focus();
+    return;
+  }
+  setText(problem, "");
+  const button = form.querySelector("button");
+  button.disabled = true;
+  try {
+    await call("environment-requests", { method: "POST", body });
+    form.reset();
+    toast("Your request is sent.");
+    pager.first();
+    await list();
+  } catch (error) {
+    setText(problem, error.message);
+  }
+  button.disabled = false;
+});
+
+list();
