@@ -20,7 +20,7 @@ from portal.models.offered import OfferedEnvironment
 from portal.store import Store
 
 Mark = tuple[int, int]  # size and mtime_ns of an image file
-_UNTYPED = "gpu"  # the GPU type of a cluster that names none (models.cluster.GpuPool)
+UNTYPED = "gpu"  # the GPU type of a cluster that names none (models.cluster.GpuPool)
 NOT_TESTED = "It has not been tested yet."
 NOT_KNOWN = "What its tests said is not known now: the portal's database does not answer."
 
@@ -94,7 +94,7 @@ def _narrowed(environment: Environment, tested: Mapping[str, Verdict]) -> Enviro
                     f"'{environment.title}' has not been tested on {name} GPUs yet, so it is not "
                     "offered there."
                 )
-        update = {"gpu_types": () if left == (_UNTYPED,) else left}
+        update = {"gpu_types": () if left == (UNTYPED,) else left}
         if not left:
             update["max_gpus"] = 0
     unchanged = all(getattr(environment, name) == value for name, value in update.items())

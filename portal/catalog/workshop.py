@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from traitlets import Bool, Float, Integer
+from pydantic import ValidationError
+from traitlets import Bool, Float, Instance, Integer
 from traitlets.config import LoggingConfigurable
 
-from portal.errors import Unavailable
+from portal.errors import Conflict, NotFound, PortalError
+from portal.images.registry import Registries
+from portal.images.settings import Images
 from portal.models.catalog import Build, EnvironmentTest, EnvironmentVersion
-from portal.models.environment import Environment
+from portal.models.environment import Environment, EnvironmentState
+from portal.models.image_job import LIVE, WorkState
+
+from . import following
+from .building import BuildQueue, with_image
+from .itself import Itself
+from .pulling import Pulling
+from .submitting import Submitter
+from .testing import TestQueue, checked_types, types_to_test, untested
 
 if TYPE_CHECKING:
     from portal.slurm import Cluster
@@ -21,6 +32,7 @@ if TYPE_CHECKING:
     from .files import EnvironmentCatalog
 
 WorkKind = Literal["build", "test"]
+_REST = 15.0  # seconds between two looks while nothing is built or tested
 
 
 class Workshop(LoggingConfigurable):
@@ -29,6 +41,9 @@ class Workshop(LoggingConfigurable):
     What it does is in the database, so that a restart of the service goes on where it was. Every
     public method raises StoreUnavailable.
     """
+
+    images = Instance(Images)
+    registries = Instance(Registries)
 
     max_builds = Integer(
         2,
@@ -115,9 +130,23 @@ class Workshop(LoggingConfigurable):
         """,
     ).tag(config=True)
 
+    def _images_default(self) -> Images:
+        return Images(parent=self)
+
+    def _registries_default(self) -> Registries:
+        return Registries(parent=self)
+
     def join(self, cluster: Cluster, store: Store, catalog: EnvironmentCatalog) -> None:
         """Say what this works with; before anything else is called."""
-        self.tools = Tools(cluster, store, catalog)
+        self._cluster, self._store, self._catalog = cluster, store, catalog
+        self._jobs = Submitter(cluster, self.images, self.log)
+        self._pulling = Pulling(self.registries, store, self.images)
+        self.builds = BuildQueue(self, store, self._jobs, self._pulling)
+        self.tests = TestQueue(self, store, catalog, self._jobs)
+        self._itself = Itself(self, store, catalog, self.tests)
+        self._wake = asyncio.Event()
+
+    # -- what people ask for -------------------------------------------------------------------
 
     async def build(self, version: EnvironmentVersion, asker: str) -> Build:
         """Have the image of ``version`` built, whose state becomes BUILDING, then TESTING, then
@@ -127,7 +156,9 @@ class Workshop(LoggingConfigurable):
         joined. Raises InvalidRequest with field "source" where the source cannot be resolved,
         Conflict where this version is being built.
         """
-        raise Unavailable("Images cannot be built here yet.")
+        build = await self.builds.add(version, asker)
+        self._wake.set()
+        return build
 
     async def test(
         self,
@@ -135,47 +166,174 @@ class Workshop(LoggingConfigurable):
         number: int | None,
         gpu_types: Sequence[str] | None,
         asker: str,
-        user: str = "",
     ) -> list[EnvironmentTest]:
         """Have ``environment`` tested without GPUs and on ``gpu_types`` (None: on all that it is
         offered for); tests of the same that are under way are joined.
 
-        ``number``: of the version that it is; None for a file of the catalog. ``user``: whom the
-        jobs run as; "": the service account. Raises InvalidRequest for GPUs that this cluster does
-        not have.
+        ``number``: of the version that it is, which is in state TESTING then; None for a file of
+        the catalog. A private environment is tested as its owner, others as the service account.
+        Raises InvalidRequest for GPUs that this cluster does not have, and where there is no image
+        yet; Conflict while it is being built; SlurmUnavailable.
         """
-        raise Unavailable("Environments cannot be tested here yet.")
+        self._itself.demand_image(environment)
+        if number is not None:
+            version = await self._store.versions.get(environment.name, number)
+            if version.state is EnvironmentState.BUILDING:
+                raise Conflict("Its image is being built; it is tested after that.")
+        snapshot = await self._cluster.snapshot()
+        types = types_to_test(environment, snapshot)
+        if gpu_types is not None:
+            types = checked_types(environment, gpu_types, snapshot)
+        tests = await self.tests.add(environment, number, types, asker)
+        if number is not None:
+            state = EnvironmentState.TESTING
+            await self._store.versions.change(environment.name, number, state=state, message="")
+        self._wake.set()
+        return tests
 
     async def cancel_build(self, id: int, by: str) -> Build:
         """End a build. Raises NotFound, Conflict when it is over, SlurmUnavailable."""
-        raise Unavailable("Images cannot be built here yet.")
+        build = await self.builds.cancel(id, by)
+        self._wake.set()
+        return build
 
     async def cancel_test(self, id: int, by: str) -> EnvironmentTest:
         """End a test, which then says nothing. Raises as ``cancel_build`` does."""
-        raise Unavailable("Environments cannot be tested here yet.")
+        test = await self.tests.cancel(id, by)
+        self._wake.set()
+        return test
 
     async def retry(self, id: int, by: str) -> Build:
         """Build once more what failed or was cancelled, for those who had asked; what was pulled
         is not pulled again. Raises NotFound, Conflict when it is not over or has passed."""
-        raise Unavailable("Images cannot be built here yet.")
+        build = await self.builds.retry(id, by)
+        self._wake.set()
+        return build
 
-    async def log(self, kind: WorkKind, id: int, offset: int = 0) -> tuple[str, int]:
+    async def log_text(self, kind: WorkKind, id: int, offset: int = 0) -> tuple[str, int]:
         """Plain text of the log of a build or test from byte ``offset`` on, and where to go on
-        reading. At most 64 KiB at once. Raises NotFound."""
-        return "", offset
+        reading. About 64 KiB at once. Raises NotFound."""
+        table = self._store.builds if kind == "build" else self._store.tests
+        row = await table.get(id)
+        path = Path(self.images.log_directory) / row.log
+        return await asyncio.to_thread(following.log_text, path, row.nonce, offset)
+
+    # -- the loop ------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """The loop; to be started once."""
+        """Submit, follow and judge, for ever; to be started once."""
+        said = ""
         while True:
-            await asyncio.sleep(self.interval)
+            busy = False
+            try:
+                busy = await self.turn()
+                said = ""
+            except PortalError as error:  # the database or Slurm is away: all is still there later
+                busy = True
+                if error.message != said:
+                    said = error.message
+                    self.log.warning("The workshop waits: %s", said)
+            pause = self.interval if busy else max(self.interval, _REST)
+            try:
+                await asyncio.wait_for(self._wake.wait(), pause)
+            except TimeoutError:
+                continue
+            self._wake.clear()
+            await asyncio.sleep(0.05)
 
+    async def turn(self) -> bool:
+        """One look at everything; whether anything is under way. Raises PortalError."""
+        await self._catalog.load()
+        builds, tests = await self._store.builds.live(), await self._store.tests.live()
+        going = await self._store.versions.in_state(
+            EnvironmentState.BUILDING, EnvironmentState.TESTING
+        )
+        if not builds:
+            await self._pulling.sweep()
+        candidates = self._itself.candidates() if self.test_by_itself else []
+        if not (builds or tests or going or candidates):
+            return False
+        snapshot = await self._cluster.snapshot()
+        if snapshot.error:
+            return True
+        await self._itself.add(candidates, snapshot)
+        await self.builds.turn(builds, snapshot)
+        await self.tests.turn(await self._store.tests.live(), snapshot)
+        for version in going:
+            await self._settle(version)
+        return bool(builds or going or await self._store.tests.live())
 
-@dataclass
-class Tools:
-    """What the workshop works with."""
+    async def _settle(self, version: EnvironmentVersion) -> None:
+        """Bring a version that was built or tested to its next state, once that is known."""
+        if version.state is EnvironmentState.BUILDING:
+            await self._settle_build(version)
+        else:
+            await self._settle_tests(version)
 
-    cluster: Cluster
-    store: Store
-    catalog: EnvironmentCatalog
-    images: Any = None
-    registries: Any = None
+    async def _settle_build(self, version: EnvironmentVersion) -> None:
+        build = await self.builds.outcome(version)
+        if build is None:
+            return
+        if build.state is not WorkState.PASSED:
+            await self._change(version, EnvironmentState.FAILED, build.message)
+            return
+        try:
+            environment = with_image(version.environment, build)
+        except ValidationError as error:
+            said = f"What the build made is no environment: {error.errors()[0]['msg']}."
+            await self._change(version, EnvironmentState.FAILED, said)
+            return
+        version = await self._store.versions.change(
+            version.name,
+            version.number,
+            state=EnvironmentState.TESTING,
+            message="",
+            environment=environment,
+        )
+        await self._begin_tests(version, build.askers[0])
+
+    async def _begin_tests(self, version: EnvironmentVersion, asker: str) -> None:
+        """Test what is not known yet of a version's image."""
+        environment, snapshot = version.environment, await self._cluster.snapshot()
+        types = types_to_test(environment, snapshot)
+        known = (await self._store.tests.outcomes()).get(environment.fingerprint, {})
+        mark = await self._itself.mark(environment)
+        passed = {name: one for name, one in known.items() if one.passed}
+        missing = untested(environment, types, passed, mark)
+        await self.tests.add(environment, version.number, missing, asker)
+        self._wake.set()
+
+    async def _settle_tests(self, version: EnvironmentVersion) -> None:
+        newest = await self._store.tests.newest(version.environment.fingerprint)
+        if not newest:
+            await self._begin_tests(version, version.author)
+            return
+        if any(test.state in LIVE for test in newest.values()):
+            return
+        base = newest.get("")
+        if base is None:
+            await self._begin_tests(version, version.author)
+        elif base.state is WorkState.PASSED:
+            failed = [
+                f"{name}: {test.message}"
+                for name, test in newest.items()
+                if name and test.state is not WorkState.PASSED
+            ]
+            said = f"Not offered on {'; '.join(failed)}" if failed else ""
+            await self._change(version, EnvironmentState.READY, said)
+        elif base.state is WorkState.FAILED:
+            await self._change(version, EnvironmentState.FAILED, base.message)
+        else:
+            said = f"It could not be tested: {base.message} Test it again."
+            await self._change(version, EnvironmentState.FAILED, said)
+
+    async def _change(
+        self, version: EnvironmentVersion, state: EnvironmentState, message: str
+    ) -> None:
+        try:
+            await self._store.versions.change(
+                version.name, version.number, state=state, message=message[:2000]
+            )
+        except NotFound:  # a draft that was removed meanwhile
+            return
+        self.log.info("Version %d of %s is %s", version.number, version.name, state)

@@ -1,0 +1,301 @@
+"""Builds of images: what is asked for twice is built once, and what is there is not built again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic import ValidationError
+
+from portal.errors import Conflict, InvalidRequest, PortalError, SlurmRefused, SlurmUnavailable
+from portal.images.definition import build_key, image_path, path_digest, recipe_key
+from portal.images.outcome import WorkFailed
+from portal.models.catalog import Build, EnvironmentVersion
+from portal.models.cluster import ClusterSnapshot
+from portal.models.environment import Environment, EnvironmentState, Kind
+from portal.models.image import Source, SourceKind, parse_source
+from portal.models.image_job import LIVE, BuildResult, Work, WorkState
+from portal.store import Store
+
+from .endings import End
+from .following import MAX_LOG, Look
+from .pulling import Pulling
+from .submitting import Submitter, new_nonce
+
+if TYPE_CHECKING:
+    from .workshop import Workshop
+
+
+class _Wanted(NamedTuple):
+    """What is to be built: ``key`` names what comes out."""
+
+    source: Source
+    digest: str
+    key: str
+    image: Path
+
+
+class BuildQueue:
+    """The builds of one workshop, whose settings count."""
+
+    def __init__(
+        self,
+        settings: Workshop,
+        store: Store,
+        jobs: Submitter,
+        pulling: Pulling,
+    ) -> None:
+        self._settings, self._store, self._jobs = settings, store, jobs
+        self._pulling = pulling
+        self._one = asyncio.Lock()  # who adds a build looks first which are there
+        self._cancelled: dict[int, str] = {}  # id -> who is cancelling it
+
+    async def add(self, version: EnvironmentVersion, asker: str) -> Build:
+        """See Workshop.build."""
+        _demand_idle(version)
+        wanted = await self._wanted(version.environment)
+        async with self._one:
+            _demand_idle(await self._store.versions.get(version.name, version.number))
+            build = await self._shared(wanted, asker) or await self._new(wanted, asker)
+            await self._store.versions.change(
+                version.name,
+                version.number,
+                state=EnvironmentState.BUILDING,
+                message="",
+                build_id=build.id,
+            )
+        return build
+
+    async def retry(self, id: int, by: str) -> Build:
+        """See Workshop.retry."""
+        old = await self._store.builds.get(id)
+        if old.state in LIVE:
+            raise Conflict(f"Build {id} is not over yet.")
+        if old.state is WorkState.PASSED:
+            raise Conflict(f"Build {id} has passed: there is nothing to do again.")
+        failed = await self._store.versions.in_state(EnvironmentState.FAILED)
+        waiting = [one for one in failed if one.build_id == id]
+        if not waiting:
+            raise Conflict(f"Nothing waits for build {id} any more: build the version itself.")
+        async with self._one:
+            build = await self._store.builds.with_key(old.key, *LIVE)
+            if build is None:
+                build = await self._row(old.key, old.source, old.digest, old.askers[0])
+            for one in dict.fromkeys([*old.askers, by]):
+                build = await self._joined(build, one)
+            for version in waiting:
+                await self._store.versions.change(
+                    version.name,
+                    version.number,
+                    state=EnvironmentState.BUILDING,
+                    message="",
+                    build_id=build.id,
+                )
+        return build
+
+    async def cancel(self, id: int, by: str) -> Build:
+        """See Workshop.cancel_build."""
+        build = await self._store.builds.get(id)
+        if build.state not in LIVE:
+            raise Conflict(f"Build {id} is over already.")
+        self._cancelled[id] = by
+        try:
+            if build.job_id:
+                await self._jobs.drop(build.job_id)
+            return await self._over(build, End(WorkState.CANCELLED, f"{by} cancelled it."))
+        finally:
+            self._cancelled.pop(id, None)
+
+    async def turn(self, live: Sequence[Build], snapshot: ClusterSnapshot) -> None:
+        """Look at those that run, then submit what has its turn."""
+        running, queued = 0, []
+        for build in live:
+            if not build.job_id:
+                queued.append(build)
+            elif (await self._looked(build, snapshot)).state in LIVE:
+                running += 1
+        for build in queued[: max(0, self._settings.max_builds - running)]:
+            await self._submitted(build, snapshot)
+
+    async def outcome(self, version: EnvironmentVersion) -> Build | None:
+        """The build that a version in BUILDING waited for, once it is over; None before."""
+        if version.build_id is None:
+            return None
+        build = await self._store.builds.get(version.build_id)
+        return None if build.state in LIVE else build
+
+    # -- what is wanted ------------------------------------------------------------------------
+
+    async def _wanted(self, environment: Environment) -> _Wanted:
+        if environment.kind is not Kind.CONTAINER or not environment.source:
+            raise InvalidRequest(
+                f"'{environment.title}' has no 'source' to build an image from.", "source"
+            )
+        try:
+            source = parse_source(environment.source)
+        except ValueError as error:
+            raise InvalidRequest(str(error), "source") from None
+        if source.kind is SourceKind.OCI:
+            digest = await self._pulling.digest(source)
+            source = source.pinned(digest)
+        else:
+            digest = await asyncio.to_thread(_digest_of, source)
+        images = self._jobs.images
+        recipe = await asyncio.to_thread(recipe_key, images.wheels)
+        image = image_path(images.directory, digest, recipe)
+        return _Wanted(source, digest, build_key(digest, recipe), image)
+
+    async def _shared(self, wanted: _Wanted, asker: str) -> Build | None:
+        """What was built before and is still there, or is being built."""
+        build = await self._store.builds.with_key(wanted.key, *LIVE)
+        if build is None:
+            build = await self._store.builds.with_key(wanted.key, WorkState.PASSED)
+            there = build is not None and build.result is not None
+            if not there or not await asyncio.to_thread(wanted.image.is_file):
+                return None
+        assert build is not None
+        return await self._joined(build, asker)
+
+    async def _joined(self, build: Build, asker: str) -> Build:
+        if asker in build.askers:
+            return build
+        return await self._store.builds.change(build.id, askers=[*build.askers, asker])
+
+    async def _new(self, wanted: _Wanted, asker: str) -> Build:
+        return await self._row(wanted.key, str(wanted.source), wanted.digest, asker)
+
+    async def _row(self, key: str, source: str, digest: str, asker: str) -> Build:
+        build = await self._store.builds.add(
+            key=key,
+            source=source,
+            digest=digest,
+            asker=asker,
+            nonce=new_nonce(),
+            log=await self._jobs.new_log(Work.BUILD),
+            at=time.time(),
+        )
+        self._jobs.is_new(Work.BUILD, build.id)
+        return build
+
+    # -- the jobs ------------------------------------------------------------------------------
+
+    async def _submitted(self, build: Build, snapshot: ClusterSnapshot) -> None:
+        """Give a waiting build to Slurm."""
+        versions = await self._store.versions.in_state(EnvironmentState.BUILDING)
+        environment = next((one.environment for one in versions if one.build_id == build.id), None)
+        if environment is None:
+            if time.time() - build.asked_at > self._settings.interval + 5:
+                gone = "Nothing waits for it any more."
+                await self._over(build, End(WorkState.CANCELLED, gone))
+            return
+        images = self._jobs.images
+        try:
+            more = await self._pulling.prepare(build)
+            job = self._jobs.job(
+                Work.BUILD,
+                build.nonce,
+                environment,
+                source=build.source,
+                digest=build.digest,
+                target=str(Path(images.directory) / f"{build.key}.sif"),
+                **more,
+            )
+            resources = await self._jobs.placed(images.build_resources(), snapshot)
+            job_id = await self._jobs.submit(Work.BUILD, build, job, resources)
+        except SlurmUnavailable as error:
+            await self._store.builds.change(build.id, message=error.message)
+            return
+        except SlurmRefused as error:
+            refused = f"Slurm refused it: {error.message}"
+            await self._over(build, End(WorkState.UNKNOWN, refused))
+            return
+        except ValidationError as error:
+            wrong = f"c.Images.resources: {error.errors()[0]['msg']}"
+            await self._over(build, End(WorkState.UNKNOWN, wrong))
+            return
+        except PortalError as error:
+            await self._over(build, End(WorkState.FAILED, error.message))
+            return
+        save = self._store.builds.change(build.id, job_id=job_id, message="")
+        await self._jobs.saved(job_id, "", save)
+
+    async def _looked(self, build: Build, snapshot: ClusterSnapshot) -> Build:
+        follower = self._jobs.follower(Work.BUILD, build)
+        look = await follower.look(build.job_id, self._jobs.cluster, snapshot)
+        if build.id in self._cancelled:
+            return build
+        if look.end is not None:
+            return await self._over(build, look.end, look)
+        late = time.time() - build.asked_at > self._settings.queue_patience
+        if look.state is WorkState.WAITING and late:
+            await self._jobs.drop(build.job_id)
+            said = f"It was given up in the queue. {look.message}"
+            return await self._over(build, End(WorkState.UNKNOWN, said))
+        if follower.size > MAX_LOG:
+            await self._jobs.drop(build.job_id)
+            said = f"It wrote more than {MAX_LOG // 2**20} MiB into its log."
+            return await self._over(build, End(WorkState.FAILED, said))
+        seen = {
+            "state": look.state,
+            "step": look.step,
+            "message": look.message,
+            "share": look.share,
+            "started_at": look.started_at,
+        }
+        if any(getattr(build, name) != value for name, value in seen.items()):
+            return await self._store.builds.change(build.id, **seen)
+        return build
+
+    async def _over(self, build: Build, end: End, look: Look | None = None) -> Build:
+        """Write down how a build ended. What follows for versions is the workshop's."""
+        result = None
+        if end.state is WorkState.PASSED and look is not None:
+            try:
+                result = BuildResult.model_validate(look.result)
+            except ValidationError:
+                end = End(WorkState.FAILED, "Its job's answer cannot be read.")
+        await self._pulling.clear(build)
+        ended = await self._store.builds.change(
+            build.id,
+            state=end.state,
+            step="",
+            share=None,
+            message=end.message,
+            started_at=look.started_at if look else build.started_at,
+            ended_at=time.time(),
+            result=result.model_dump(mode="json") if result else None,
+        )
+        self._jobs.forget(Work.BUILD, build.id)
+        return ended
+
+
+def with_image(environment: Environment, build: Build) -> Environment:
+    """``environment`` with what its build made. Raises pydantic's ValidationError."""
+    result = BuildResult.model_validate(build.result)
+    made = {
+        "image": result.image,
+        "digest": result.digest,
+        "server": result.server,
+        "python": result.python,
+        "kernels": result.kernels,
+    }
+    known = {name: getattr(environment, name) for name in environment.model_fields_set}
+    return Environment.model_validate({**known, **made})
+
+
+def _demand_idle(version: EnvironmentVersion) -> None:
+    if version.state in (EnvironmentState.BUILDING, EnvironmentState.TESTING):
+        raise Conflict(f"Version {version.number} of '{version.name}' is {version.state} already.")
+
+
+def _digest_of(source: Source) -> str:
+    """Of a SIF or definition file. Blocks. Raises InvalidRequest."""
+    try:
+        return path_digest(source)
+    except WorkFailed as error:
+        raise InvalidRequest(
+            f"{error.message} The account of the portal's service must be able to.", "source"
+        ) from None

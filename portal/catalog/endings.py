@@ -1,0 +1,59 @@
+"""How a build or test ended that did not say so itself: what Slurm knows, in a sentence."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from portal.models.cluster import Job, JobState
+from portal.models.image_job import Work, WorkState
+from portal.models.resources import time_text
+
+
+class End(NamedTuple):
+    """The last state of a build or test, and why; ``message`` is empty where it passed."""
+
+    state: WorkState
+    message: str = ""
+
+
+_SETTING = {Work.BUILD: "c.Images.resources", Work.TEST: "c.Images.test_resources"}
+_NO_VERDICT = {
+    JobState.NODE_FAIL: "Its node failed{where}.",
+    JobState.BOOT_FAIL: "Its node could not be started{where}.",
+    JobState.PREEMPTED: "Slurm ended its job to make room for one of higher priority.",
+    JobState.REVOKED: "Its job was revoked by Slurm.",
+    JobState.LAUNCH_FAILED: "Slurm could not launch its job{where}.",
+    JobState.RECONFIG_FAIL: "Slurm could not launch its job{where}.",
+    JobState.UNKNOWN: "Its job vanished: neither slurmctld nor Slurm's accounting knows it.",
+}
+
+
+def end_of(job: Job, work: Work) -> End:
+    """What an ended ``job`` means that gave no result of its own."""
+    where = f" on {', '.join(job.nodes)}" if job.nodes else ""
+    state = job.state
+    if state in _NO_VERDICT:
+        return End(WorkState.UNKNOWN, f"{_NO_VERDICT[state].format(where=where)} Try again.")
+    if state is JobState.CANCELLED:
+        word, _, name = job.reason.partition(":")
+        by = f" by {name}" if word == "CancelledBy" and name else ""
+        return End(WorkState.CANCELLED, f"Its job was cancelled in Slurm{by}.")
+    if state in (JobState.TIMEOUT, JobState.DEADLINE):
+        limit = f" of {time_text(job.time_limit)}" if job.time_limit else ""
+        return End(
+            WorkState.FAILED,
+            f"It reached its time limit{limit}{where}. {_SETTING[work]} sets another one.",
+        )
+    if state is JobState.OUT_OF_MEMORY:
+        asked = f" ({job.memory} MiB)" if job.memory else ""
+        return End(
+            WorkState.FAILED,
+            f"It used more memory than its job had{asked}{where}. {_SETTING[work]} sets more.",
+        )
+    how = f"with code {job.exit_code}" if not job.exit_signal else f"by signal {job.exit_signal}"
+    # What ends before its own report may be the site's fault as well as the image's: a test that
+    # was not carried out condemns nothing.
+    return End(
+        WorkState.FAILED if work is Work.BUILD else WorkState.UNKNOWN,
+        f"Its job ended {how}{where} before it said how it went; its log may tell why.",
+    )

@@ -1,0 +1,133 @@
+"""One image job, followed to its end: what its log says, and what Slurm says."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from portal.images.channel import read_events
+from portal.models.cluster import ClusterSnapshot, Job, JobState
+from portal.models.image_job import Event, Work, WorkState
+from portal.models.log_text import clean
+from portal.slurm.job_log import read_log
+from portal.slurm.reasons import pending_words
+
+from .endings import End, end_of
+
+if TYPE_CHECKING:
+    from portal.slurm import Cluster
+
+_CHUNK = 1024 * 1024
+_AT_ONCE = 16 * _CHUNK  # bytes of a log that one look reads
+_LONGEST_LINE = _CHUNK
+MOST = 65536  # bytes of a log that a page gets at once
+_WIDEST = 4000  # characters of one line there
+MAX_LOG = 512 * _CHUNK
+# The nodes write the log over the network: the last lines may be seen after the job's end.
+LOG_PATIENCE = 10.0
+
+
+class Look(NamedTuple):
+    """What was seen. ``end``: how it ended; None while it goes on."""
+
+    state: WorkState
+    step: str
+    message: str
+    share: float | None
+    started_at: float | None
+    end: End | None = None
+    result: dict[str, Any] | None = None
+
+
+class Follower:
+    """Follows one job. ``path``: of its log; ``nonce`` marks the job's own lines in it."""
+
+    def __init__(self, path: Path, nonce: str, work: Work) -> None:
+        self.path, self.nonce, self.work = path, nonce, work
+        self.last: Event | None = None
+        self.final: Event | None = None
+        self.started_at: float | None = None
+        self.size = 0
+        self._offset = 0
+        self._rest = b""
+        self._over_since: float | None = None
+
+    def read(self) -> None:
+        """Read on in the log. Blocks."""
+        stop = self._offset + _AT_ONCE
+        while self._offset < stop and self.final is None:
+            data, self.size = read_log(self.path, self._offset, _CHUNK)
+            if not data:
+                return
+            self._offset += len(data)
+            whole, newline, rest = (self._rest + data).rpartition(b"\n")
+            # A line without an end is no event: those are short.
+            self._rest = rest if len(rest) < _LONGEST_LINE else b""
+            if newline:
+                self._take(whole.decode("utf-8", "replace"))
+
+    def _take(self, text: str) -> None:
+        for event in read_events(text, self.nonce)[0]:
+            if event.result is not None or event.error:
+                self.final = event
+                return
+            self.last = event
+
+    async def look(self, job_id: str, cluster: Cluster, snapshot: ClusterSnapshot) -> Look:
+        """How far it is. Raises SlurmUnavailable."""
+        await asyncio.to_thread(self.read)
+        if self.final is not None:
+            return self._finished(self.final)
+        job = snapshot.jobs.get(job_id)
+        if job is None or job.state.ended:
+            ended = await cluster.ended_job(job_id)
+            if ended is not None:
+                return await self._over(ended)
+        if job is None or job.state.pending:
+            why = f"In Slurm's queue: {pending_words(job.reason)}." if job else "In Slurm's queue."
+            return Look(WorkState.WAITING, "queue", why, None, None)
+        if self.started_at is None:
+            self.started_at = job.start_time or time.time()
+        step, message, share = "start", "", None
+        if self.last is not None:
+            step, message, share = self.last.step, self.last.message, self.last.share
+        return Look(WorkState.RUNNING, step[:63], clean(message)[:2000], share, self.started_at)
+
+    async def _over(self, job: Job) -> Look:
+        """The job is over; its last words may still be on their way."""
+        await asyncio.to_thread(self.read)
+        if self.final is not None:
+            return self._finished(self.final)
+        self._over_since = self._over_since or time.monotonic()
+        late = time.monotonic() - self._over_since < LOG_PATIENCE
+        if late and job.state in (JobState.COMPLETED, JobState.FAILED):
+            return Look(WorkState.RUNNING, "end", "", None, self.started_at)
+        started = self.started_at or job.start_time
+        end = end_of(job, self.work)
+        return Look(end.state, "end", end.message, None, started, end)
+
+    def _finished(self, event: Event) -> Look:
+        if event.error:
+            state = WorkState.UNKNOWN if event.could_not_run else WorkState.FAILED
+            end = End(state, clean(event.error)[:2000])
+        else:
+            end = End(WorkState.PASSED)
+        return Look(end.state, "done", end.message, None, self.started_at, end, event.result)
+
+
+def log_text(path: Path, nonce: str, offset: int) -> tuple[str, int]:
+    """Plain text of a log from byte ``offset`` on, in whole lines and without the job's own; and
+    where to go on. About ``MOST`` bytes at once. Blocks."""
+    data, _ = read_log(path, offset, MOST)
+    if len(data) == MOST and b"\n" not in data:  # the job's own lines may be long, and stay whole
+        data, _ = read_log(path, offset, _LONGEST_LINE)
+        if len(data) == _LONGEST_LINE and b"\n" not in data:
+            return "(A line of more than 1 MiB is left out here.)\n", offset + len(data)
+    whole, newline, _ = data.rpartition(b"\n")
+    if not newline:
+        return "", offset  # a line that is being written
+    lines = read_events(whole.decode("utf-8", "replace"), nonce)[1]
+    text = "".join(f"{line[:_WIDEST]}\n" for line in lines)
+    return clean(text), offset + len(whole) + 1

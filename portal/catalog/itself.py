@@ -1,0 +1,88 @@
+"""Tests that nobody asked for: of what is in the catalog and was never looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from portal.errors import InvalidRequest
+from portal.models.catalog import EnvironmentTest
+from portal.models.cluster import ClusterSnapshot
+from portal.models.environment import Environment, Kind
+from portal.models.image_job import LIVE, WorkState
+from portal.store import Store
+
+from .files import EnvironmentCatalog
+from .offer import Mark, closed_reason, mark_of, needs_test
+from .testing import TestQueue, types_to_test, untested
+
+if TYPE_CHECKING:
+    from .workshop import Workshop
+
+NOBODY = "portal"  # who asked for these tests
+_JUDGED = (WorkState.PASSED, WorkState.FAILED)
+
+
+class Itself:
+    """Looks at the catalog of one workshop."""
+
+    def __init__(
+        self, settings: Workshop, store: Store, catalog: EnvironmentCatalog, tests: TestQueue
+    ) -> None:
+        self._settings, self._store, self._catalog, self._tests = settings, store, catalog, tests
+
+    def candidates(self) -> list[Environment]:
+        """What is offered only after a test and could be tested."""
+        if self._catalog.offering.verdicts is None:
+            return []  # not known: nothing is tested a second time for that
+        return [
+            one
+            for one in self._catalog.environments.values()
+            if needs_test(one) and not closed_reason(one)
+        ]
+
+    async def add(self, candidates: list[Environment], snapshot: ClusterSnapshot) -> None:
+        """Add tests for those of ``candidates`` that need some."""
+        offering = self._catalog.offering
+        missing = {
+            one.name: untested(
+                one, types_to_test(one, snapshot), offering.tested(one), offering.mark_of(one)
+            )
+            for one in candidates
+        }
+        if not any(missing.values()):
+            return
+        outcomes = await self._store.tests.outcomes()  # judged since the catalog looked?
+        for environment in candidates:
+            known = outcomes.get(environment.fingerprint, {})
+            mark = offering.mark_of(environment)
+            types = untested(environment, missing[environment.name], known, mark)
+            types = await self._untried(environment, types) if types else []
+            if types:
+                await self._tests.add(environment, None, types, NOBODY)
+
+    async def _untried(self, environment: Environment, types: list[str]) -> list[str]:
+        """Without those that are being tested, and those that could not be run a while ago."""
+        newest = await self._store.tests.newest(environment.fingerprint)
+        again = time.time() - self._settings.again_after
+
+        def due(test: EnvironmentTest | None) -> bool:
+            if test is None or test.state in _JUDGED:
+                return True
+            return test.state not in LIVE and (test.ended_at or 0) < again
+
+        return [one for one in types if due(newest.get(one))]
+
+    @staticmethod
+    def demand_image(environment: Environment) -> None:
+        """Raises InvalidRequest where there is nothing to be tested."""
+        if environment.kind is Kind.CONTAINER and not environment.image:
+            raise InvalidRequest(
+                f"'{environment.title}' has no image yet: build one from its source first.", "image"
+            )
+
+    @staticmethod
+    async def mark(environment: Environment) -> Mark | None:
+        """Of its image file now."""
+        return await asyncio.to_thread(mark_of, environment.image or "")

@@ -1,0 +1,50 @@
+"""What builds need of registries: digests before, files with passwords and mirrors meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from portal.images import pull_files
+from portal.images.pull_files import PullFiles
+from portal.images.registry import Registries
+from portal.images.settings import Images
+from portal.models.catalog import Build
+from portal.models.image import Source, SourceKind, parse_source
+from portal.store import Store
+
+
+class Pulling:
+    """Knows which files belong to which build of this process."""
+
+    def __init__(self, registries: Registries, store: Store, images: Images) -> None:
+        self._registries, self._store, self._images = registries, store, images
+        self._files: dict[int, PullFiles] = {}
+
+    async def digest(self, source: Source) -> str:
+        """What the tag is now. Raises InvalidRequest with field "source", Unavailable."""
+        found = await self._registries.resolve(source, await self._store.registries.all())
+        return found.digest
+
+    async def prepare(self, build: Build) -> dict[str, str]:
+        """Write the files for the job of ``build``; their paths as ImageJob has them. Raises
+        PortalError."""
+        source = parse_source(build.source)
+        if source.kind is SourceKind.SIF:
+            return {}
+        await self.clear(build)
+        kept = await self._store.registries.all()
+        files = await self._registries.hand_over(source, kept, self._images.directory)
+        self._files[build.id] = files
+        return files._asdict()
+
+    async def clear(self, build: Build) -> None:
+        """Remove the files: the job is over."""
+        files = self._files.pop(build.id, None)
+        if files is not None:
+            await self._registries.take_back(files)
+
+    async def sweep(self) -> None:
+        """Remove what an earlier service left behind; to be called while no build lives."""
+        keep = tuple(self._files.values())
+        await asyncio.to_thread(pull_files.sweep, Path(self._images.directory), keep)

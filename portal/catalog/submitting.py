@@ -1,0 +1,168 @@
+"""Image jobs go to Slurm here: submitted once, taken up again after a restart, cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import secrets
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from portal.errors import ConfigurationError, SlurmUnavailable, StoreUnavailable
+from portal.images.settings import Images
+from portal.launch.image_job import image_job_command
+from portal.launch.policy import choose_partition
+from portal.models.catalog import Build, EnvironmentTest
+from portal.models.cluster import ClusterSnapshot
+from portal.models.environment import Environment
+from portal.models.image_job import ImageJob, Work
+from portal.models.person import Person
+from portal.models.resources import Resources
+from portal.slurm.job_log import make_log
+
+from .following import Follower
+
+if TYPE_CHECKING:
+    from portal.slurm import Cluster
+
+Row = Build | EnvironmentTest
+
+
+def new_nonce() -> str:
+    """What marks a job's own lines in its log; nobody can guess it."""
+    return secrets.token_hex(16)
+
+
+class Submitter:
+    """Submits for the workshop. ``log`` is where it says what an admin should know."""
+
+    def __init__(self, cluster: Cluster, images: Images, log: Any) -> None:
+        self.cluster, self.images, self.log = cluster, images, log
+        self.followers: dict[tuple[Work, int], Follower] = {}
+        self._mine: set[tuple[Work, int]] = set()  # never submitted before this process began
+
+    @property
+    def account(self) -> str:
+        """Whom builds and tests of the catalog run as."""
+        return self.images.service_account or _own_name()
+
+    async def new_log(self, work: Work) -> str:
+        """Make a log; its name. Raises ConfigurationError."""
+        try:
+            return await asyncio.to_thread(make_log, self.images.log_directory, str(work))
+        except OSError as error:
+            raise ConfigurationError(
+                f"The log of the {work} cannot be made in {self.images.log_directory} "
+                f"(c.Images.log_directory): {error.strerror}."
+            ) from None
+
+    def is_new(self, work: Work, id: int) -> None:
+        """Say that this row was added by this process: there cannot be a job of it yet."""
+        self._mine.add((work, id))
+
+    def follower(self, work: Work, row: Row) -> Follower:
+        """Who follows the job of ``row``."""
+        key = (work, row.id)
+        if key not in self.followers:
+            path = Path(self.images.log_directory) / row.log
+            self.followers[key] = Follower(path, row.nonce, work)
+        return self.followers[key]
+
+    def forget(self, work: Work, id: int) -> None:
+        """The job is over."""
+        self.followers.pop((work, id), None)
+        self._mine.discard((work, id))
+
+    def job(self, work: Work, nonce: str, environment: Environment, **more: Any) -> ImageJob:
+        """What the job is told, with this site's settings."""
+        images = self.images
+        known = {
+            "apptainer": images.apptainer,
+            "directory": images.directory,
+            "wheels": images.wheels,
+            "sign_key": images.sign_key,
+            "verify": images.verify,
+            "keyring": images.keyring,
+            "beside": images.beside,
+            "simulated_gpus": images.simulated_gpus,
+        }
+        settings = {name: known[name] for name in known if name in ImageJob.model_fields}
+        return ImageJob(work=work, nonce=nonce, environment=environment, **{**settings, **more})
+
+    async def submit(
+        self, work: Work, row: Row, job: ImageJob, resources: Resources, user: str = ""
+    ) -> str:
+        """Submit the job of ``row`` as ``user`` ("": the service's); its id.
+
+        One that an earlier process submitted and could not write down is taken up instead. Raises
+        SlurmRefused, SlurmUnavailable.
+        """
+        user, name = user or self.account, job_name(work, row.id)
+        if (work, row.id) not in self._mine:
+            found = await self._taken_up(name, user, row.asked_at)
+            if found:
+                self.log.warning("Job %s is taken up again as %s", found, name)
+                return found
+        argv, env = image_job_command(
+            job,
+            resources,
+            name=name,
+            output=f"{self.images.log_directory}/{row.log}",
+            directory="/tmp",  # noqa: S108  every node and account has it; nothing is put there
+            python=self.images.python,
+            comment=f"portal:{work}:{row.id}",
+        )
+        return await self.cluster.submit(argv, env, user)
+
+    async def drop(self, job_id: str, user: str = "") -> None:
+        """Cancel a job; fine when it is over. Raises SlurmRefused, SlurmUnavailable."""
+        await self.cluster.cancel(job_id, user or self.account)
+
+    async def saved(self, job_id: str, user: str, save: Any) -> Any:
+        """``await save`` of a job's id. Where the database is away the job is cancelled, since
+        nobody would know of it. Raises StoreUnavailable."""
+        try:
+            return await save
+        except StoreUnavailable:
+            await self.drop(job_id, user)
+            raise
+
+    async def placed(
+        self, resources: Resources, snapshot: ClusterSnapshot, user: str = ""
+    ) -> Resources:
+        """``resources`` with a partition that has such nodes, where none is set."""
+        if resources.partition is not None:
+            return resources
+        name = user or self.account
+        try:
+            associations = await self.cluster.associations(name)
+        except SlurmUnavailable:
+            associations = None
+        if associations is not None and resources.account:
+            charged = resources.account
+            associations = tuple(row for row in associations if row.account == charged)
+        chosen = choose_partition(resources, Person(name=name), snapshot, associations or None)
+        return resources.model_copy(update={"partition": chosen})
+
+    async def _taken_up(self, name: str, user: str, since: float) -> str:
+        snapshot = await self.cluster.snapshot(time.time())
+        if snapshot.error:
+            raise SlurmUnavailable(snapshot.error)
+        for job in snapshot.jobs.values():
+            if job.name == name and job.user == user and (job.submit_time or 0) >= since - 2:
+                return job.id
+        return ""
+
+
+def job_name(work: Work, id: int) -> str:
+    """What squeue shows."""
+    return f"portal-{work}-{id}"
+
+
+def _own_name() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return ""

@@ -1,0 +1,293 @@
+"""Smoke tests of environments: a queue, jobs in Slurm, verdicts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from portal.errors import Conflict, InvalidRequest, NotFound, SlurmRefused, SlurmUnavailable
+from portal.models.catalog import EnvironmentTest, Verdict
+from portal.models.cluster import ClusterSnapshot
+from portal.models.environment import Environment
+from portal.models.image_job import LIVE, TestResult, Work, WorkState
+from portal.models.resources import Resources
+from portal.store import Store
+
+from .endings import End
+from .files import EnvironmentCatalog
+from .following import MAX_LOG, Look
+from .offer import UNTYPED, Mark, changed, mark_of
+from .submitting import Submitter, new_nonce
+
+if TYPE_CHECKING:
+    from .workshop import Workshop
+
+
+class TestQueue:
+    """The tests of one workshop, whose settings count."""
+
+    __test__ = False  # not a test of pytest's
+
+    def __init__(
+        self, settings: Workshop, store: Store, catalog: EnvironmentCatalog, jobs: Submitter
+    ) -> None:
+        self._settings, self._store, self._catalog, self._jobs = settings, store, catalog, jobs
+        self._one = asyncio.Lock()  # who adds tests looks first which are there
+        self._environments: dict[int, Environment] = {}  # of tests that this process added
+        self._marks: dict[int, Mark | None] = {}
+        self._cancelled: dict[int, str] = {}  # id -> who is cancelling it
+
+    async def add(
+        self,
+        environment: Environment,
+        number: int | None,
+        gpu_types: Sequence[str],
+        asker: str,
+    ) -> list[EnvironmentTest]:
+        """A test for each of ``gpu_types`` ("" is without GPUs); those that are under way for the
+        same software are joined."""
+        fingerprint, found = environment.fingerprint, []
+        async with self._one:
+            live = {
+                test.gpu_type: test
+                for test in await self._store.tests.live()
+                if test.fingerprint == fingerprint
+            }
+            for gpu_type in dict.fromkeys(gpu_types):
+                if gpu_type in live:
+                    found.append(live[gpu_type])
+                    continue
+                test = await self._store.tests.add(
+                    fingerprint=fingerprint,
+                    name=environment.name,
+                    number=number,
+                    gpu_type=gpu_type,
+                    asker=asker,
+                    nonce=new_nonce(),
+                    log=await self._jobs.new_log(Work.TEST),
+                    at=time.time(),
+                )
+                self._jobs.is_new(Work.TEST, test.id)
+                self._environments[test.id] = environment
+                found.append(test)
+        return found
+
+    async def cancel(self, id: int, by: str) -> EnvironmentTest:
+        """See Workshop.cancel_test."""
+        test = await self._store.tests.get(id)
+        if test.state not in LIVE:
+            raise Conflict(f"Test {id} is over already.")
+        self._cancelled[id] = by
+        try:
+            if test.job_id:
+                await self._jobs.drop(test.job_id, await self._user(test))
+            return await self._over(test, End(WorkState.CANCELLED, f"{by} cancelled it."))
+        finally:
+            self._cancelled.pop(id, None)
+
+    async def turn(self, live: Sequence[EnvironmentTest], snapshot: ClusterSnapshot) -> None:
+        """Look at those that run, then submit what has its turn."""
+        going = []
+        for test in live:
+            if not test.job_id:
+                going.append(test)
+            elif (now := await self._looked(test, snapshot)).state in LIVE:
+                going.append(now)
+        running = [test for test in going if test.job_id]
+        on_gpus = sum(bool(test.gpu_type) for test in running)
+        free = self._settings.max_tests - len(running)
+        for test in going:
+            if free <= 0:
+                return
+            if test.job_id or (test.gpu_type and on_gpus >= self._settings.max_gpu_tests):
+                continue
+            if await self._submitted(test, snapshot):
+                free -= 1
+                on_gpus += bool(test.gpu_type)
+
+    async def _submitted(self, test: EnvironmentTest, snapshot: ClusterSnapshot) -> bool:
+        """Give a waiting test to Slurm; whether it is there now."""
+        environment = await self._environment(test)
+        if environment is None:
+            gone = "The environment was changed or removed before its test began."
+            await self._over(test, End(WorkState.CANCELLED, gone))
+            return False
+        if test.gpu_type and not usable_nodes(snapshot, test.gpu_type):
+            away = f"No node with {test.gpu_type} GPUs can be used now."
+            await self._over(test, End(WorkState.UNKNOWN, away))
+            return False
+        user = _user_of(environment)
+        self._marks[test.id] = await asyncio.to_thread(mark_of, environment.image or "")
+        job = self._jobs.job(
+            Work.TEST,
+            test.nonce,
+            environment,
+            gpu_type=test.gpu_type,
+            gpus=1 if test.gpu_type else 0,
+        )
+        try:
+            resources = await self._jobs.placed(self._resources(test, user), snapshot, user)
+            job_id = await self._jobs.submit(Work.TEST, test, job, resources, user)
+        except SlurmRefused as error:
+            await self._over(test, End(WorkState.UNKNOWN, f"Slurm refused it: {error.message}"))
+            return False
+        except ValidationError as error:
+            wrong = f"c.Images.test_resources: {error.errors()[0]['msg']}"
+            await self._over(test, End(WorkState.UNKNOWN, wrong))
+            return False
+        except SlurmUnavailable as error:
+            await self._store.tests.change(test.id, message=error.message)
+            return False
+        save = self._store.tests.change(test.id, job_id=job_id, message="")
+        await self._jobs.saved(job_id, user, save)
+        return True
+
+    def _resources(self, test: EnvironmentTest, user: str) -> Resources:
+        """One GPU of the type, or none; a person's own tests are charged to them."""
+        gpu_type = test.gpu_type
+        asked = self._jobs.images.resources_of_test(gpu_type)
+        update: dict[str, Any] = {}
+        if gpu_type == UNTYPED:
+            update["gpu_type"] = None
+        if user:
+            update |= {"account": None, "qos": None, "partition": None}
+        return asked.model_copy(update=update)
+
+    async def _looked(self, test: EnvironmentTest, snapshot: ClusterSnapshot) -> EnvironmentTest:
+        follower = self._jobs.follower(Work.TEST, test)
+        look = await follower.look(test.job_id, self._jobs.cluster, snapshot)
+        if test.id in self._cancelled:
+            return test
+        if look.end is not None:
+            return await self._over(test, look.end, look)
+        late = time.time() - test.asked_at > self._settings.queue_patience
+        if look.state is WorkState.WAITING and late:
+            await self._jobs.drop(test.job_id, await self._user(test))
+            return await self._over(
+                test, End(WorkState.UNKNOWN, f"It was given up in the queue. {look.message}")
+            )
+        if follower.size > MAX_LOG:
+            await self._jobs.drop(test.job_id, await self._user(test))
+            said = f"It wrote more than {MAX_LOG // 2**20} MiB into its log."
+            return await self._over(test, End(WorkState.FAILED, said))
+        seen = {"state": look.state, "step": look.step, "message": look.message}
+        seen["started_at"] = look.started_at  # type: ignore[assignment]
+        if any(getattr(test, name) != value for name, value in seen.items()):
+            return await self._store.tests.change(test.id, **seen)
+        return test
+
+    async def _over(
+        self, test: EnvironmentTest, end: End, look: Look | None = None
+    ) -> EnvironmentTest:
+        """Write down how a test ended, and what follows for the environment."""
+        result = None
+        if look is not None and look.result is not None:
+            try:
+                result = TestResult.model_validate(look.result)
+            except ValidationError:
+                end = End(WorkState.UNKNOWN, "Its job's answer cannot be read.")
+        now = time.time()
+        if end.state in (WorkState.PASSED, WorkState.FAILED):
+            await self._store.tests.judge(
+                Verdict(
+                    fingerprint=test.fingerprint,
+                    gpu_type=test.gpu_type,
+                    passed=end.state is WorkState.PASSED,
+                    message=end.message,
+                    at=now,
+                    mark=await self._mark(test, result),
+                    facts=result.facts.model_dump(mode="json") if result else {},
+                )
+            )
+            self._catalog.offering.forget()
+        ended = await self._store.tests.change(
+            test.id,
+            state=end.state,
+            step="",
+            message=end.message,
+            started_at=look.started_at if look else test.started_at,
+            ended_at=now,
+            result=result.model_dump(mode="json") if result else None,
+        )
+        self._jobs.forget(Work.TEST, test.id)
+        self._environments.pop(test.id, None)
+        self._marks.pop(test.id, None)
+        return ended
+
+    async def _mark(self, test: EnvironmentTest, result: TestResult | None) -> Mark | None:
+        """Of the image file that was tested, where the job did not say it: as it was before."""
+        if result is not None and result.mark is not None:
+            return result.mark
+        if test.id in self._marks:
+            return self._marks[test.id]
+        environment = await self._environment(test)
+        return await asyncio.to_thread(mark_of, environment.image or "") if environment else None
+
+    async def _environment(self, test: EnvironmentTest) -> Environment | None:
+        """What a test is of; None when that is not there any more as it was."""
+        found: Environment | None = self._environments.get(test.id)
+        if found is None and test.number is not None:
+            try:
+                found = (await self._store.versions.get(test.name, test.number)).environment
+            except NotFound:
+                found = None
+        elif found is None:
+            found = self._catalog.environments.get(test.name)
+        return found if found is not None and found.fingerprint == test.fingerprint else None
+
+    async def _user(self, test: EnvironmentTest) -> str:
+        environment = await self._environment(test)
+        return _user_of(environment) if environment else ""
+
+
+def _user_of(environment: Environment) -> str:
+    """Whom its tests run as: a person's own image never runs as a service account."""
+    return environment.owner if environment.private else ""
+
+
+def gpu_types_of(snapshot: ClusterSnapshot) -> list[str]:
+    """The GPU types of the cluster, in order."""
+    return sorted({pool.type for node in snapshot.nodes.values() for pool in node.gpus})
+
+
+def usable_nodes(snapshot: ClusterSnapshot, gpu_type: str) -> bool:
+    """Whether a job could run on such a GPU now or soon."""
+    return any(
+        node.usable and any(pool.type == gpu_type for pool in node.gpus)
+        for node in snapshot.nodes.values()
+    )
+
+
+def types_to_test(environment: Environment, snapshot: ClusterSnapshot) -> list[str]:
+    """What an environment is offered for: "" and the GPU types of the cluster that it names, or
+    all of them where it names none."""
+    if environment.max_gpus == 0:
+        return [""]
+    there = gpu_types_of(snapshot)
+    return ["", *(one for one in there if one in (environment.gpu_types or there))]
+
+
+def checked_types(
+    environment: Environment, asked: Sequence[str], snapshot: ClusterSnapshot
+) -> list[str]:
+    """``asked`` with "" before it. Raises InvalidRequest for GPUs that are not there."""
+    there = types_to_test(environment, snapshot)[1:]
+    for one in asked:
+        if one and one not in there:
+            raise InvalidRequest(
+                f"'{environment.title}' cannot be tested on '{one[:60]}' GPUs: "
+                f"{', '.join(there) or 'none'} are here and allowed.",
+                "gpu_types",
+            )
+    return list(dict.fromkeys(["", *asked]))
+
+
+def untested(
+    environment: Environment, types: Sequence[str], known: Mapping[str, Verdict], mark: Mark | None
+) -> list[str]:
+    """Those of ``types`` that no test has judged, or only with another image file."""
+    return [one for one in types if (verdict := known.get(one)) is None or changed(verdict, mark)]

@@ -1,0 +1,45 @@
+"""The log of one job: a file that the portal makes, the job appends to, and the portal alone reads.
+
+Were the folder open to everyone, a person could make another's log beforehand: read it, fill it,
+or hang slurmstepd on a FIFO. So the portal's account makes the file under a name nobody can guess;
+slurmstepd opens it for appending as the job's user (sbatch(1) --output, --open-mode=append).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from pathlib import Path
+
+
+def make_log(directory: str, what: str) -> str:
+    """Make an empty log in ``directory``; returns its name, which begins with ``what``.
+
+    Blocks: call it in a thread. Raises OSError when this account cannot write there.
+    """
+    name = f"{what}-{secrets.token_urlsafe(16)}.log"
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
+    descriptor = os.open(Path(directory) / name, flags, 0o600)
+    try:
+        # Whoever's job it is may append, and nobody but the portal may read.
+        os.fchmod(descriptor, 0o622)
+    finally:
+        os.close(descriptor)
+    return name
+
+
+def read_log(path: Path, offset: int, most: int) -> tuple[bytes, int]:
+    """At most ``most`` bytes of a log from ``offset`` on, and the size of the whole; b"" and 0
+    where it cannot be read or is not the file that the portal made. Blocks."""
+    try:
+        # O_NONBLOCK: opening a FIFO would wait for a writer; O_NOFOLLOW: a link may point anywhere.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return b"", 0
+    with open(descriptor, "rb") as file:  # noqa: PTH123  a descriptor, not a path
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            return b"", 0
+        file.seek(offset)
+        return file.read(most), found.st_size
