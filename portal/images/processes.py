@@ -50,6 +50,11 @@ def end_descendants(patience: float = 5.0) -> None:
         time.sleep(0.02)
 
 
+def kill_descendants() -> None:
+    """End everything at once, and leave it to whoever waits for them to collect them."""
+    _send(descendants(os.getpid()), signal.SIGKILL)
+
+
 def _send(pids: list[int], number: signal.Signals) -> None:
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):

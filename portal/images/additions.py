@@ -1,0 +1,299 @@
+"""What a build adds to an image: a virtual environment with the session's server, and kernels.
+
+All of it lies in one folder of its own (`definition.PREFIX`), made outside of the image: the
+packages come from the machine's own index, so that no address, no credential and no network is
+needed in a container. The image's Pythons and their packages stay as they are. An ipykernel that a
+Python lacks lies in a folder that its kernel looks at last.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ..models import Frozen
+from ..models.environment import Kernel, Server
+from ..session_packages import constraints, requirements, uv_environment, uv_program
+from .definition import BASH_KERNEL, PREFIX
+from .outcome import WorkFailed
+from .probe import Found, FoundPython
+
+_TESTED = (3, 11)  # the Python that deploy/constraints.txt is for
+_GLIBCS = (17, 28, *range(31, 41))  # minor versions that uv has names for
+_LAST = "kernel-packages"  # what the kernel looks at last
+
+# argv[1:] are ipykernel's. The folder of this file must not be on the path.
+_LAUNCHER = '''\
+"""Starts ipykernel in the image's own Python, which looks at this folder's packages last."""
+
+import os
+import sys
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder or ".") != here]
+sys.path.append(os.path.join(here, "packages"))
+
+from ipykernel import kernelapp  # noqa: E402
+
+kernelapp.launch_new_instance()
+'''
+
+
+class Added(Frozen):
+    """What was put together: ``python`` holds the server (None: beside). ``packages``: what a
+    kernel of the image's own Python gets to see in addition."""
+
+    server: Server
+    python: str | None
+    kernels: tuple[Kernel, ...]
+    packages: tuple[str, ...] = ()
+
+
+def put_together(
+    found: Found, folder: Path, *, wheel: Path, cache: Path, log: Callable[[str], None]
+) -> Added:
+    """Fill ``folder``, which becomes PREFIX in the image. Raises WorkFailed."""
+    folder.mkdir(parents=True)
+    python = found.server_python
+    if python:
+        _environment(python, found, folder, wheel, cache, log)
+    else:
+        log("No Python of the image can hold the session's server: it will run beside the image.")
+    packages: tuple[str, ...] = ()
+    kernels: list[Kernel] = []
+    if own := found.python3:
+        packages, works = _python_kernel(own, found, folder, cache, log)
+        if works:
+            kernels.append(Kernel(name="python3", title=f"Python {own.short}", language="python"))
+    if old := found.python2:
+        argv = [old.executable, "-m", "ipykernel", "-f", "{connection_file}"]
+        title = f"Python {old.short}"
+        kernels.append(
+            _kernel(folder, argv, Kernel(name="python2", title=title, language="python"))
+        )
+    if found.r and found.ir_kernel:
+        argv = [found.r, "--slave", "-e", "IRkernel::main()", "--args", "{connection_file}"]
+        title = f"R {found.versions.get('r', '')}".strip()
+        kernels.append(_kernel(folder, argv, Kernel(name="ir", title=title, language="R")))
+    if python and found.bash:
+        argv = [f"{PREFIX}/bin/python3", "-I", "-m", "bash_kernel", "-f", "{connection_file}"]
+        kernels.append(_kernel(folder, argv, Kernel(name="bash", title="Bash", language="bash")))
+    if not kernels:
+        raise WorkFailed(
+            "No kernel can run in this image: it has no Python that ipykernel is made for, no "
+            "IRkernel, and no Python for the Bash kernel."
+        )
+    _readable(folder)
+    return Added(
+        server=Server.INSIDE if python else Server.BESIDE,
+        python=f"{PREFIX}/bin/python3" if python else None,
+        kernels=tuple(kernels),
+        packages=packages,
+    )
+
+
+def _environment(
+    python: FoundPython,
+    found: Found,
+    folder: Path,
+    wheel: Path,
+    cache: Path,
+    log: Callable[[str], None],
+) -> None:
+    """A virtual environment as ``python -m venv --without-pip`` makes it, with the packages."""
+    wanted = [*requirements(), BASH_KERNEL, str(wheel)]
+    prefix = ["--prefix", str(folder)]
+    tested = constraints()
+    fits = tested is not None and python.version[:2] >= _TESTED
+    try:
+        pinned = ["--constraints", str(tested)] if fits else []
+        _install(python, found, [*prefix, *pinned, *wanted], cache, log)
+    except WorkFailed:
+        # What the portal is tested with has no version for this Python: the newest that has.
+        log("The tested versions are not for this Python; looking for others.")
+        loose = ["jupyterhub>=5,<7" if one.startswith("jupyterhub==") else one for one in wanted]
+        _install(python, found, [*prefix, *loose], cache, log)
+    # uv's layout is that of the Python which ran it.
+    for made in (folder / "lib").glob("python3.*"):
+        if made.name != f"python{python.short}":
+            made.rename(made.with_name(f"python{python.short}"))
+    links = {"python3": python.base, "python": "python3", f"python{python.short}": "python3"}
+    for name, target in links.items():
+        (folder / "bin" / name).unlink(missing_ok=True)
+        (folder / "bin" / name).symlink_to(target)
+    (folder / "pyvenv.cfg").write_text(
+        f"home = {Path(python.base).parent}\n"
+        "include-system-site-packages = false\n"
+        f"version = {'.'.join(map(str, python.version))}\n"
+    )
+    _point_scripts(folder / "bin")
+    # The server's own Python is no kernel; and no place on this machine belongs into an image.
+    shutil.rmtree(folder / "share/jupyter/kernels", ignore_errors=True)
+    for pattern in ("direct_url.json", "uv_cache.json"):
+        for path in folder.glob(f"lib/python3.*/site-packages/*.dist-info/{pattern}"):
+            path.unlink()
+    (folder / ".lock").unlink(missing_ok=True)
+
+
+def _python_kernel(
+    python: FoundPython, found: Found, folder: Path, cache: Path, log: Callable[[str], None]
+) -> tuple[tuple[str, ...], bool]:
+    """The image's own Python as a kernel: what was added for it, and whether there is one."""
+    kernel = Kernel(name="python3", title=f"Python {python.short}", language="python")
+    if python.ipykernel:
+        argv = [python.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        _kernel(folder, argv, kernel)
+        return (), True
+    here = folder / _LAST
+    here.mkdir()
+    try:
+        added = _lacking(python, found, here, cache, log)
+        _install(
+            python, found, ["--target", str(here / "packages"), "--no-deps", *added], cache, log
+        )
+    except WorkFailed as error:
+        log(f"Python {python.short} of the image is no kernel: {error.message}")
+        shutil.rmtree(here)
+        return (), False
+    (here / "packages/.lock").unlink(missing_ok=True)
+    shutil.rmtree(here / "packages/bin", ignore_errors=True)  # they name this machine's Python
+    shutil.rmtree(here / "packages/share/jupyter/kernels", ignore_errors=True)
+    (here / "launch.py").write_text(_LAUNCHER)
+    _kernel(
+        folder,
+        [python.executable, f"{PREFIX}/{_LAST}/launch.py", "-f", "{connection_file}"],
+        kernel,
+    )
+    return tuple(added), True
+
+
+def _lacking(
+    python: FoundPython, found: Found, place: Path, cache: Path, log: Callable[[str], None]
+) -> list[str]:
+    """ipykernel and what it needs, less what the image has, as "name==version"."""
+    has = {_normal(one.partition("==")[0]) for one in python.packages}
+    theirs = place / "constraints.txt"
+    exact = re.compile(r"^[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+$")
+    theirs.write_text("".join(f"{one}\n" for one in python.packages if exact.match(one)))
+    wanted = place / "requirements.txt"
+    wanted.write_text("ipykernel\n")
+    words = ["compile", "-q", "--no-header", "--no-annotate", "--no-config", str(wanted)]
+    try:
+        try:
+            text = _uv(
+                [*words, "--constraints", str(theirs), *_for(python, found)], cache, log, quiet=True
+            )
+        except WorkFailed:
+            # The index does not have the image's own versions: those win all the same.
+            text = _uv([*words, *_for(python, found)], cache, log)
+    finally:
+        theirs.unlink()
+        wanted.unlink()
+    lines = [line.split(";")[0].strip() for line in text.splitlines()]
+    return [one for one in lines if exact.match(one) and _normal(one.partition("==")[0]) not in has]
+
+
+def _normal(name: str) -> str:
+    """A distribution's name as the index compares it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _kernel(folder: Path, argv: list[str], kernel: Kernel) -> Kernel:
+    """Write a kernelspec (jupyter_client's documentation, "Kernel specs")."""
+    place = folder / "share/jupyter/kernels" / kernel.name
+    place.mkdir(parents=True, exist_ok=True)
+    spec = {
+        "argv": argv,
+        "display_name": kernel.title,
+        "language": kernel.language,
+        "metadata": {"debugger": kernel.name == "python3"},
+    }
+    if kernel.name == "bash":
+        spec["env"] = {"PS1": "$"}  # what bash_kernel waits for
+    (place / "kernel.json").write_text(json.dumps(spec, indent=1) + "\n")
+    return kernel
+
+
+def _install(
+    python: FoundPython,
+    found: Found,
+    words: Sequence[str],
+    cache: Path,
+    log: Callable[[str], None],
+) -> None:
+    options = ["--link-mode", "copy", "--no-config", "--break-system-packages"]
+    # --python: uv wants one that it can run; what is installed is for the image's.
+    options += ["--python", sys.executable, *_for(python, found)]
+    _uv(["install", *options, *words], cache, log)
+
+
+def _for(python: FoundPython, found: Found) -> list[str]:
+    """uv's words for packages that run in the image. Nothing is compiled here."""
+    return [
+        "--python-version",
+        python.short,
+        "--python-platform",
+        platform_of(found.architecture, found.libc),
+        "--only-binary",
+        ":all:",
+    ]
+
+
+def platform_of(architecture: str, libc: str) -> str:
+    """uv's word for a machine ("x86_64") and its C library ("glibc 2.36", "musl")."""
+    if "musl" in libc:
+        return f"{architecture}-unknown-linux-musl"
+    match = re.search(r"2\.(\d+)", libc)
+    minor = int(match.group(1)) if match else 28
+    known = [one for one in _GLIBCS if one <= minor]
+    return f"{architecture}-manylinux_2_{known[-1] if known else 17}"
+
+
+def _uv(
+    words: Sequence[str], cache: Path, log: Callable[[str], None], *, quiet: bool = False
+) -> str:
+    """Run ``uv pip …``; its standard output. Raises WorkFailed with its reason."""
+    done = subprocess.run(
+        [uv_program(), "pip", *words],
+        env=uv_environment(cache),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        umask=0o022,
+        cwd="/",
+        check=False,
+    )
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        if not quiet:
+            for line in lines[-40:]:
+                log(line)
+        raise WorkFailed(f"The packages cannot be installed: {' '.join(lines[-6:])[:600]}")
+    return done.stdout
+
+
+def _point_scripts(folder: Path) -> None:
+    """Scripts that name this machine's Python get the environment's."""
+    for path in folder.iterdir():
+        if path.is_symlink() or not path.is_file():
+            continue
+        data = path.read_bytes()
+        if data.startswith(b"#!") and b"python" in data[:300]:
+            first, _, rest = data.partition(b"\n")
+            if first.startswith(b"#!/bin/sh") and b"'''" in rest:
+                # A long path: sh, which reads the line that Python takes for a text.
+                rest = rest.split(b"' '''\n", 1)[-1]
+            path.write_bytes(f"#!{PREFIX}/bin/python3\n".encode() + rest)
+
+
+def _readable(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            mode = path.stat().st_mode
+            path.chmod(0o755 if path.is_dir() or mode & 0o100 else 0o644)

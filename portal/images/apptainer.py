@@ -1,0 +1,310 @@
+"""Apptainer, through spython: the one module that knows spython (0.3.14) and its faults.
+
+- It runs ``singularity`` from PATH, whatever the program is called here: the program gets that
+  name in a folder of its own, which stands first on PATH.
+- ``pull`` and ``build`` return a path or None, whether they failed or not, ``build`` through sudo:
+  both are streamed here, and the exit status counts; then the result is looked at.
+- Its streams end up in a pipe that nobody reads when Apptainer says much on the other channel:
+  both channels are read as one.
+- ``execute`` answers with a text, a list or a dictionary: it is always asked for the dictionary.
+- ``bind=`` ends the whole process when a source is missing: binds are looked at here and passed as
+  options. ``run`` fails when anything reaches stderr: it is not used.
+- It drops empty arguments, never gives up waiting, and breaks on bytes that are not UTF-8: each is
+  an error here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from spython.main import get_client
+from spython.utils import get_singularity_version, stream_command
+
+from .outcome import CouldNotRun, WorkFailed
+from .processes import end_descendants, kill_descendants
+
+_VERSION = re.compile(r"^(?:apptainer|singularity(?:-ce|-pro)?) version (\S+)", re.MULTILINE)
+_NO_MOUNT = re.compile(r"mount failure|squashfuse|failed to open /dev/fuse")
+_KEPT = 40  # lines of what a failed command said
+# Apptainer's messages, with colours where it thinks it has a terminal.
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_PASSED = ("APPTAINER_DROP_CAPS",)  # a limited root's containers need it
+# Settings of this process that would change what Apptainer does.
+_FOREIGN = ("APPTAINER", "SINGULARITY", "SPYTHON_", "PORTAL_", "XDG_")
+
+
+class ApptainerFailed(WorkFailed):
+    """Apptainer ended with an error. ``said``: its last lines, as they were."""
+
+    def __init__(self, message: str, said: str = "") -> None:
+        super().__init__(message)
+        self.said = said
+
+
+class Said(NamedTuple):
+    """How a command in a container ended, and what it wrote on both of its channels."""
+
+    returncode: int
+    text: str
+
+
+class Apptainer:
+    """One program, with a cache and a folder for temporary files; used by one thread at a time."""
+
+    def __init__(
+        self,
+        program: str,
+        *,
+        cache: str = "",
+        temporary: str = "",
+        home: str = "",
+        keyring: str = "",
+        log: Callable[[str], None] = print,
+    ) -> None:
+        self.program = program
+        self._log = log
+        settings = {
+            "APPTAINER_CACHEDIR": cache,
+            "APPTAINER_TMPDIR": temporary,
+            "APPTAINER_KEYSDIR": keyring,
+            "HOME": home,
+        }
+        self._settings = {name: value for name, value in settings.items() if value}
+        self._client = get_client(quiet=False)
+
+    def version(self) -> str:
+        """Apptainer's version ("1.4.5"). Raises CouldNotRun when the program is none."""
+        with self._environment():
+            try:
+                said = get_singularity_version()
+            except Exception as error:
+                said = str(error)
+        found = _VERSION.search(said if isinstance(said, str) else "")
+        if not found:
+            raise CouldNotRun(
+                f"{self.program} is not Apptainer: --version says no version. See "
+                "c.Images.apptainer."
+            )
+        return found.group(1)
+
+    def build(
+        self,
+        target: Path,
+        source: str,
+        *,
+        what: str,
+        options: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+        sandbox: bool = False,
+    ) -> None:
+        """``apptainer build``, as this account. Raises ApptainerFailed, and leaves no half file."""
+        kind = ["--sandbox"] if sandbox else []
+        words = ["--force", *kind, *options, str(target), source]
+        try:
+            self._stream("build", words, what=what, environ=environ)
+            if not (target.is_dir() if sandbox else target.is_file()):
+                raise ApptainerFailed(f"Cannot {what}: Apptainer made nothing and did not say why.")
+        except BaseException:
+            end_descendants()
+            if not sandbox:
+                target.unlink(missing_ok=True)
+            raise
+
+    def execute(
+        self,
+        image: str | Path,
+        argv: Sequence[str],
+        *,
+        binds: Mapping[str, str] | None = None,
+        limit: float = 120,
+        options: Sequence[str] = (),
+    ) -> Said:
+        """Run ``argv`` in a container that sees nothing of the node: no home, no processes, no
+        variables. ``binds``: host path to container path, writable. ``limit`` in seconds.
+
+        Raises ApptainerFailed when there is no container (not: when the command fails).
+        """
+        if not all(argv):
+            raise ValueError("spython drops empty arguments")
+        words = ["--containall", "--no-eval", "--no-home", "--pwd", "/", *options]
+        for source, target in (binds or {}).items():
+            if not Path(source).exists():
+                raise WorkFailed(f"'{source}' is not there, so that the container cannot see it.")
+            words += ["--bind", f"{source}:{target}"]
+        said = self._execute(image, argv, words, limit)
+        if said.returncode and re.search(
+            r"mount failure|squashfuse|failed to open /dev/fuse", said.text
+        ):
+            # Users cannot mount image files on this node: unpack it for a moment.
+            self._log("This node cannot mount an image file; it is unpacked for this command.")
+            said = self._execute(image, argv, [*words, "--unsquash"], limit)
+        if said.returncode == 255 and "FATAL" in said.text:
+            raise ApptainerFailed(
+                f"The container does not start: {reason(said.text)}", said=said.text
+            )
+        return said
+
+    def sif(self, *words: str) -> list[str]:
+        """What ``apptainer sif …`` says. Raises ApptainerFailed."""
+        return self._stream("sif", words, what="read the image file", quiet=True)
+
+    def sign(self, image: Path, index: int) -> None:
+        """Sign with the secret key of this number in the keyring."""
+        self._stream("sign", ["--keyidx", str(index), str(image)], what="sign the image")
+
+    def verify(self, image: Path) -> None:
+        """Raises ApptainerFailed unless all of the image carries a good signature of the keyring's
+        keys; no key server is asked."""
+        self._stream("verify", ["--all", "--local", str(image)], what="verify the image")
+
+    def keys(self) -> list[str]:
+        """What ``apptainer key list --secret`` says."""
+        return self._stream("key", ["list", "--secret"], what="list the keys", quiet=True)
+
+    def _execute(
+        self, image: str | Path, argv: Sequence[str], options: list[str], limit: float
+    ) -> Said:
+        with self._environment(), _patience(limit) as over:
+            try:
+                result = self._client.execute(
+                    str(image),
+                    list(argv),
+                    options=options,
+                    return_result=True,
+                    quiet=True,
+                    sudo=False,
+                )
+            except UnicodeDecodeError:
+                raise WorkFailed(f"What '{argv[0]}' printed in the container is no text.") from None
+            except OSError as error:
+                raise CouldNotRun(f"{self.program} cannot run: {error.strerror}.") from None
+        if over.is_set():
+            raise WorkFailed(f"'{argv[0]}' in the container did not end within {limit:g} s.")
+        message = result["message"]
+        text = message if isinstance(message, str) else "".join(message)
+        return Said(int(result["return_code"]), text)
+
+    def _stream(
+        self,
+        command: str,
+        words: Sequence[str],
+        *,
+        what: str,
+        environ: Mapping[str, str] | None = None,
+        quiet: bool = False,
+    ) -> list[str]:
+        """Its lines, each written to the log as it comes, unless ``quiet``."""
+        argv = [*self._client._init_command(command), *words]
+        if not all(argv):
+            raise ValueError("spython drops empty arguments")
+        last: deque[str] = deque(maxlen=_KEPT)
+        lines: list[str] = []
+        with self._environment(environ):
+            try:
+                for line in stream_command(argv, sudo=False, output_type="both"):
+                    line = _COLOURS.sub("", line.rstrip("\n"))
+                    last.append(line)
+                    if quiet:
+                        lines.append(line)
+                    else:
+                        self._log(line)
+            except subprocess.CalledProcessError:
+                said = "\n".join(last)
+                raise ApptainerFailed(f"Cannot {what}: {reason(said)}", said=said) from None
+            except UnicodeDecodeError:
+                raise ApptainerFailed(
+                    f"Cannot {what}: Apptainer printed what is no text."
+                ) from None
+            except OSError as error:
+                raise CouldNotRun(f"{self.program} cannot run: {error.strerror}.") from None
+        return lines
+
+    @contextmanager
+    def _environment(self, more: Mapping[str, str] | None = None) -> Iterator[None]:
+        """This process's environment as Apptainer should see it, while one command starts."""
+        before = dict(os.environ)
+        with tempfile.TemporaryDirectory(prefix="portal-apptainer-") as names:
+            (Path(names) / "singularity").symlink_to(Path(self.program).absolute())
+            for name in before:
+                if name.startswith(_FOREIGN) and name not in _PASSED:
+                    del os.environ[name]
+            os.environ.update(self._settings)
+            os.environ.update(more or {})
+            os.environ["PATH"] = f"{names}:{before.get('PATH') or os.defpath}:/usr/sbin:/sbin"
+            try:
+                yield
+            finally:
+                os.environ.clear()
+                os.environ.update(before)
+
+
+@contextmanager
+def _patience(seconds: float) -> Iterator[threading.Event]:
+    """Ends all that this process started when the time is over, and sets the event."""
+    over = threading.Event()
+
+    def end() -> None:
+        over.set()
+        kill_descendants()
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield over
+    finally:
+        timer.cancel()
+
+
+def reason(said: str) -> str:
+    """The sentence out of Apptainer's last lines that says why, without its label."""
+    lines = [_COLOURS.sub("", line).strip() for line in said.splitlines()]
+    fatal = [line for line in lines if re.match(r"(FATAL|ERROR)\s*:", line)]
+    chosen = fatal[-1] if fatal else next((line for line in reversed(lines) if line), "")
+    return re.sub(r"^(FATAL|ERROR)\s*:\s*", "", chosen)[:500] or "it did not say why."
+
+
+def unpack(apptainer: Apptainer, image: Path, directory: Path) -> None:
+    """The files of a SIF as a new directory, which this account owns.
+
+    With squashfs's own program, as ``apptainer build --sandbox`` takes capabilities that a limited
+    root has not. Raises ApptainerFailed.
+    """
+    program = shutil.which("unsquashfs", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+    if not program:
+        raise CouldNotRun("'unsquashfs' is missing on this node: install squashfs-tools.")
+    start = partition(apptainer, image)[0]
+    words = [program, "-no-progress", "-no-xattrs", "-offset", str(start)]
+    done = subprocess.run(
+        [*words, "-dest", str(directory), str(image)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode == 1 or not directory.is_dir():  # 2: only what takes root was left out
+        raise ApptainerFailed(f"Cannot unpack the image: {reason(done.stderr)}", said=done.stderr)
+
+
+def partition(apptainer: Apptainer, image: Path) -> tuple[int, str]:
+    """Where in a SIF its file system begins (bytes), and the architecture that it is for."""
+    try:
+        lines = apptainer.sif("list", str(image))
+    except ApptainerFailed:
+        raise WorkFailed(f"{image} is not a SIF image.") from None
+    for line in lines:
+        found = re.search(r"\|\s*(\d+)-\d+\s*\|FS \(Squashfs/\*System/(\w+)\)", line)
+        if found:
+            return int(found.group(1)), found.group(2)
+    raise WorkFailed(f"{image} holds no file system that can be started.")

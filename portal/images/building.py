@@ -1,0 +1,343 @@
+"""Builds an image: fetched by its digest, looked into, given the session's server, verified, and
+only then given its name. A build that fails or is ended leaves nothing but Apptainer's cache of
+downloads, from which the next try goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ..models.image import SourceKind, parse_source
+from ..models.image_job import BuildResult, Event, ImageJob
+from . import channel, definition, rooted, signing
+from .additions import Added, put_together
+from .apptainer import Apptainer, ApptainerFailed, partition, unpack
+from .definition_file import read_definition
+from .outcome import CouldNotRun, WorkFailed
+from .probe import PYTHON, Found, FoundPython, probe, read_python
+from .pull_files import PullFiles, environment_of
+from .registry_words import Fault, fault_of
+from .workplace import check_space, full, is_full, workplace
+
+_CACHE = ".cache"  # in the folder of images
+_ADDED = 1_500_000_000  # bytes: the portal's own part, unpacked and packed
+_TIMES = 6  # unpacked twice at some 2.5 times what was pulled, and packed once
+_SERVER = "import jupyterhub, jupyterlab, jupyter_server, ipykernel, portal_session"
+# argv: the server's Python ("-": none), what it must be able to import, the kernel's Python
+# ("-": none), the script that looks at it.
+_CHECK = """\
+if [ "$1" != - ]; then "$1" -I -c "$2" || exit 9; fi
+if [ "$3" != - ]; then exec "$3" -c "$4"; fi
+"""
+_NO_ROOM = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
+
+
+def build(job: ImageJob, report: Callable[[Event], None]) -> BuildResult:
+    """Make ``job.target`` from ``job.source``, as this process's account.
+
+    Raises WorkFailed (about the image), CouldNotRun (about the node), both with a sentence.
+    ``job.options``: "size" (bytes to be pulled), "scratch" (folder for what is unpacked),
+    "keyring".
+    """
+    return _Build(job, report).run()
+
+
+def finished(target: Path) -> BuildResult | None:
+    """What an earlier build made there; None where the image or its description is missing."""
+    try:
+        result = BuildResult.model_validate_json(_description(target).read_text())
+        size = target.stat().st_size
+    except (OSError, ValidationError):
+        return None
+    return result if size == result.size and str(target) == result.image else None
+
+
+class _Build:
+    """One build, step by step."""
+
+    def __init__(self, job: ImageJob, report: Callable[[Event], None]) -> None:
+        self.job = job
+        self.target = Path(job.target)
+        self.directory = Path(job.directory)
+        self.scratch = Path(str(job.options.get("scratch") or job.directory))
+        self.cache = self.directory / _CACHE
+        self._report = report
+        try:
+            self.source = parse_source(job.source)
+        except ValueError as error:
+            raise WorkFailed(f"{error}.") from None
+        size = job.options.get("size")
+        self.size = size if isinstance(size, int) and size > 0 else 0
+        if self.source.kind is SourceKind.SIF:
+            with suppress(OSError):
+                self.size = Path(self.source.path).stat().st_size
+        self.needed = _TIMES * self.size + _ADDED
+
+    def run(self) -> BuildResult:
+        self._say("prepare", "Looking at what is there")
+        done = finished(self.target)
+        if done and (done.signed or not self.job.verify):
+            self._say("done", "This image is there already.")
+            return done
+        if self.target.parent != self.directory or self.target.name.startswith("."):
+            raise CouldNotRun(f"'{self.target}' is not in the folder of images.")
+        try:
+            self.cache.mkdir(parents=True, exist_ok=True)
+            # The image is written where it will be, so that its name comes to it at once.
+            with workplace(self.directory) as place, workplace(self.scratch) as work:
+                check_space(self.scratch, self.needed)
+                return self._made(work, place)
+        except OSError as error:
+            if is_full(error):
+                raise CouldNotRun(full(self.scratch, self.needed)) from None
+            raise CouldNotRun(
+                f"The build could not write its files: {error.filename}: {error.strerror}."
+            ) from None
+        except WorkFailed as error:
+            said = error.message + (error.said if isinstance(error, ApptainerFailed) else "")
+            if _NO_ROOM.search(said):
+                raise CouldNotRun(full(self.scratch, self.needed)) from None
+            raise
+
+    def _made(self, work: Path, place: Path) -> BuildResult:
+        job = self.job
+        home = work / "home"
+        home.mkdir(mode=0o700)
+        self.variables = environment_of(PullFiles(job.auth_file, job.registries_conf), home)
+        own = Path.home() / ".apptainer/keys"
+        apptainer = Apptainer(
+            job.apptainer,
+            cache=str(self.cache),
+            temporary=str(work),
+            home=str(home),
+            keyring=str(job.options.get("keyring") or own),
+            log=channel.say,
+        )
+        channel.say(f"Apptainer {apptainer.version()} on {platform.node()}")
+        wheel = definition.session_wheel(job.wheels)
+        recipe = definition.recipe_key(job.wheels)
+        if self.target.name != definition.image_path("", job.digest, recipe).name:
+            raise CouldNotRun(
+                "What goes into images has changed since this build was asked for. Start it again."
+            )
+        root = work / "root"
+        self._fetch(apptainer, root, work)
+        rooted.check_architecture(rooted.architecture(root), platform.machine())
+        rooted.make_room(root, definition.PREFIX)
+
+        self._say("probe", "Looking into the image")
+        found = probe(apptainer, root)
+        for one in found.pythons:
+            channel.say(f"Python {'.'.join(map(str, one.version))}: {one.executable}")
+
+        self._say("install", "Putting the session's server together")
+        folder = work / "added"
+        added = put_together(found, folder, wheel=wheel, cache=self.cache, log=channel.say)
+        self._compile(apptainer, root, folder, added)
+
+        self._say("write", "Writing the image file")
+        new = place / "new.sif"
+        recipe_file = work / "portal.def"
+        recipe_file.write_text(definition.DEFINITION)
+        values = {"base": str(root), "digest": job.digest, "recipe": recipe}
+        words = [word for k, v in values.items() for word in ("--build-arg", f"{k}={v}")]
+        apptainer.build(
+            new,
+            str(recipe_file),
+            what="write the image",
+            options=[*words, "--mksquashfs-args", definition.SQUASHFS],
+            environ={"PORTAL_ADDED": str(folder)},
+        )
+        self._say("verify", "Looking whether the finished image works")
+        self._verify(apptainer, new, found, added)
+        if job.sign_key:
+            self._say("sign", "Signing the image")
+            signing.sign(apptainer, new, job.sign_key)
+        elif job.verify:
+            raise CouldNotRun(
+                "Images must be signed here (c.Images.verify), and there is no key to sign with "
+                "(c.Images.sign_key)."
+            )
+        return self._named(new, found, added)
+
+    def _fetch(self, apptainer: Apptainer, root: Path, work: Path) -> None:
+        self._say("pull", f"Fetching {self.source}")
+        match self.source.kind:
+            case SourceKind.OCI:
+                self._pull(apptainer, root)
+            case SourceKind.SIF:
+                self._open(apptainer, root)
+            case SourceKind.DEFINITION:
+                self._follow(apptainer, root, work)
+        # What even its owner may not read could not be packed again.
+        for folder, names, files in os.walk(root):
+            for name in (*names, *files):
+                path = Path(folder) / name
+                if not path.is_symlink() and path.lstat().st_mode & 0o400 == 0:
+                    path.chmod(path.lstat().st_mode | (0o700 if path.is_dir() else 0o600))
+
+    def _pull(self, apptainer: Apptainer, root: Path) -> None:
+        pinned = self.source.pinned(self.job.digest)
+        options = ["--fix-perms"]
+        if self.job.auth_file:
+            options += ["--authfile", self.job.auth_file]
+        with self._growth(self.cache / "cache/blob"):
+            try:
+                apptainer.build(
+                    root,
+                    str(pinned),
+                    what="pull the image",
+                    options=options,
+                    environ=self.variables,
+                    sandbox=True,
+                )
+            except ApptainerFailed as error:
+                fault, words = fault_of(error.said)
+                if fault in (Fault.AWAY, Fault.BUSY):
+                    raise CouldNotRun(f"The registry does not answer: {words}.") from None
+                raise
+
+    def _open(self, apptainer: Apptainer, root: Path) -> None:
+        path = Path(os.path.realpath(self.source.path))
+        if not path.is_file():
+            raise WorkFailed(f"'{self.source.path}' is no file on {platform.node()}.")
+        if self.job.verify:
+            signing.verify(apptainer, path)
+        rooted.check_architecture(partition(apptainer, path)[1], platform.machine())
+        self._same(definition.path_digest(self.source))
+        unpack(apptainer, path, root)
+
+    def _follow(self, apptainer: Apptainer, root: Path, work: Path) -> None:
+        """Build what the definition file says, from the text that was looked at."""
+        path = Path(self.source.path)
+        text = read_definition(path)
+        self._same(definition.path_digest(self.source))
+        read = work / "source.def"
+        read.write_text(text)
+        # A user without entries in /etc/subuid and one with them shall get the same.
+        options = [] if os.geteuid() == 0 else ["--ignore-subuid"]
+        before = Path.cwd()
+        os.chdir(path.parent)  # where %files counts from
+        try:
+            apptainer.build(
+                root,
+                str(read),
+                what="follow the definition file",
+                options=options,
+                environ=self.variables,
+                sandbox=True,
+            )
+        finally:
+            os.chdir(before)
+
+    def _same(self, digest: str) -> None:
+        if self.job.digest and digest != self.job.digest:
+            raise WorkFailed(
+                f"'{self.source.path}' has changed since this build was asked for. Start it again."
+            )
+
+    def _compile(self, apptainer: Apptainer, root: Path, folder: Path, added: Added) -> None:
+        """Bytecode of the image's own Python, which no session could keep."""
+        if not added.python:
+            return
+        binds = {str(folder): definition.PREFIX}
+        words = [added.python, "-I", "-m", "compileall", "-q", f"{definition.PREFIX}/lib"]
+        apptainer.execute(root, words, binds=binds, limit=1800)
+        said = apptainer.execute(root, [added.python, "-I", "-c", _SERVER], binds=binds)
+        if said.returncode:
+            raise WorkFailed(f"The session's server does not run in this image: {_last(said.text)}")
+
+    def _verify(self, apptainer: Apptainer, image: Path, found: Found, added: Added) -> None:
+        own = found.python3
+        words = [added.python or "-", _SERVER, own.executable if own else "-", PYTHON]
+        said = apptainer.execute(image, ["/bin/sh", "-c", _CHECK, "sh", *words], limit=600)
+        if said.returncode:
+            raise WorkFailed(f"The finished image does not work: {_last(said.text)}")
+        if own:
+            _unchanged(own, read_python(said.text))
+
+    def _named(self, new: Path, found: Found, added: Added) -> BuildResult:
+        with new.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            os.fsync(file.fileno())
+        new.chmod(0o644)
+        result = BuildResult(
+            image=str(self.target),
+            digest=self.job.digest,
+            size=new.stat().st_size,
+            sha256=sha256,
+            server=added.server,
+            python=added.python,
+            kernels=added.kernels,
+            facts=found.facts(added.packages),
+            signed=bool(self.job.sign_key),
+        )
+        described = new.with_name("new.json")
+        described.write_text(json.dumps(result.model_dump(mode="json"), indent=1) + "\n")
+        described.chmod(0o644)
+        described.rename(_description(self.target))
+        new.rename(self.target)
+        return result
+
+    def _say(self, step: str, message: str, share: float | None = None) -> None:
+        self._report(Event(at=time.time(), step=step, message=message, share=share))
+
+    @contextmanager
+    def _growth(self, folder: Path) -> Iterator[None]:
+        """Reports how much of the image is there, where its size is known: a new share of at least
+        a hundredth, once a second at most."""
+        over = threading.Event()
+
+        def watch() -> None:
+            last = 0.0
+            before = _bytes_below(folder)
+            while self.size and not over.wait(1):
+                share = min(1.0, (_bytes_below(folder) - before) / self.size)
+                if share - last >= 0.01:
+                    last = share
+                    self._say("pull", f"Fetching {self.source}", round(share, 2))
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join(5)
+
+
+def _unchanged(before: FoundPython, after: FoundPython | None) -> None:
+    """Raises WorkFailed when the packages of the image's own Python are others than before."""
+    if after is None:
+        raise WorkFailed("The image's own Python no longer runs in the finished image.")
+    was, is_now = (set(one.freeze or one.packages) for one in (before, after))
+    if was != is_now:
+        others = ", ".join(sorted(was ^ is_now)[:8])
+        raise WorkFailed(f"The build would change the packages of the image's Python: {others}.")
+
+
+def _description(target: Path) -> Path:
+    return target.with_suffix(".json")
+
+
+def _last(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:400] if lines else "it did not say why."
+
+
+def _bytes_below(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            total += path.lstat().st_size
+    return total

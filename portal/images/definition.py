@@ -1,0 +1,99 @@
+"""What the portal adds to an image, as Apptainer's definition file, and the name of what comes out.
+
+The text is constant: what differs comes as build arguments that the portal made itself, and in the
+environment of the one script, which nothing evaluates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from ..models.image import Source, SourceKind
+from ..session_packages import constraints, requirements
+from .outcome import WorkFailed
+
+PREFIX = "/opt/data-scientist-portal"  # the portal's own virtual environment in every image
+BASH_KERNEL = "bash_kernel>=0.9"
+# Changes when `additions.py` adds something else from the same ingredients.
+_EDITION = "1"
+
+# Fast to make and fast to read; gzip, the default, takes four times as long.
+SQUASHFS = "-comp zstd -Xcompression-level 3"
+
+DEFINITION = """\
+Bootstrap: localimage
+From: {{ base }}
+
+%setup
+    set -e
+    # This runs on the node: a link out of the image would lead to the node's own files.
+    test -d "$APPTAINER_ROOTFS/opt" && test ! -L "$APPTAINER_ROOTFS/opt"
+    test ! -e "$APPTAINER_ROOTFS/opt/data-scientist-portal"
+    cp -a "$PORTAL_ADDED" "$APPTAINER_ROOTFS/opt/data-scientist-portal"
+
+%labels
+    data-scientist-portal.digest {{ digest }}
+    data-scientist-portal.recipe {{ recipe }}
+"""
+
+
+def session_wheel(wheels: str) -> Path:
+    """The newest wheel of portal-session in the folder. Raises WorkFailed where there is none."""
+    found = sorted(Path(wheels).glob("portal_session-*.whl"), key=lambda one: one.stat().st_mtime)
+    if not found:
+        raise WorkFailed(
+            f"There is no wheel of portal-session in '{wheels}' (c.Images.wheels), so nothing can "
+            "be added to an image. Build one: uv build --wheel kernels."
+        )
+    return found[-1]
+
+
+def recipe_key(wheels: str) -> str:
+    """Ten hexadecimal digits that change when what is added to images does. ``wheels`` is the
+    folder of portal-session's wheel. Reads files. Raises WorkFailed."""
+    wheel = session_wheel(wheels)
+    found = constraints()
+    parts = [
+        _EDITION,
+        DEFINITION,
+        SQUASHFS,
+        BASH_KERNEL,
+        *requirements(),
+        found.read_text() if found else "",
+        wheel.name,
+    ]
+    whole = hashlib.sha256("\0".join(parts).encode())
+    whole.update(wheel.read_bytes())
+    return whole.hexdigest()[:10]
+
+
+def build_key(digest: str, recipe: str) -> str:
+    """What a build makes: the same key, the same image. ``digest`` as in "sha256:…"."""
+    return f"{digest.removeprefix('sha256:')}-{recipe}"
+
+
+def image_path(directory: str, digest: str, recipe: str) -> Path:
+    """Where the finished image is."""
+    return Path(directory) / f"{build_key(digest, recipe)}.sif"
+
+
+def path_digest(source: Source) -> str:
+    """The digest ("sha256:…") of a source that is a file: of a SIF's bytes, of a definition's text
+    and of the files beside it that it copies. Reads the whole file: call it in a thread.
+
+    Raises WorkFailed when it cannot be read.
+    """
+    from .definition_file import copied_files  # which knows how such a file is read
+
+    path = Path(source.path)
+    try:
+        with path.open("rb") as file:
+            whole = hashlib.file_digest(file, "sha256")
+        if source.kind is SourceKind.DEFINITION:
+            for copied in copied_files(path):
+                whole.update(f"\0{copied}\0".encode())
+                whole.update(copied.read_bytes())
+    except OSError as error:
+        raise WorkFailed(f"'{path}' cannot be read: {error.strerror}.") from None
+    return f"sha256:{whole.hexdigest()}"

@@ -1,0 +1,290 @@
+"""What is in an image: its Pythons, kernels, distribution, and the versions of what it brings.
+
+Scripts that need nothing but a POSIX shell, Python 2.7 or Python 3 run in a container of the image
+that sees nothing of the node. What they answer is the image's own word: it decides what is added
+to the image and what its page says, and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ..models import Frozen
+from ..models.image_job import Facts
+from .apptainer import Apptainer
+from .outcome import WorkFailed
+
+OLDEST = (3, 9)  # Python of a session's server (kernels/pyproject.toml)
+_MARK = "PORTAL-FOUND"
+_LIMIT = 180  # seconds for one script
+
+_SHELL = r"""
+say() { printf 'PORTAL-FOUND\t%s\t%s\n' "$1" "$2"; }
+say architecture "$(uname -m)"
+if [ -r /etc/os-release ]; then say distribution "$(. /etc/os-release; echo "$PRETTY_NAME")"; fi
+libc=$(getconf GNU_LIBC_VERSION 2>/dev/null)
+if [ -n "$libc" ]; then say libc "$libc"
+elif ls /lib/ld-musl-* >/dev/null 2>&1; then say libc musl
+else say libc "$(ldd --version 2>&1 | head -n 1)"; fi
+for name in python3 python python2 python2.7; do
+  found=$(command -v "$name") && say python "$found"
+done
+for folder in /opt/conda/bin /usr/local/bin /usr/bin; do
+  for found in "$folder"/python3 "$folder"/python3.[0-9] "$folder"/python3.[0-9][0-9]; do
+    [ -x "$found" ] && say python "$found"
+  done
+done
+found=$(command -v bash) && say bash "$found"
+if found=$(command -v R); then
+  say R "$found"
+  say r "$("$found" --version 2>/dev/null | head -n 1)"
+  say IRkernel "$("$found" --slave -e 'cat(as.character(packageVersion("IRkernel")))' 2>/dev/null)"
+fi
+say CUDA_VERSION "$CUDA_VERSION"
+say CUDNN_VERSION "$CUDNN_VERSION"
+say NCCL_VERSION "$NCCL_VERSION"
+for found in /usr/local/cuda/version.json /usr/local/cuda/version.txt; do
+  [ -r "$found" ] && say cuda_file "$(tr -d '\n' <"$found" | head -c 4000)"
+done
+for folder in /usr/lib /usr/lib64 /usr/lib/*-linux-gnu /usr/local/cuda/lib64 /usr/local/lib \
+  /opt/conda/lib; do
+  for found in "$folder"/libcudnn.so.*.* "$folder"/libnccl.so.*.*; do
+    [ -e "$found" ] && say library "${found##*/}"
+  done
+done
+if found=$(command -v mpirun); then say mpi "$("$found" --version 2>&1 | head -n 1)"; fi
+"""
+
+PYTHON = r"""
+import json, os, subprocess, sys
+try:
+    from importlib import metadata
+    packages = ["%s==%s" % (d.metadata["Name"], d.version) for d in metadata.distributions()]
+except Exception:
+    try:
+        import pkg_resources
+        packages = ["%s==%s" % (d.project_name, d.version) for d in pkg_resources.working_set]
+    except Exception:
+        packages = []
+try:
+    with open(os.devnull, "w") as null:
+        said = subprocess.check_output([sys.executable, "-m", "pip", "freeze"], stderr=null)
+    freeze = said.decode("utf-8", "replace").splitlines()
+except Exception:
+    freeze = None
+try:
+    import ipykernel
+    kernel = str(ipykernel.__version__)
+except Exception:
+    kernel = None
+try:
+    import asyncio, ctypes, sqlite3, ssl, zlib
+    complete = True
+except Exception:
+    complete = False
+found = {
+    "executable": sys.executable,
+    "base": os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable),
+    "version": list(sys.version_info[:3]),
+    "name": getattr(getattr(sys, "implementation", None), "name", "cpython"),
+    "threads": "t" in getattr(sys, "abiflags", ""),
+    "packages": sorted(set(packages)),
+    "freeze": freeze,
+    "ipykernel": kernel,
+    "complete": complete,
+}
+sys.stdout.write("\nPORTAL-FOUND\tpython\t" + json.dumps(found) + "\n")
+"""
+
+# Distributions whose version stands on the tile, and the word for them there.
+_FRAMEWORKS = {
+    "torch": "torch",
+    "tensorflow": "tensorflow",
+    "tensorflow-gpu": "tensorflow",
+    "tensorflow-cpu": "tensorflow",
+    "keras": "keras",
+    "mxnet": "mxnet",
+    "caffe2": "caffe2",
+    "horovod": "horovod",
+    "jax": "jax",
+    "cudf": "rapids",
+    "scikit-learn": "scikit-learn",
+}
+
+
+class FoundPython(Frozen):
+    """One Python of an image. ``base``: the program itself, without links or a virtual environment.
+    ``freeze``: what ``pip freeze`` says, None without pip. ``complete``: it has those modules of
+    the standard library that a server needs."""
+
+    executable: str
+    base: str
+    version: tuple[int, int, int]
+    name: str
+    threads: bool
+    packages: tuple[str, ...]
+    freeze: tuple[str, ...] | None
+    ipykernel: str | None
+    complete: bool
+
+    @property
+    def short(self) -> str:
+        """As in "3.12"."""
+        return f"{self.version[0]}.{self.version[1]}"
+
+    @property
+    def holds_server(self) -> bool:
+        """Whether a session's server can run in it."""
+        new = self.version[:2] >= OLDEST
+        return new and self.complete and self.name == "cpython" and not self.threads
+
+
+class Found(Frozen):
+    """What is in an image. Empty texts: it is not there. ``libc``: "glibc 2.36" or "musl"."""
+
+    architecture: str
+    distribution: str = ""
+    libc: str = ""
+    pythons: tuple[FoundPython, ...] = ()
+    bash: str = ""
+    r: str = ""
+    ir_kernel: str = ""
+    versions: dict[str, str] = {}
+
+    @property
+    def python3(self) -> FoundPython | None:
+        """The Python that the image itself calls python3 (or python)."""
+        return next((one for one in self.pythons if one.version[0] == 3), None)
+
+    @property
+    def python2(self) -> FoundPython | None:
+        """A Python 2 that can be a kernel: one that has an ipykernel."""
+        old = (one for one in self.pythons if one.version[0] == 2 and one.ipykernel)
+        return next(old, None)
+
+    @property
+    def server_python(self) -> FoundPython | None:
+        """The Python for the session's server: the image's own, else the newest one; None where
+        none is new enough."""
+        own = self.python3
+        if own and own.holds_server:
+            return own
+        others = [one for one in self.pythons if one.holds_server]
+        return max(others, key=lambda one: one.version, default=None)
+
+    def facts(self, added: tuple[str, ...] = ()) -> Facts:
+        """For the page of the environment."""
+        python = self.python3
+        frozen = (
+            () if python is None else python.packages if python.freeze is None else python.freeze
+        )
+        return Facts(
+            architecture=self.architecture,
+            distribution=self.distribution,
+            versions=self.versions,
+            packages=frozen,
+            added=added,
+        )
+
+
+def probe(apptainer: Apptainer, image: Path) -> Found:
+    """Look into ``image`` (a SIF or a sandbox directory). Raises WorkFailed."""
+    said = apptainer.execute(image, ["/bin/sh", "-c", _SHELL], limit=_LIMIT)
+    answers = _answers(said.text)
+    if not answers:
+        raise WorkFailed(
+            "There is no shell (/bin/sh) that works in this image, so that no session can start in "
+            "it. Images that hold a single program only, such as 'scratch' or 'distroless' ones, "
+            "cannot be used."
+        )
+    first = {key: value for key, value in reversed(answers)}
+    pythons = tuple(_pythons(apptainer, image, [v for k, v in answers if k == "python"]))
+    return Found(
+        architecture=first.get("architecture", ""),
+        distribution=first.get("distribution", "")[:200],
+        libc=first.get("libc", "")[:80],
+        pythons=pythons,
+        bash=first.get("bash", ""),
+        r=first.get("R", ""),
+        ir_kernel=first.get("IRkernel", "")[:40],
+        versions=_versions(answers, pythons),
+    )
+
+
+def _pythons(apptainer: Apptainer, image: Path, paths: list[str]) -> list[FoundPython]:
+    found: dict[str, FoundPython] = {}
+    for path in dict.fromkeys(paths):
+        if not re.fullmatch(r"/[A-Za-z0-9._/+-]{1,300}", path):
+            continue
+        said = apptainer.execute(image, [path, "-c", PYTHON], limit=_LIMIT)
+        if one := read_python(said.text):
+            # Several names of one program; the first is the one that the image prefers.
+            found.setdefault(f"{one.base}-{one.version}-{one.freeze}", one)
+    return list(found.values())
+
+
+def read_python(text: str) -> FoundPython | None:
+    """What the script `PYTHON` said of the Python that ran it; None when it said nothing."""
+    for key, value in _answers(text):
+        if key == "python":
+            try:
+                return FoundPython.model_validate_json(value)
+            except ValidationError:
+                return None
+    return None
+
+
+def _answers(text: str) -> list[tuple[str, str]]:
+    """What a script said, in its order: pairs with a value."""
+    pairs = []
+    for line in text.splitlines():
+        parts = line.split("\t", 2)
+        if len(parts) == 3 and parts[0] == _MARK and parts[2].strip():
+            pairs.append((parts[1], parts[2].strip()))
+    return pairs
+
+
+def _versions(answers: list[tuple[str, str]], pythons: tuple[FoundPython, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+
+    def note(word: str, text: str, pattern: str = r"(\d+(?:\.\d+)+)") -> None:
+        match = re.search(pattern, text)
+        if match and word not in found:
+            found[word] = match.group(1)[:40]
+
+    for one in pythons:
+        word = "python" if one.version[0] == 3 else "python2"
+        found.setdefault(word, ".".join(map(str, one.version)))
+    for one in pythons:
+        for package in one.packages:
+            name, _, version = package.partition("==")
+            word = _FRAMEWORKS.get(name.lower().replace("_", "-"), "")
+            if word and one.version[0] == 3:
+                found.setdefault(word, version[:40])
+            # The libraries of CUDA also come as wheels.
+            wheel = re.match(r"nvidia-(cudnn|nccl|cuda-runtime)-cu\d+$", name.lower())
+            if wheel:
+                found.setdefault(wheel.group(1).replace("cuda-runtime", "cuda"), version[:40])
+    for key, value in answers:
+        match key:
+            case "CUDA_VERSION":
+                note("cuda", value)
+            case "CUDNN_VERSION":
+                note("cudnn", value)
+            case "NCCL_VERSION":
+                note("nccl", value)
+            case "cuda_file":
+                # JSON names many parts; the first is CUDA's own.
+                note("cuda", value, r'"cuda"\s*:\s*\{.*?"version"\s*:\s*"([0-9.]+)"')
+                note("cuda", value, r"CUDA Version ([0-9.]+)")
+            case "library":
+                for word in ("cudnn", "nccl"):
+                    note(word, value, rf"^lib{word}\.so\.(\d+\.\d+(?:\.\d+)*)$")
+            case "mpi":
+                note("mpi", value)
+            case "r":
+                note("r", value)
+    return found

@@ -1,0 +1,51 @@
+"""Signatures of images, with the PGP keyring of the account that builds them (apptainer-key(1))."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from .apptainer import Apptainer, ApptainerFailed
+from .outcome import CouldNotRun, WorkFailed
+
+
+def sign(apptainer: Apptainer, image: Path, fingerprint: str) -> None:
+    """Sign ``image`` with the secret key of this fingerprint, which must have no passphrase.
+
+    Raises CouldNotRun when the keyring does not have it, WorkFailed when signing fails.
+    """
+    apptainer.sign(image, _number(apptainer.keys(), fingerprint))
+    verify(apptainer, image)
+
+
+def verify(apptainer: Apptainer, image: Path) -> None:
+    """Raises WorkFailed unless ``image`` carries a good signature of a key in the keyring."""
+    try:
+        apptainer.verify(image)
+    except ApptainerFailed as error:
+        if "signature not found" in error.said:
+            why = "it is not signed"
+        elif re.search(r"key not found|unknown entity|no key", error.said):
+            why = "it is signed with a key that is not in the keyring"
+        else:
+            why = "its signature is broken: the file was changed after it was signed"
+        raise WorkFailed(
+            f"'{image.name}' is not used: {why}. An image must carry a good signature of the "
+            "keyring here (c.Images.verify)."
+        ) from None
+
+
+def _number(lines: list[str], fingerprint: str) -> int:
+    """Apptainer takes a key by its number in its list. Raises CouldNotRun."""
+    wanted = re.sub(r"[^0-9A-F]", "", fingerprint.upper())
+    number = -1
+    for line in lines:
+        if found := re.match(r"\s*(\d+)\)", line):
+            number = int(found.group(1))
+        elif found := re.search(r"Fingerprint:\s*([0-9A-Fa-f]+)", line):
+            if len(wanted) >= 16 and found.group(1).upper().endswith(wanted):
+                return number
+    raise CouldNotRun(
+        f"The keyring of the builds' account has no secret key '{fingerprint[:60]}' "
+        "(c.Images.sign_key). `apptainer key list --secret` says which ones it has."
+    )

@@ -1,0 +1,110 @@
+"""A build's temporary folder: locked while the build lives, removed by it or by the next one."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from .outcome import CouldNotRun
+from .processes import end_descendants
+
+_BEGIN = ".build-"
+_LOCK = "lock"
+_STALE = 2 * 86400  # seconds, where the file system knows no locks
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_GIB = 1024**3
+
+
+@contextmanager
+def workplace(folder: Path) -> Iterator[Path]:
+    """A new folder below ``folder``, gone with everything in it when the block ends, however it
+    ends. What killed builds left there is removed first. Raises CouldNotRun."""
+    try:
+        remove_left(folder)
+        work = Path(tempfile.mkdtemp(prefix=_BEGIN, dir=folder))
+        lock = (work / _LOCK).open("w")
+        _held(lock.fileno())
+    except OSError as error:
+        raise CouldNotRun(
+            f"Nothing can be written to '{folder}': {error.strerror}. The account of the builds "
+            "needs a folder of its own there (c.Images.directory)."
+        ) from None
+    try:
+        yield work
+    finally:
+        end_descendants()  # they would write on while their files are removed
+        remove_tree(work)
+        lock.close()
+
+
+def remove_left(folder: Path) -> list[str]:
+    """Remove the temporary folders of builds that live no more; the names of those."""
+    gone = []
+    for left in folder.glob(f"{_BEGIN}*"):
+        try:
+            with (left / _LOCK).open("r+") as lock:
+                dead = _held(lock.fileno())
+        except FileNotFoundError:
+            # Killed before its lock, or just about to make it.
+            dead = time.time() - left.lstat().st_mtime > 60
+        except OSError:
+            dead = time.time() - left.lstat().st_mtime > _STALE
+        if dead:
+            remove_tree(left)
+            gone.append(left.name)
+    return gone
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder with directories that nobody may write to or enter, as images have them."""
+    for directory, names, _ in os.walk(path):
+        for name in names:
+            below = Path(directory) / name
+            if not below.is_symlink():
+                with suppress(OSError):
+                    below.chmod(0o700)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Raises CouldNotRun when fewer than ``needed`` bytes are free where ``folder`` is."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise CouldNotRun(full(folder, needed))
+
+
+def full(folder: Path, needed: int) -> str:
+    """The sentence for a file system without room; ``needed`` in bytes."""
+    free = shutil.disk_usage(folder).free
+    return (
+        f"There is no space left in '{folder}': the build needs about {size_words(needed)}, and "
+        f"{size_words(free)} is free. Old images can be removed with `portal images prune`."
+    )
+
+
+def is_full(error: OSError) -> bool:
+    """Whether a file system without room, or a quota, is what failed."""
+    return error.errno in _FULL
+
+
+def size_words(count: int) -> str:
+    """Bytes for people: "1.5 GiB", "300 MiB"."""
+    if count >= _GIB:
+        return f"{count / _GIB:.1f} GiB"
+    return f"{count / 1024**2:.0f} MiB"
+
+
+def _held(descriptor: int) -> bool:
+    """Take the lock; False where another build has it. Raises OSError where there are none."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
