@@ -25,7 +25,8 @@ HOSTILE = [
     " a\nb", "a\n  b\nc", "a\n\n\nb\n\n", "a \nb", "a\tb\nc", "a\r\nb", "a\rb", "\r", "a\x85b\nc",
     "a\u2028b\nc", "a\u2029b", "\ufeffa", "a\ufeffb\nc", "\x7f", "\x9f", "\u200b", "\u202e",
     "\U0001f600", "a\U0001f600\nb", "\ufffe", "ä\nö", "---\nname: other\n", "...\n", "# no\nyes",
-    "x" * 5000, "word " * 2000, ("line\n" * 500), "a" * 300 + "\n" + "b" * 300, "|\n  a", "a\n---\nb",
+    "x" * 5000, "word " * 2000, ("line\n" * 500), "a" * 300 + "\n" + "b" * 300,
+    "|\n  a", "a\n---\nb",
     "a\n...\nb", "\n  a\n b", "  \n  a", "a\n ", "a\n \n", "${x}", "$(x)", "<script>", "\x1b[31m",
     "\x07", "Yes", "NULL", "Null", "+1", "1.", "1.e5", "-.5e+10", "9" * 30, "key: |\n  x",
 ]  # fmt: skip

@@ -38,6 +38,8 @@ _NEVER_SEEN = (
     "/var/spool/slurm",
     "/var/spool/slurmd",
 )
+# Addresses of the API and pages that stand where the name of an environment does.
+_ADDRESSES = ("own", "request", "test-all", "validate")
 # What a container is made of: nothing is laid over it.
 _NEVER_COVERED = ("/dev", "/opt/data-scientist-portal", "/proc", "/sys")
 
@@ -203,6 +205,8 @@ class CatalogRules(LoggingConfigurable):
         ]
 
     def _broken(self, environment: Environment) -> Iterable[tuple[Place, str]]:
+        if environment.name in _ADDRESSES:
+            yield ("name",), "the portal has a page or an address of this name; take another"
         for number, bind in enumerate(environment.binds):
             if reason := self._source(bind.source):
                 yield ("binds", number, "source"), reason
