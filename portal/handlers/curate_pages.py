@@ -31,7 +31,7 @@ class CurateEnvironmentPage(CuratePage):
     template = "curate_environment.html"
 
     async def variables(self, *words: str) -> dict[str, Any]:
-        return {"name": words[0]}
+        return {"environment": words[0]}
 
 
 class CurateBuildPage(CuratePage):

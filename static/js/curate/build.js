@@ -8,8 +8,8 @@ import { capital, exactly, share } from "../words.js";
 import { LogBox, Work } from "./log.js";
 import { publishing, tryIt } from "./publish.js";
 import { Steps } from "./steps.js";
-import { newest, TestCards } from "./tests.js";
-import { at, buildPage, bytes, environmentPage, gpuWords, isLive, workState } from "./words.js";
+import { newest, TestCards, testsOf } from "./tests.js";
+import { buildPage, bytes, environmentPage, gpuWords, isLive, workState } from "./words.js";
 
 const EVERY = 2500;
 const main = byId("build");
@@ -109,8 +109,7 @@ async function follow() {
     if (fresh && last) show(last);
     clearTimeout(timer);
     if (!version || last?.state !== "passed") return;
-    const { tests = [] } = await call(at(version.name));
-    const mine = newest(tests, version.number);
+    const mine = newest(await testsOf(version.name, version.number));
     cards.show(mine, version.state === "testing" || version.state === "building" ? "The tests begin in a moment." : "It was not tested.");
     tested(mine);
     if (["building", "testing"].includes(version.state) || mine.some(isLive)) timer = setTimeout(follow, EVERY);

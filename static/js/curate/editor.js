@@ -18,7 +18,7 @@ export class Editor {
     this.asked = 0;
     this.problems = [];
     this.definition = null; // the last one that the API could read
-    this.saved = "";
+    this.saved = { form: "", text: "" };
     this.others = byId("editor-problems");
     this.status = byId("editor-status");
     this.form = new DefinitionForm(byId("editor-form"), { fixed, onChange: () => this.#typed() });
@@ -35,16 +35,24 @@ export class Editor {
   }
 
   get changed() {
-    return JSON.stringify(this.content) !== this.saved;
+    return this.#now()[this.view] !== this.saved[this.view];
   }
 
-  // Shows a definition as what is saved now. Resolves when the API has said what it thinks of it.
-  async open(definition) {
-    this.form.value = definition;
+  // Shows what is saved now, {definition} or {text}, in the form. Resolves when the API has said what
+  // it thinks of it; of a text that it does not take, `otherwise` is shown.
+  async open({ definition, text }, otherwise = {}) {
+    if (text !== undefined) {
+      this.text.value = text;
+      this.turnTo("text");
+      await this.validate();
+      if (!this.definition) this.form.value = otherwise;
+    } else {
+      this.form.value = definition;
+    }
     this.turnTo("form");
-    this.#mark();
     await this.validate();
     this.#mark();
+    this.onState({ definition: this.problems.length ? null : this.definition, problems: this.problems, changed: false });
   }
 
   // Shows a definition, or a text, that is not saved.
@@ -142,7 +150,11 @@ export class Editor {
   }
 
   #mark() {
-    this.saved = JSON.stringify(this.content);
+    this.saved = this.#now();
+  }
+
+  #now() {
+    return { form: JSON.stringify(this.form.value), text: this.text.value };
   }
 
   #show() {

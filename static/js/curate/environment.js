@@ -8,7 +8,7 @@ import { conflict } from "./conflict.js";
 import { Editor } from "./editor.js";
 import { keptNote } from "./kept.js";
 import { verb } from "./publish.js";
-import { newest, TestCards } from "./tests.js";
+import { newest, TestCards, testsOf } from "./tests.js";
 import { Versions } from "./versions.js";
 import { at, gpuWords, isLive, launchPage, versionState, when } from "./words.js";
 
@@ -26,18 +26,11 @@ async function load() {
   clearTimeout(timer);
   let live = false;
   try {
-    const item = await call(at(name)).catch((error) => {
-      if (error.status === 404) return null; // only drafts, or nothing
-      throw error;
-    });
-    versions.current = item?.version ?? item?.published ?? published(item) ?? null;
+    const item = await call(at(name));
+    versions.current = item.number ?? null;
     await versions.load();
-    if (!item && !versions.newest) {
-      fill(byId("troubles"), el("div.alert.alert-warning.trouble", {}, `There is no environment '${name}'.`));
-      return;
-    }
     show(item);
-    const tests = newest(item?.tests ?? []);
+    const tests = newest(await testsOf(name));
     cards.show(tests, "It was not tested yet.");
     live = tests.some(isLive) || versions.items.some((one) => one.state === "building" || one.state === "testing");
     fill(byId("troubles"));
@@ -55,21 +48,13 @@ function again() {
   else load();
 }
 
-// The number of what is published, from the history that comes with it.
-function published(item) {
-  const all = (item?.history ?? []).filter((one) => one.published_at);
-  return all.sort((a, b) => b.published_at - a.published_at)[0]?.number;
-}
-
 let shown = "";
 function show(item) {
-  const newer = versions.newest;
-  const text = JSON.stringify([item, newer]);
+  const text = JSON.stringify([item, versions.current]);
   if (text === shown) return;
   shown = text;
   main.removeAttribute("aria-busy");
-  const title = item?.title ?? newer.environment.title;
-  const state = item?.state ?? newer.state;
+  const { title, state } = item;
   const focused = main.contains(document.activeElement) ? document.activeElement.textContent : null;
   fill(
     main,
@@ -78,24 +63,24 @@ function show(item) {
       "p.portal-facts.session-state",
       {},
       versionState(state),
-      item ? el("span", {}, item.offered === false ? "not offered" : "") : el("span", {}, "not published yet"),
+      versions.current === null ? el("span", {}, "not published yet") : item.offered ? null : el("span", {}, "not offered"),
       el("code", {}, name),
-      item?.sessions_now ? el("span", {}, `${item.sessions_now} running now`) : null,
+      item.sessions_now ? el("span", {}, `${item.sessions_now} running now`) : null,
     ),
-    item?.reason || item?.message ? el("div.alert.alert-secondary.ending", {}, item.reason || item.message) : null,
+    item.reason || item.message ? el("div.alert.alert-secondary.ending", {}, item.reason || item.message) : null,
     factList([
-      item?.digest ? ["Digest", el("code.portal-path", {}, item.digest)] : null,
-      item?.kernels?.length ? ["Kernels", item.kernels.map((kernel) => kernel.title ?? kernel).join(", ")] : null,
-      item?.gpu_types?.length ? ["GPU types", item.gpu_types.map(gpuWords).join(", ")] : null,
-      item ? ["Seen by", item.groups?.length || item.courses?.length ? [...(item.groups ?? []), ...(item.courses ?? [])].join(", ") : "everyone"] : null,
-      item?.tested_at ? ["Tested", when(item.tested_at)] : null,
+      item.digest ? ["Digest", el("code.portal-path", {}, item.digest)] : null,
+      item.kernels?.length ? ["Kernels", item.kernels.map((kernel) => kernel.title).join(", ")] : null,
+      item.gpu_types?.length ? ["GPU types", item.gpu_types.map(gpuWords).join(", ")] : null,
+      ["Seen by", item.groups?.length || item.courses?.length ? [...(item.groups ?? []), ...(item.courses ?? [])].join(", ") : "everyone"],
+      item.tested_at ? ["Tested", when(item.tested_at)] : null,
     ]),
   );
   if (focused) [...main.querySelectorAll("a, button")].find((one) => one.textContent === focused)?.focus();
 }
 
 function verbs(item, state) {
-  if (!item) return [];
+  if (versions.current === null) return [];
   const button = (words, run, danger = false) => el(`button.btn.btn-sm.${danger ? "btn-outline-danger.portal-danger" : "btn-outline-contrast"}`, { type: "button", onclick: run }, words);
   const then = async (promise) => (await promise) && load();
   const message = (label) => ({ label, required: true, maxlength: 1000, rows: 3, value: item.message ?? "" });
@@ -137,9 +122,16 @@ async function open(version) {
   base = version.number;
   const { kept } = editor;
   setText(byId("edit-words"), `From version ${base}.`);
-  await editor.open(version.environment);
+  await stand(version);
   byId("kept").hidden = !kept;
   if (kept) fill(byId("kept"), keptNote(editor, kept, () => byId("kept").replaceChildren()));
+}
+
+const textOf = (version) => call(at(name, "versions", version.number, "text"));
+
+// The version stands in the editor as it is saved.
+async function stand(version) {
+  await editor.open({ text: (await textOf(version)).text }, version.environment);
 }
 
 async function from(version) {
@@ -147,8 +139,11 @@ async function from(version) {
   editor.forget();
   base = versions.newest.number;
   setText(byId("edit-words"), `As version ${version.number} was; saved after version ${base}.`);
-  if (version.number === base) await editor.open(version.environment);
-  else await editor.edit({ definition: version.environment });
+  if (version.number === base) await stand(version);
+  else {
+    await editor.edit({ text: (await textOf(version)).text });
+    await editor.turn("form");
+  }
   byId("edit-title").scrollIntoView();
   editor.form.focus("title");
 }
@@ -188,7 +183,7 @@ async function resolve(which, theirs) {
   }
   if (which === "theirs") {
     const mine = { ...editor.content, at: Date.now() / 1000 };
-    await editor.open(theirs.environment);
+    await stand(theirs);
     byId("kept").hidden = false;
     fill(byId("kept"), keptNote(editor, mine, () => byId("kept").replaceChildren()));
     return;

@@ -33,6 +33,7 @@ export const GROUPS = [
   },
   {
     legend: "Kernels and notebooks",
+    folded: true,
     fields: [
       {
         name: "kernels", label: "Kernels", kind: "rows", one: "kernel", help: "None: those that the server finds.",
@@ -43,6 +44,7 @@ export const GROUPS = [
   },
   {
     legend: "Resources that are set beforehand",
+    folded: true,
     fields: [
       { name: "default.gpus", label: "GPUs", kind: "number" },
       { name: "default.gpu_type", label: "GPU type" },
@@ -54,6 +56,7 @@ export const GROUPS = [
   },
   {
     legend: "The most that one may ask for",
+    folded: true,
     fields: [
       { name: "max_gpus", label: "Most GPUs", kind: "number" },
       { name: "max_cpus", label: "Most CPUs", kind: "number" },
@@ -64,6 +67,7 @@ export const GROUPS = [
   },
   {
     legend: "What it needs of a node",
+    folded: true,
     fields: [
       { name: "gpu_types", label: "GPU types", kind: "words", help: "Slurm’s names, separated by commas. Empty: all of them, where the tests pass." },
       { name: "min_driver", label: "Oldest driver", help: "E.g. 535.104" },
@@ -72,6 +76,7 @@ export const GROUPS = [
   },
   {
     legend: "Who may see it",
+    folded: true,
     fields: [
       { name: "groups", label: "Groups", kind: "words", help: "Separated by commas. Neither groups nor courses: everyone." },
       { name: "courses", label: "Courses", kind: "words", help: "Separated by commas." },
@@ -79,6 +84,7 @@ export const GROUPS = [
   },
   {
     legend: "Folders and variables",
+    folded: true,
     fields: [
       {
         name: "binds", label: "Folders of the node", kind: "rows", one: "folder", of: ["container"],
@@ -103,15 +109,15 @@ export const FIELDS = GROUPS.flatMap((group) => group.fields);
 export function take(values, name) {
   return name.split(".").reduce((found, step) => found?.[step], values);
 }
+export const isEmpty = (value) => value === "" || value === null || value === undefined || (typeof value === "object" && !Object.keys(value).length);
 export function put(values, name, value) {
   const [first, ...more] = name.split(".");
-  const empty = value === "" || value === null || value === undefined || (Array.isArray(value) && !value.length);
   if (more.length) {
     const inner = { ...(values[first] ?? {}) };
     put(inner, more.join("."), value);
     if (Object.keys(inner).length) values[first] = inner;
     else delete values[first];
-  } else if (empty || (value.constructor === Object && !Object.keys(value).length)) {
+  } else if (isEmpty(value)) {
     delete values[first];
   } else {
     values[first] = value;

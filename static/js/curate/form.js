@@ -2,7 +2,7 @@
 
 import { el, setText } from "../dom.js";
 import { capital } from "../words.js";
-import { FIELDS, GROUPS, put, take } from "./fields.js";
+import { FIELDS, GROUPS, isEmpty, put, take } from "./fields.js";
 import { Rows } from "./rows.js";
 
 export class DefinitionForm {
@@ -12,7 +12,12 @@ export class DefinitionForm {
     this.onChange = onChange;
     this.inputs = new Map();
     place.replaceChildren(
-      ...GROUPS.map((group) => el("fieldset.field-group", {}, el("legend", {}, group.legend), el("div.fields", {}, group.fields.map((field) => this.#field(field, fixed.includes(field.name)))))),
+      ...GROUPS.map((group) => {
+        const fields = el("div.fields", {}, group.fields.map((field) => this.#field(field, fixed.includes(field.name))));
+        // What most environments leave as it is can be opened.
+        if (group.folded) return el("details.field-group", {}, el("summary", {}, group.legend), fields);
+        return el("fieldset.field-group", {}, el("legend", {}, group.legend), fields);
+      }),
     );
     place.addEventListener("input", () => this.#changed());
     place.addEventListener("change", () => this.#changed());
@@ -27,7 +32,11 @@ export class DefinitionForm {
 
   set value(definition) {
     this.base = structuredClone(definition);
-    for (const field of FIELDS) this.#write(field, take(definition, field.name));
+    for (const field of FIELDS) {
+      const value = take(definition, field.name);
+      this.#write(field, value);
+      if (!isEmpty(value)) this.#unfold(field.name);
+    }
     this.#fit();
   }
 
@@ -42,6 +51,7 @@ export class DefinitionForm {
     }
     for (const [name, { element, problem }] of this.inputs) {
       setText(problem, (at.get(name) ?? []).join(" "));
+      if (at.has(name)) this.#unfold(name);
       if (at.has(name)) element.setAttribute("aria-invalid", "true");
       else element.removeAttribute("aria-invalid");
     }
@@ -52,6 +62,11 @@ export class DefinitionForm {
   focus(name) {
     const { element } = this.inputs.get(name) ?? {};
     (element?.matches("input, textarea, select") ? element : element?.querySelector("input, button"))?.focus();
+  }
+
+  #unfold(name) {
+    const group = this.inputs.get(name).block.closest("details");
+    if (group) group.open = true;
   }
 
   #changed() {

@@ -20,7 +20,7 @@ const table = new Table(byId("environments"), {
   label: "environments-title",
   columns: [
     { head: "Environment", cell: (one) => el("div", {}, el("a.first", { href: environmentPage(one.name) }, one.title || one.name), el("span.second", {}, one.name)) },
-    { head: "State", cell: (one) => el("div", {}, versionState(one.state), one.offered === false ? el("span.second", {}, "not offered") : null) },
+    { head: "State", cell: (one) => el("div", {}, versionState(one.state), one.offered ? null : el("span.second", {}, "not offered"), one.draft && one.draft.number > 1 ? el("span.second", {}, `version ${one.draft.number} ${one.draft.state}`) : null) },
     { head: "Why", wide: true, cell: (one) => one.reason || one.message || "–" },
     { head: "Kind", cell: (one) => KINDS[one.kind] ?? one.kind },
     { head: "GPU types", cell: (one) => (one.gpu_types?.length ? one.gpu_types.map(gpuWords).join(", ") : "–") },

@@ -52,7 +52,7 @@ async function look() {
   try {
     const image = await call("images/resolve", { method: "POST", body: { source: text } });
     if (mine !== looked) return;
-    fill(byId("origin-words"), "The registry has it: ", el("code", {}, image.digest), ` ${[image.architecture, bytes(image.size), image.created.slice(0, 10)].filter(Boolean).join(", ")}`);
+    fill(byId("origin-words"), "The registry has it: ", el("code.portal-path", {}, image.digest), ` ${[image.architecture, bytes(image.size), image.created.slice(0, 10)].filter(Boolean).join(", ")}`);
   } catch (error) {
     if (mine !== looked) return;
     setText(byId("origin-words"), "");
@@ -107,7 +107,7 @@ byId("make").addEventListener("submit", (event) => {
   make(async ({ name, number, environment }) => {
     if (environment.kind === "container" && environment.source) {
       const build = await call(at(name, "versions", number, "build"), { method: "POST", body: {} });
-      leave(buildPage(build.id ?? build.build_id));
+      leave(buildPage(build.id));
       return;
     }
     await call(at(name, "versions", number, "test"), { method: "POST", body: {} });
@@ -118,7 +118,7 @@ draft.addEventListener("click", () => make(({ name }) => leave(environmentPage(n
 
 async function begin() {
   const { kept } = editor;
-  await editor.open({ kind: "container" });
+  await editor.open({ definition: { kind: "container" } });
   byId("editor-status").textContent = "";
   editor.form.show([]);
   fill(byId("editor-problems"));

@@ -70,7 +70,7 @@ export function publishing({ name, number, groups = [], courses = [] }, done) {
 export async function tryIt(name, number) {
   await tell(async () => {
     const answer = await call(at(name, "versions", number, "preview"), { method: "POST", body: {} });
-    window.location.assign(launchPage(answer?.name?.endsWith(".preview") ? answer.name : `${name}.preview`));
+    window.location.assign(launchPage(answer.name));
   });
 }
 

@@ -5,7 +5,7 @@ import { el, fill } from "../dom.js";
 import { facts as factList } from "../panel.js";
 import { count, short } from "../words.js";
 import { LogBox, Work } from "./log.js";
-import { gpuWords, isLive, when, workState } from "./words.js";
+import { at, gpuWords, isLive, when, workState } from "./words.js";
 
 // The cards of these tests (EnvironmentTest); what is open stays open when it is shown again.
 export class TestCards {
@@ -112,16 +112,15 @@ function found(result) {
 }
 
 // The newest test of each GPU type, without GPUs first.
-export function newest(tests, number = null) {
+export function newest(tests) {
   const found = new Map();
   for (const test of [...tests].sort((a, b) => b.id - a.id)) {
-    if (number !== null && test.number !== number) continue;
     if (!found.has(test.gpu_type)) found.set(test.gpu_type, test);
   }
   return [...found.values()].sort((a, b) => a.gpu_type.localeCompare(b.gpu_type));
 }
 
-// The tests that the page of an environment tells of.
-export async function testsOf(path) {
-  return (await call(path)).tests ?? [];
+// The tests of an environment that are known, the newest first; of one version, where it is named.
+export async function testsOf(name, number = null) {
+  return (await call(at(name, "tests"), { query: { limit: 100, number } })).items;
 }

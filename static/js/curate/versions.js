@@ -72,10 +72,10 @@ export class Versions {
     const container = environment.kind === "container" && environment.source;
     const buttons = [];
     const add = (id, words, run) => buttons.push(el("button.btn.btn-sm.btn-outline-contrast", { type: "button", id: `${id}-${number}`, "aria-label": `${words} (version ${number})`, onclick: run }, words));
-    const published = one.published_at !== null && one.published_at !== undefined;
+    const published = one.published_at !== null;
     if (["draft", "failed"].includes(state) && container && !environment.image) add("build", state === "failed" ? "Build again" : "Build", () => this.build(number));
     if (["draft", "failed"].includes(state) && (!container || environment.image)) add("test", "Test", () => this.test(number));
-    if (state === "ready" && !published) {
+    if (!published && (state === "ready" || (state === "draft" && environment.kind !== "container"))) {
       add("try", "Try it", () => tryIt(this.name, number));
       add("publish", "Publish", () => this.publish(one));
     }
@@ -88,7 +88,7 @@ export class Versions {
   async build(number) {
     await tell(async () => {
       const build = await call(at(this.name, "versions", number, "build"), { method: "POST", body: {} });
-      window.location.assign(buildPage(build.id ?? build.build_id));
+      window.location.assign(buildPage(build.id));
     });
   }
 
