@@ -51,6 +51,13 @@ c.Storage.areas = [
     {"title": "Scratch", "path": str(storage / "scratch")},
     {"title": "Data", "path": str(storage / "data")},
 ]
+# What its environments bind and set (portal.demo.environments): the machine's index of packages
+# with its certificates, shared folders, and where `module` finds the modules.
+c.CatalogRules.allowed_binds = [
+    "/etc/pip.conf",
+    "/etc/ssl/certs",
+    *(bind["source"] for bind in c.PortalSpawner.binds),
+]
 # Where images are built and environments tested, and as whom.
 c.EnvironmentCatalog.kept_directory = demo["kept_environments"]
 c.EnvironmentCatalog.offer_untested = True
