@@ -51,6 +51,7 @@ def made(store: Store, run: Callable[[], Awaitable[None]]) -> Life:
         idle=SimpleNamespace(run=asyncio.Event().wait),
         notices=SimpleNamespace(run=lambda view: asyncio.Event().wait()),
         workshop=SimpleNamespace(run=asyncio.Event().wait),
+        curator=SimpleNamespace(run=asyncio.Event().wait),
     )
     return Life(parts)
 
