@@ -1,4 +1,4 @@
-"""``api/v1/environments/{name}/comparison`` and ``environment-comparison``: what differs between
+"""``api/v1/environments/NAME/comparison`` and ``environment-comparison``: what differs between
 two versions, or two texts, of an environment."""
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from portal.models.catalog import EnvironmentVersion
 from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from .endpoint import Endpoint, Operation, Query
+from .environment_editing import NAME
 
-_NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
 _Text = Annotated[str, StringConstraints(max_length=100_000)]
 _Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
@@ -51,8 +51,8 @@ class Comparison(Lines):
 class VersionComparison(Endpoint):
     """Two versions of one environment."""
 
-    path = "environments/{name}/comparison"
-    parameters = {"name": _NAME}
+    path = "environments/{environment}/comparison"
+    parameters = NAME
     operations = {
         "get": Operation(
             summary="What differs between two versions of an environment.",
@@ -62,10 +62,10 @@ class VersionComparison(Endpoint):
         )
     }
 
-    async def on_get(self, name: str) -> Comparison:
+    async def on_get(self, environment: str) -> Comparison:
         """Their definitions line by line, and the packages in them."""
         versions = self.parts.store.versions
-        old, new = [await versions.get(name, n) for n in (self.query.old, self.query.new)]
+        old, new = [await versions.get(environment, n) for n in (self.query.old, self.query.new)]
         before, after = [await self._packages(one) for one in (old, new)]
         return Comparison(
             lines=changed_lines(yaml_text(old.environment), yaml_text(new.environment)),
@@ -106,34 +106,10 @@ class TextComparison(Endpoint):
         return Lines(lines=changed_lines(self.body.old, self.body.new))
 
 
-class BuildVersions(Frozen):
-    """The oldest first."""
-
-    items: tuple[EnvironmentVersion, ...]
-
-
-class VersionsOfBuild(Endpoint):
-    """What a build is for."""
-
-    path = "builds/{build_id}/versions"
-    parameters = {"build_id": "[0-9]{1,9}"}
-    operations = {
-        "get": Operation(
-            summary="The versions of environments that a build is for.",
-            answer=BuildVersions,
-            scope=ENVIRONMENTS_MANAGE,
-        )
-    }
-
-    async def on_get(self, build_id: str) -> BuildVersions:
-        """None for a build that nobody waits for any more."""
-        return BuildVersions(items=tuple(await self.parts.store.versions.of_build(int(build_id))))
-
-
 def _listed(facts: object) -> list[str] | None:
     """The packages in ``Facts`` as they are kept; None where there are none."""
     packages = facts.get("packages") if isinstance(facts, dict) else None
     return [str(one) for one in packages] if packages else None
 
 
-ENDPOINTS = (VersionComparison, TextComparison, VersionsOfBuild)
+ENDPOINTS = (VersionComparison, TextComparison)

@@ -8,7 +8,7 @@ import { capital, exactly, share } from "../words.js";
 import { LogBox, Work } from "./log.js";
 import { publishing, tryIt } from "./publish.js";
 import { Steps } from "./steps.js";
-import { newest, TestCards, testsOf } from "./tests.js";
+import { TestCards, testsOf } from "./tests.js";
 import { buildPage, bytes, environmentPage, gpuWords, isLive, workState } from "./words.js";
 
 const EVERY = 2500;
@@ -109,7 +109,7 @@ async function follow() {
     if (fresh && last) show(last);
     clearTimeout(timer);
     if (!version || last?.state !== "passed") return;
-    const mine = newest(await testsOf(version.name, version.number));
+    const mine = await testsOf(version.name, version.number);
     cards.show(mine, version.state === "testing" || version.state === "building" ? "The tests begin in a moment." : "It was not tested.");
     tested(mine);
     if (["building", "testing"].includes(version.state) || mine.some(isLive)) timer = setTimeout(follow, EVERY);

@@ -8,7 +8,7 @@ import { conflict } from "./conflict.js";
 import { Editor } from "./editor.js";
 import { keptNote } from "./kept.js";
 import { verb } from "./publish.js";
-import { newest, TestCards, testsOf } from "./tests.js";
+import { TestCards, testsOf } from "./tests.js";
 import { Versions } from "./versions.js";
 import { at, gpuWords, isLive, launchPage, versionState, when } from "./words.js";
 
@@ -30,7 +30,7 @@ async function load() {
     versions.current = item.number ?? null;
     await versions.load();
     show(item);
-    const tests = newest(await testsOf(name));
+    const tests = await lastTests();
     cards.show(tests, "It was not tested yet.");
     live = tests.some(isLive) || versions.items.some((one) => one.state === "building" || one.state === "testing");
     fill(byId("troubles"));
@@ -41,6 +41,17 @@ async function load() {
     if (error.status === 404 || error.status === 403) return;
   }
   timer = setTimeout(again, live ? EVERY : 5 * EVERY);
+}
+
+// Those of the newest version; before it has any, those of what is published.
+async function lastTests() {
+  const numbers = [...new Set([versions.newest?.number, versions.current])].filter(Boolean);
+  for (const number of numbers) {
+    const found = await testsOf(name, number);
+    setText(byId("tests-words"), found.length ? `of version ${number}` : "");
+    if (found.length) return found;
+  }
+  return [];
 }
 
 function again() {

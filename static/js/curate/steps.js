@@ -5,7 +5,16 @@ import { share } from "../words.js";
 import { isLive } from "./words.js";
 
 // The steps of portal.images.building in their order; one that is not known here is shown as it is called.
-const STEPS = { waiting: "Wait for a node" };
+const STEPS = {
+  waiting: "Wait for a node",
+  prepare: "Prepare",
+  pull: "Pull",
+  probe: "Look inside",
+  install: "Add the server",
+  write: "Write the file",
+  verify: "Verify",
+  sign: "Sign",
+};
 
 export class Steps {
   constructor(place) {
@@ -15,11 +24,12 @@ export class Steps {
   }
 
   show(build) {
-    if (build.step && !this.seen.includes(build.step)) this.seen.push(build.step);
-    const known = Object.keys(STEPS);
+    if (build.step && build.step !== "done" && !this.seen.includes(build.step)) this.seen.push(build.step);
+    // A site that does not sign has no such step.
+    const known = Object.keys(STEPS).filter((step) => step !== "sign" || this.seen.includes(step));
     const now = build.state === "waiting" ? "waiting" : build.step;
     const order = [...known, ...this.seen.filter((step) => !known.includes(step))];
-    const at = order.indexOf(now);
+    const at = now === "done" ? order.length : order.indexOf(now);
     const text = JSON.stringify([build.state, now, build.share, build.message, order]);
     if (text === this.text) return;
     this.text = text;

@@ -111,16 +111,5 @@ function found(result) {
   return rows.some(Boolean) ? factList(rows) : null;
 }
 
-// The newest test of each GPU type, without GPUs first.
-export function newest(tests) {
-  const found = new Map();
-  for (const test of [...tests].sort((a, b) => b.id - a.id)) {
-    if (!found.has(test.gpu_type)) found.set(test.gpu_type, test);
-  }
-  return [...found.values()].sort((a, b) => a.gpu_type.localeCompare(b.gpu_type));
-}
-
-// The tests of an environment that are known, the newest first; of one version, where it is named.
-export async function testsOf(name, number = null) {
-  return (await call(at(name, "tests"), { query: { limit: 100, number } })).items;
-}
+// The newest tests of a version, one for each GPU type, without GPUs first.
+export const testsOf = async (name, number) => (await call(at(name, "versions", number, "tests"))).items;
