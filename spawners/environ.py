@@ -16,15 +16,12 @@ from typing import TYPE_CHECKING
 
 from portal.launch.container import (
     image_environment,
-    is_beside,
-    kernel_container,
     node_copy,
-    session_kind,
-    user_base,
+    script_environment,
+    session_variables,
 )
 from portal.launch.request import LaunchRequest
 from portal.launch.tensorboard import PAGE
-from portal.models.environment import Kind
 
 from .reports import report_environment
 from .tensorboard import tensorboard_environment
@@ -44,28 +41,21 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
         for key, value in spawner.get_env().items()
         if key not in _NOT_PASSED and not key.startswith("JUPYTERHUB_SSL_")
     }
-    session |= environment.variables
-    session["PYTHONUSERBASE"] = user_base(environment, home)
-    session["PORTAL_ENVIRONMENT"] = environment.name
+    session |= session_variables(
+        environment,
+        request.resources,
+        home=home,
+        apptainer=spawner.apptainer,
+        binds=spawner.container_binds(),
+    )
     session |= report_environment(spawner)
     session |= tensorboard_environment(spawner, environment)
     if request.tensorboard:
         session["PORTAL_TENSORBOARD"] = json.dumps(request.tensorboard)
         session["JUPYTERHUB_DEFAULT_URL"] = PAGE
-    if environment.kernels:
-        session["PORTAL_KERNELS"] = json.dumps([one.model_dump() for one in environment.kernels])
-    if is_beside(environment):
-        session["PORTAL_CONTAINER"] = kernel_container(
-            environment,
-            request.resources,
-            home=home,
-            apptainer=spawner.apptainer,
-            binds=spawner.container_binds(),
-        )
     if spawner.kept_variables:
         session["PORTAL_KEPT_VARIABLES"] = " ".join(spawner.kept_variables)
-    env = {f"APPTAINERENV_{key}": str(value) for key, value in session.items()}
-    env["PORTAL_KIND"] = session_kind(environment)
+    env = script_environment(environment, session)
     images = spawner.shared.images
     env |= image_environment(
         environment,
@@ -76,8 +66,6 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
         account=images.service_account or pwd.getpwuid(os.geteuid()).pw_name,
     )
     env["PORTAL_UMASK"] = spawner.session_umask
-    if environment.kind is Kind.MODULES:
-        env["PORTAL_MODULES"] = " ".join(environment.modules)
     if spawner.cert_paths:
         # The Hub's account cannot write into homes: the certificate travels with the job.
         for name, key in (("KEY", "keyfile"), ("CERT", "certfile"), ("CA", "cafile")):

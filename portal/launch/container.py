@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..errors import ConfigurationError
 from ..models.environment import Bind, Environment, Kind, Server
@@ -82,6 +82,38 @@ def kernel_container(
     *exec_, image = _apptainer(environment, resources, home, apptainer, binds)
     roots = [home, *(bind.target or bind.source for bind in (*binds, *environment.binds))]
     return json.dumps({"exec": exec_, "image": image, "roots": roots})
+
+
+def session_variables(
+    environment: Environment,
+    resources: Resources,
+    *,
+    home: str,
+    apptainer: str,
+    binds: Sequence[Bind] = (),
+) -> dict[str, str]:
+    """What a session finds in its environment, whoever starts it: the catalog's own variables,
+    where the person's things are, and which kernels there are."""
+    found = dict(environment.variables)
+    found["PYTHONUSERBASE"] = user_base(environment, home)
+    found["PORTAL_ENVIRONMENT"] = environment.name
+    if environment.kernels:
+        found["PORTAL_KERNELS"] = json.dumps([one.model_dump() for one in environment.kernels])
+    if is_beside(environment):
+        found["PORTAL_CONTAINER"] = kernel_container(
+            environment, resources, home=home, apptainer=apptainer, binds=binds
+        )
+    return found
+
+
+def script_environment(environment: Environment, variables: Mapping[str, object]) -> dict[str, str]:
+    """For deploy/session.sh: the session's ``variables``, under the names by which they reach a
+    container, and what the script itself is told."""
+    env = {f"APPTAINERENV_{name}": str(value) for name, value in variables.items()}
+    env["PORTAL_KIND"] = session_kind(environment)
+    if environment.kind is Kind.MODULES:
+        env["PORTAL_MODULES"] = " ".join(environment.modules)
+    return env
 
 
 def image_environment(

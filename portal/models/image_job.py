@@ -119,6 +119,8 @@ class ImageJob(Frozen):
     wheels: str = ""  # folder with the wheel of portal-session
     sign_key: str = ""
     verify: bool = False
+    keyring: str = ""
+    beside: str = ""  # the virtual environment on the nodes for servers beside their container
     gpu_type: str = ""
     gpus: int = 0
     simulated_gpus: bool = False

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 
+from ..launch.cause import cause_of
 from ..models import Frozen
 from ..models.cluster import Job, JobState
 from ..models.resources import time_text
 from ..models.session import SessionRecord
-from .cause import cause_of
 
 # Every code, and its title on pages.
 TITLES = {

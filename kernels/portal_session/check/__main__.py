@@ -37,6 +37,8 @@ _PRINT = {
     "scala": "print(1)",
     "octave": "disp(1)",
 }
+# Where the kernel itself does not say which version its language is.
+_VERSION = {"bash": "echo $BASH_VERSION"}
 _ONE = re.compile(r"(?<![0-9.])1(?![0-9.])")
 _FACTS_CODE = Path(facts.__file__).read_text(encoding="utf-8")
 T = TypeVar("T")
@@ -128,6 +130,9 @@ async def _prints(kernel: Kernel, language: str) -> None:
     said = await kernel.run(_PRINT.get(language.lower(), "print(1)"))
     if not _ONE.search(said):
         raise Failed(f"It printed {said[:80]!r} where 1 was to be seen.")
+    ask = _VERSION.get(language.lower())
+    if ask and not kernel.version:
+        kernel.version = (await kernel.run(ask)).strip()[:40]
 
 
 async def _facts(kernel: Kernel, container: Container | None) -> dict[str, Any]:

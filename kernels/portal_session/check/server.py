@@ -123,7 +123,9 @@ class Kernel:
         """Returns when it has said which language it speaks: ``version``."""
         made = await self._server.ask("POST", "api/kernels", {"name": self._name})
         self._id = made["id"]
-        self._socket = await self._server.connect(f"api/kernels/{self._id}/channels?session_id={self._session}")
+        self._socket = await self._server.connect(
+            f"api/kernels/{self._id}/channels?session_id={self._session}"
+        )
         asked = self._send("kernel_info_request", {})
         while True:
             message = await self._next()
