@@ -93,10 +93,12 @@ async def render_form(spawner: PortalSpawner) -> str:
     ready = await readiness(spawner)
     form = spawner.shared.form
     habits = await spawner.shared.favourites.of(spawner.user.name)
+    offered = list((await environments(spawner)).values())
+    await spawner.shared.tiles.refresh()
     prefill, spawner.prefill = spawner.prefill, {}
     view = form.view(
         snapshot,
-        list((await environments(spawner)).values()),
+        offered,
         ready.associations,
         spawner.person,
         last=prefill or spawner.last_options or None,

@@ -61,7 +61,7 @@ class Shared:
         self.recorder = Recorder(self.store, Closing(self.cluster, log), log)
         self.announced = Announced(self.store)
         self.favourites = Favourites(self.store)
-        self.tiles = Tiles(self.catalog)
+        self.tiles = Tiles(self.catalog, self.store)
 
     _only: ClassVar[Shared | None] = None
 

@@ -1,18 +1,21 @@
-"""What a tile says of an environment, in the catalog and on the launch page. Pure."""
+"""What a tile says of an environment, in the catalog and on the launch page."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from portal.models import Frozen
-from portal.models.catalog import Verdict
 from portal.models.environment import Environment, EnvironmentState, Kind
+from portal.store import Store
 
 from .files import EnvironmentCatalog
 from .markdown import markdown_line
+from .software import Software
 
 MANY = 12  # tiles, from which on one searches
 _TAGS = 14  # the most that are offered as filters
@@ -79,30 +82,29 @@ class Tile(Frozen):
 
 def tile_of(
     environment: Environment,
-    tested: Mapping[str, Verdict] | None = None,
+    versions: Mapping[str, str] = MappingProxyType({}),
+    tested_at: float | None = None,
     preview: bool = False,
 ) -> Tile:
-    """The tile; ``tested`` is what is known of its tests, by GPU type; ``preview``: it is not
+    """The tile. ``versions``: of the software in it, as ``Facts.versions``; ``preview``: it is not
     published, and only admins see it."""
-    passed = [verdict for verdict in (tested or {}).values() if verdict.passed]
-    newest = max(passed, key=lambda verdict: verdict.at, default=None)
     kind = KINDS[environment.kind]
-    versions = version_words(versions_of(passed), SOFTWARE)
+    told = version_words(versions, SOFTWARE)
     line = markdown_line(environment.description)
     deprecated = environment.state is EnvironmentState.DEPRECATED
     tags = tuple(tag for tag in environment.tags if tag != kind)
     kernels = (kernel.title for kernel in environment.kernels)
-    words = (environment.name, environment.title, line, kind, *tags, *versions, *kernels)
+    words = (environment.name, environment.title, line, kind, *tags, *told, *kernels)
     return Tile(
         name=environment.name,
         title=environment.title,
         kind=kind,
-        icon=icon_of(environment),
+        icon=icon_of(environment.icon, environment.kind),
         line=line,
         tags=tags,
-        versions=versions,
-        tested_at=newest.at if newest else None,
-        tested=f"tested {day(newest.at)}" if newest else "",
+        versions=told,
+        tested_at=tested_at,
+        tested=f"tested {day(tested_at)}" if tested_at else "",
         deprecated=deprecated,
         note=environment.message if deprecated else "",
         private=environment.private,
@@ -112,21 +114,38 @@ def tile_of(
 
 
 class Tiles:
-    """The tiles of a catalog, each made once for as long as nothing of it changes."""
+    """The tiles of a catalog, each made once for as long as nothing of it changes.
 
-    def __init__(self, catalog: EnvironmentCatalog) -> None:
-        self._catalog = catalog
-        self._made: dict[str, tuple[Environment, Mapping[str, Verdict], Tile]] = {}
+    ``patience``: seconds that a page waits for the database; what was known is shown meanwhile.
+    """
+
+    def __init__(self, catalog: EnvironmentCatalog, store: Store, patience: float = 0.3) -> None:
+        self._catalog, self._software, self._patience = catalog, Software(store), patience
+        self._versions: Mapping[str, Mapping[str, str]] = {}
+        self._asking: asyncio.Task[None] | None = None
+        self._made: dict[str, tuple[Environment, tuple[Any, ...], Tile]] = {}
+
+    async def refresh(self) -> None:
+        """Ask for versions where tests have told something new. Raises nothing."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask())
+        await asyncio.wait({self._asking}, timeout=self._patience)
+
+    async def _ask(self) -> None:
+        self._versions = await self._software.versions(self._catalog.offering.verdicts)
 
     def of(self, environment: Environment) -> Tile:
         """The tile of one of the catalog's environments."""
+        name = environment.name
         tested = self._catalog.offering.tested(environment)
-        known = self._made.get(environment.name)
-        if known is None or known[0] is not environment or known[1] != tested:
-            tile = tile_of(environment, tested, environment.name in self._catalog.previews)
-            known = self._made[environment.name] = (environment, tested, tile)
-            for name in [name for name in self._made if name not in self._catalog.environments]:
-                del self._made[name]
+        at = max((one.at for one in tested.values() if one.passed), default=None)
+        versions = self._versions.get(environment.fingerprint, {})
+        told = (versions, at, name in self._catalog.previews)
+        known = self._made.get(name)
+        if known is None or known[0] is not environment or known[1] != told:
+            known = self._made[name] = (environment, told, tile_of(environment, *told))
+            for gone in self._made.keys() - self._catalog.environments.keys():
+                del self._made[gone]
         return known[2]
 
 
@@ -139,19 +158,10 @@ def common_tags(tiles: Sequence[Tile], few: int = MANY) -> tuple[str, ...]:
     return tuple(sorted(common[:_TAGS], key=str.casefold))
 
 
-def icon_of(environment: Environment) -> str:
+def icon_of(icon: str, kind: Kind) -> str:
     """A Font Awesome class list."""
-    icon = environment.icon or _ICONS[environment.kind]
-    return f"fa-solid fa-{_INSTEAD.get(icon, icon)}"
-
-
-def versions_of(verdicts: Sequence[Verdict]) -> dict[str, str]:
-    """What tests read inside; what the newest says counts."""
-    found: dict[str, str] = {}
-    for verdict in sorted(verdicts, key=lambda verdict: verdict.at):
-        versions: Any = verdict.facts.get("versions") or {}
-        found |= {str(name): str(version) for name, version in versions.items()}
-    return found
+    name = icon or _ICONS[kind]
+    return f"fa-solid fa-{_INSTEAD.get(name, name)}"
 
 
 def version_words(

@@ -1,23 +1,32 @@
 """The catalog's pages for everyone: tiles, one environment, requests, one's own.
 
-What they show at once is made here from what the service has in memory and in its database; their
-scripts filter it, and ask the API for the rest.
+What they show at once is what the API says, too; their scripts search it, and ask the API for the
+rest.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from portal.catalog.browsing import Whole, users_now
+from portal.catalog.gpu_offers import GpuOffer, any_gpu, gpu_offers
+from portal.catalog.habits import Habits, ordered
 from portal.catalog.markdown import markdown_html
-from portal.catalog.tile import MANY, common_tags, day
-from portal.errors import Unavailable
-from portal.models import scope
-from portal.models.image_job import WorkState
+from portal.catalog.tile import KINDS, Tile, common_tags, day, icon_of, version_rows
+from portal.errors import StoreUnavailable, Unavailable
+from portal.models import Frozen, scope
+from portal.models.catalog import Measured
+from portal.models.environment_item import EnvironmentDetail
+from portal.models.image_job import KernelResult, WorkState
+from portal.models.person import Person
 
-from .environments import as_seen_by_catalog
+from .environment_items import Shown, as_seen_by_catalog
 from .pages import Page
+
+if TYPE_CHECKING:
+    from portal.dashboard import ClusterView
 
 _NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
 # Pages of these names stand beside the environments': an environment of such a name has the longer
@@ -48,26 +57,62 @@ class _CatalogPage(Page):
         return f"{self.parts.prefix}catalog/{middle}{name}"
 
 
+class CatalogTile(Frozen):
+    """One environment on the page of the catalog. ``reason``: why it is not offered."""
+
+    tile: Tile
+    favourite: bool = False
+    last_used: float | None = None
+    gpus: tuple[GpuOffer, ...] = ()
+    any_gpu: bool = False
+    reason: str = ""
+
+
 class CatalogPage(_CatalogPage):
     """All that one may use, as tiles."""
 
     template = "catalog.html"
 
     async def variables(self, *words: str) -> dict[str, Any]:
-        person = as_seen_by_catalog(self.person)
-        shown = await self.parts.browsing.tiles(person, curates=self.curates)
-        if not self.parts.catalog.loaded:
+        parts, catalog = self.parts, self.parts.catalog
+        shown = Shown(parts, self.person)
+        await catalog.load()
+        if not catalog.loaded:
             raise Unavailable("The directory of environments cannot be read now.")
-        offered = [one for one in shown if not one.reason]
+        await asyncio.gather(shown.ask(), parts.tiles.refresh())
+        best: Mapping[str, Mapping[str, tuple[float, bool]]] = {}
+        with contextlib.suppress(StoreUnavailable):
+            best = await parts.store.measurements.best()
+        habits = Habits(shown.favourites, shown.last_used)
+        offered = [
+            CatalogTile(
+                tile=parts.tiles.of(one),
+                favourite=one.name in habits.liked,
+                last_used=habits.used.get(one.name),
+                gpus=gpu_offers(one, catalog.offering.tested(one), best.get(one.name, {})),
+                any_gpu=any_gpu(one),
+            )
+            for one in ordered(catalog.visible_to(shown.person), habits)
+        ]
         return {
             "offered": offered,
-            "closed": [one for one in shown if one.reason],
+            "closed": self._closed(shown.person),
             "tags": common_tags([one.tile for one in offered], few=3),
-            "many": len(offered) > MANY,
             "curates": self.curates,
-            "may_register": self.parts.catalog.rules.may_register(person),
-            "database": self.parts.store.error,
+            "may_register": catalog.rules.may_register(shown.person),
+            "database": parts.store.error,
         }
+
+    def _closed(self, person: Person) -> list[CatalogTile]:
+        """What is not offered, for those who curate, or its owner."""
+        catalog = self.parts.catalog
+        return [
+            CatalogTile(tile=self.parts.tiles.of(one), reason=offer.reason)
+            for name, offer in catalog.offers.items()
+            if offer.environment is None
+            and catalog.sees(person, one := catalog.environments[name])
+            and (self.curates or one.private)
+        ]
 
 
 class EnvironmentPage(_CatalogPage):
@@ -76,26 +121,41 @@ class EnvironmentPage(_CatalogPage):
     template = "environment.html"
 
     async def variables(self, *words: str) -> dict[str, Any]:
-        person = as_seen_by_catalog(self.person)
-        whole = await self.parts.browsing.whole(words[0], person, curates=self.curates)
-        view = self.parts.dashboard.view
-        sessions = list(view.sessions.values()) if view is not None else []
-        users = users_now(sessions, words[0])
-        here = [one for one in sessions if one.user == person.name and not one.server]
-        one = whole.environment
+        name, catalog = words[0], self.parts.catalog
+        shown = Shown(self.parts, self.person)
+        one = await shown.one(name)
+        await self.parts.tiles.refresh()
+        offer = catalog.offers.get(name)
+        known = (offer and offer.environment) or catalog.environments.get(name)
+        gpus: tuple[GpuOffer, ...] = ()
+        if known is not None:
+            best = {row.gpu_type: (row.best, row.simulated) for row in _slowest_first(one)}
+            gpus = gpu_offers(known, catalog.offering.tested(known), best)
+        own = [
+            session
+            for session in (self._view.sessions.values() if self._view else ())
+            if session.user == self.person.name and not session.server
+        ]
+        users = sorted(set(one.users)) if self.person.may(scope.SESSIONS_READ) else []
         return {
-            "whole": whole,
             "one": one,
+            "tile": self.parts.tiles.of(known) if known else _draft_tile(one),
+            "reason": "" if one.offered else one.reason,
             "description": await asyncio.to_thread(markdown_html, one.description),
-            "users": len(users) if view is not None else None,
-            "names": users if self.person.may(scope.SESSIONS_READ) else (),
-            "tests": _tests(whole),
-            "has_session": bool(here),
+            "versions": version_rows(one.versions),
+            "tests": _tests(one, gpus),
+            "any_gpu": known is not None and any_gpu(known),
+            "kernels": _kernels(one),
+            "users": users,
+            "known_sessions": self._view is not None,
+            "has_session": bool(own),
             "curates": self.curates,
-            # Paths on the hosts are for those who look after them.
-            "paths": self.curates or (one.private and one.owner == person.name),
-            "measured": [row.model_dump(mode="json") for row in whole.measured],
+            "measured": [row.model_dump(mode="json") for row in one.measurements],
         }
+
+    @property
+    def _view(self) -> ClusterView | None:
+        return self.parts.dashboard.view
 
 
 class EnvironmentRequestPage(_CatalogPage):
@@ -121,24 +181,42 @@ class OwnEnvironmentsPage(_CatalogPage):
         }
 
 
-def _tests(whole: Whole) -> list[dict[str, Any]]:
+def _slowest_first(one: EnvironmentDetail) -> list[Measured]:
+    """What is real behind what is simulated, so that the last one of a type is what counts."""
+    return sorted(one.measurements, key=lambda row: (not row.simulated, row.best))
+
+
+def _draft_tile(one: EnvironmentDetail) -> Tile:
+    """Of what is in no file yet."""
+    return Tile(
+        name=one.name, title=one.title, kind=KINDS[one.kind], icon=icon_of(one.icon, one.kind)
+    )
+
+
+def _kernels(one: EnvironmentDetail) -> tuple[KernelResult, ...]:
+    """How the kernels did in the newest test that came to its end."""
+    for test in sorted(one.tests, key=lambda test: -test.at):
+        if test.kernels:
+            return test.kernels
+    return ()
+
+
+def _tests(one: EnvironmentDetail, gpus: Sequence[GpuOffer]) -> list[dict[str, Any]]:
     """A row for each GPU type that it is for, was tested or measured on: first without GPUs."""
+    tests, offers = {test.gpu_type: test for test in one.tests}, {gpu.type: gpu for gpu in gpus}
     rows = []
-    offers = {one.type: one for one in whole.shown.gpus}
-    for name in dict.fromkeys(["", *offers, *whole.tests]):
-        test, offer = whole.tests.get(name), offers.get(name)
-        at = (test.ended_at or test.asked_at) if test else None
+    for name in dict.fromkeys(["", *offers, *tests]):
+        test, offer = tests.get(name), offers.get(name)
         rows.append(
             {
                 "type": name,
                 "outcome": _OUTCOMES[test.state] if test else "not tested",
-                "state": test.state if test else "",
-                "at": at,
-                "id": test.id if test else None,
-                "simulated": bool(test and test.result and test.result.get("simulated")),
+                "state": test.state.value if test else "",
+                "at": test.at if test else None,
+                "simulated": bool(test and test.simulated),
                 "reason": (offer.reason if offer else "") or (test.message if test else ""),
                 "best": offer.images_per_second if offer else None,
-                "best_simulated": offer.simulated if offer else False,
+                "best_simulated": bool(offer and offer.simulated),
             }
         )
     return rows

@@ -68,6 +68,28 @@ class Shown:
         """One item of the list."""
         return EnvironmentItem(**self._values(found), **more)
 
+    async def one(self, name: str) -> EnvironmentDetail:
+        """Everything of the environment of this name; for its owner also where it is not offered,
+        for those who manage environments a draft, too. Raises NotFound, StoreUnavailable."""
+        catalog, manages = self.parts.catalog, self.person.may(ENVIRONMENTS_MANAGE)
+        await catalog.load()
+        await self.ask()
+        found = catalog.environments.get(name)
+        mine = found is not None and found.private and catalog.sees(self.person, found)
+        if not (manages or mine):
+            return await self.detail(catalog.get(name, self.person))
+        if found is not None and catalog.sees(self.person, found):
+            offer = catalog.offers[name]
+            return await self.detail(
+                found, offered=offer.environment is not None, reason=offer.reason
+            )
+        versions, _ = await self.parts.store.versions.of(name, limit=1)
+        if not versions or (found is not None and found.private):
+            raise not_there(name)
+        newest = versions[0]
+        draft = newest.environment.model_copy(update={"state": newest.state})
+        return await self.detail(draft, offered=False, reason="It is not published.")
+
     async def detail(self, found: Environment, **more: Any) -> EnvironmentDetail:
         """Everything of one environment. Raises StoreUnavailable."""
         store, name = self.parts.store, found.name

@@ -16,7 +16,7 @@ from portal.models.scope import ENVIRONMENTS_MANAGE
 from .action import Action
 from .endpoint import Operation, Query
 from .environment_editing import NAME, Edit, NewEnvironment
-from .environment_items import Shown, as_seen_by_catalog, not_there, version_item
+from .environment_items import Shown, as_seen_by_catalog, version_item
 
 __all__ = ["ENDPOINTS", "as_seen_by_catalog"]
 
@@ -141,24 +141,7 @@ class OneEnvironment(Action):
 
     async def on_get(self, environment: str) -> EnvironmentDetail:
         """Those who manage environments see drafts and what is not offered, too."""
-        catalog = self.parts.catalog
-        await catalog.load()
-        shown = Shown(self.parts, self.person)
-        await shown.ask()
-        if not self.person.may(ENVIRONMENTS_MANAGE):
-            return await shown.detail(catalog.get(environment, shown.person))
-        found = catalog.environments.get(environment)
-        if found is not None and catalog.sees(shown.person, found):
-            offer = catalog.offers[environment]
-            return await shown.detail(
-                found, offered=offer.environment is not None, reason=offer.reason
-            )
-        versions, _ = await self.parts.store.versions.of(environment, limit=1)
-        if not versions or (found is not None and found.private):
-            raise not_there(environment)
-        newest = versions[0]
-        draft = newest.environment.model_copy(update={"state": newest.state})
-        return await shown.detail(draft, offered=False, reason="It is not published.")
+        return await Shown(self.parts, self.person).one(environment)
 
     async def on_put(self, environment: str) -> EnvironmentVersion:
         """People see it when it is published. Where somebody else has saved since 'base', that is

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from portal.catalog.browsing import Browsing
 from portal.catalog.curating import Curator
 from portal.catalog.software import Software
+from portal.catalog.tile import Tiles
 from portal.catalog.workshop import Workshop
 from portal.errors import PortalError
 from portal.estimates import StartEstimates
@@ -61,11 +61,11 @@ class Parts:
     software: Software = field(init=False)
     situations: Situations = field(init=False)
     moves: Moves = field(init=False)
-    browsing: Browsing = field(init=False)
+    tiles: Tiles = field(init=False)
 
     def __post_init__(self) -> None:
         self.workshop.join(self.cluster, self.store, self.catalog)
-        self.browsing = Browsing(self.catalog, self.store)
+        self.tiles = Tiles(self.catalog, self.store)
         self.curator.join(self.catalog, self.store, self.note)
         self.software = Software(self.store)
         self.situations = Situations(self)

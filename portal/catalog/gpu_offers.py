@@ -1,0 +1,51 @@
+"""On which GPU types an environment may be launched, why not on others, how fast it was. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from portal.models import Frozen
+from portal.models.catalog import Verdict
+from portal.models.environment import Environment
+from portal.models.offered import refusals_of
+
+
+class GpuOffer(Frozen):
+    """One GPU type: ``offered``, or ``reason`` why not; what was measured there at most, in images
+    per second, and whether those GPUs were ``simulated``."""
+
+    type: str
+    offered: bool
+    reason: str = ""
+    images_per_second: float | None = None
+    simulated: bool = False
+
+
+def gpu_offers(
+    environment: Environment,
+    tested: Mapping[str, Verdict],
+    best: Mapping[str, tuple[float, bool]],
+) -> tuple[GpuOffer, ...]:
+    """The types that ``environment`` names, was ``tested`` on or measured on (``best``: images per
+    second, simulated), in that order."""
+    refusals = refusals_of(environment)
+    types = dict.fromkeys([*environment.gpu_types, *refusals, *tested, *best])
+    offers = []
+    for name in filter(None, types):
+        allowed = name in environment.gpu_types or not environment.gpu_types
+        figure, simulated = best.get(name, (None, False))
+        offers.append(
+            GpuOffer(
+                type=name,
+                offered=allowed and name not in refusals and environment.max_gpus != 0,
+                reason=refusals.get(name, ""),
+                images_per_second=figure,
+                simulated=simulated,
+            )
+        )
+    return tuple(offers)
+
+
+def any_gpu(environment: Environment) -> bool:
+    """Whether it is offered on types that nobody named, too."""
+    return not environment.gpu_types and environment.max_gpus != 0
