@@ -22,6 +22,7 @@ from traitlets.config import Application, catch_config_error
 from portal import __version__
 from portal.catalog import CatalogRules, EnvironmentCatalog
 from portal.catalog.curating import Curator
+from portal.catalog.own import OwnEnvironments
 from portal.catalog.workshop import Workshop
 from portal.dashboard import Dashboard
 from portal.errors import ConfigurationError
@@ -57,6 +58,7 @@ class PortalService(Application):
         CatalogRules,
         Curator,
         Workshop,
+        OwnEnvironments,
         Cluster,
         SlurmRunner,
         ClusterControl,
@@ -237,6 +239,7 @@ class PortalService(Application):
             idle=IdleGpus(parent=self),
             notices=Notices(parent=self, store=store),
             workshop=Workshop(parent=self),
+            own=OwnEnvironments(parent=self),
             curator=Curator(parent=self),
         )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from portal.catalog.curating import Curator
+from portal.catalog.own import OwnEnvironments
 from portal.catalog.software import Software
 from portal.catalog.tile import Tiles
 from portal.catalog.workshop import Workshop
@@ -56,6 +57,7 @@ class Parts:
     idle: IdleGpus = field(default_factory=IdleGpus)
     notices: Notices = field(default_factory=Notices)
     workshop: Workshop = field(default_factory=Workshop)
+    own: OwnEnvironments = field(default_factory=OwnEnvironments)
     allowance: Allowance = field(default_factory=Allowance)
     curator: Curator = field(default_factory=Curator)
     software: Software = field(init=False)
@@ -65,6 +67,7 @@ class Parts:
 
     def __post_init__(self) -> None:
         self.workshop.join(self.cluster, self.store, self.catalog)
+        self.own.join(self.catalog, self.store, self.workshop)
         self.tiles = Tiles(self.catalog, self.store)
         self.curator.join(self.catalog, self.store, self.note)
         self.software = Software(self.store)

@@ -1,0 +1,203 @@
+"""Environments that people register for themselves: an image or a virtual environment of theirs,
+which only they see, and which has to pass the same test as those of the catalog."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import unicodedata
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints, ValidationError, field_validator
+from traitlets import Integer
+from traitlets.config import LoggingConfigurable
+
+from portal.errors import Conflict, InvalidRequest, NotAllowed, NotFound, PortalError
+from portal.models import Frozen
+from portal.models.catalog import EnvironmentTest
+from portal.models.environment import AbsolutePath, Environment, Kind, Server
+from portal.models.image_job import LIVE
+from portal.models.person import Person
+from portal.models.plain_text import PLAIN_LINE
+from portal.store import Store
+
+from .files import OWN, PREVIEW, EnvironmentCatalog
+from .problems import explained
+from .workshop import Workshop
+from .writing import remove_file, write_file
+from .yaml_text import yaml_text
+
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+_LONGEST_USER = 31
+_LAST = 1000  # smaller orders stand before it on the launch page
+
+
+class OwnDraft(Frozen):
+    """What a person registers. ``path``: of a SIF file or sandbox directory (container), or of a
+    virtual environment. ``server``: where a container's notebook server runs."""
+
+    title: Annotated[
+        str, StringConstraints(min_length=1, max_length=120, strip_whitespace=True), *PLAIN_LINE
+    ]
+    kind: Kind
+    path: AbsolutePath
+    server: Server = Server.INSIDE
+    description: Annotated[str, Field(max_length=2000)] = ""
+
+    @field_validator("path")
+    @classmethod
+    def _no_steps(cls, value: str) -> str:
+        if ".." in value.split("/"):
+            raise ValueError("write the path without '..'")
+        return value
+
+
+class OwnEnvironments(LoggingConfigurable):
+    """Registers and removes them; who may is ``CatalogRules.own_environments``."""
+
+    most = Integer(
+        5,
+        min=1,
+        help="""
+        How many environments of their own one person may have registered.
+
+        Example::
+
+            c.OwnEnvironments.most = 10
+        """,
+    ).tag(config=True)
+
+    def join(self, catalog: EnvironmentCatalog, store: Store, workshop: Workshop) -> None:
+        """Say what this works with; before anything else is called."""
+        self._catalog, self._store, self._workshop = catalog, store, workshop
+        self._one = asyncio.Lock()
+
+    async def of(self, person: Person) -> list[Environment]:
+        """The person's own, whether they work or not."""
+        await self._catalog.load()
+        return [
+            one
+            for one in self._catalog.environments.values()
+            if one.private and one.owner == person.name
+        ]
+
+    def refusal(self, person: Person) -> str:
+        """Why ``person`` may not register one; "" when they may."""
+        if self._catalog.rules.may_register(person):
+            return ""
+        return (
+            "Environments of one's own are not open to you at this site. You can request that an "
+            "environment is added to the catalog."
+        )
+
+    async def register(self, draft: OwnDraft, person: Person) -> Environment:
+        """Keep it and have it tested as this person; it is offered to them once that passed.
+
+        Raises InvalidRequest, NotAllowed, Conflict, Unavailable.
+        """
+        refusal = self.refusal(person)
+        if refusal:
+            raise NotAllowed(refusal)
+        async with self._one:
+            mine = await self.of(person)
+            if len(mine) >= self.most:
+                raise Conflict(
+                    f"You have registered {len(mine)} environments, and one person may have "
+                    f"{self.most}. Remove one of them first."
+                )
+            environment = self._made(draft, person)
+            if environment.name in self._catalog.environments:
+                raise Conflict(f"You have an environment '{draft.title}' already.")
+            path = self._path(environment.name)
+            await asyncio.to_thread(path.parent.mkdir, 0o755, True, True)
+            await asyncio.to_thread(write_file, path, yaml_text(environment), "")
+            await self._catalog.load()
+        try:
+            await self._workshop.test(environment, None, None, person.name)
+        except PortalError as error:  # the workshop tries again by itself
+            self.log.warning("The test of %s has to wait: %s", environment.name, error)
+        return environment
+
+    async def test(self, name: str, person: Person) -> list[EnvironmentTest]:
+        """Test one of the person's own again. Raises NotFound, Conflict, SlurmUnavailable."""
+        return await self._workshop.test(await self._own(name, person), None, None, person.name)
+
+    async def remove(self, name: str, person: Person) -> None:
+        """Forget one; files of the person stay as they are. Raises NotFound, Unavailable."""
+        environment = await self._own(name, person)
+        async with self._one:
+            for test in await self._store.tests.live():
+                if test.fingerprint == environment.fingerprint and test.name == name:
+                    await self._workshop.cancel_test(test.id, person.name)
+            await asyncio.to_thread(remove_file, self._path(name))
+            await self._catalog.load()
+
+    async def tests(self, environment: Environment) -> dict[str, EnvironmentTest]:
+        """Its newest tests, by GPU type."""
+        newest = await self._store.tests.newest(environment.fingerprint)
+        return {kind: test for kind, test in newest.items() if test.name == environment.name}
+
+    def reason(self, environment: Environment) -> str:
+        """Why it cannot be launched now; "" when it can."""
+        offer = self._catalog.offers.get(environment.name)
+        return offer.reason if offer is not None else "It is not known any more."
+
+    async def live(self, environment: Environment) -> bool:
+        """Whether it is being tested."""
+        return any(test.state in LIVE for test in (await self.tests(environment)).values())
+
+    async def _own(self, name: str, person: Person) -> Environment:
+        for one in await self.of(person):
+            if one.name == name:
+                return one
+        raise NotFound(f"You have no environment '{name[:63]}'.")
+
+    def _path(self, name: str) -> Path:
+        return Path(self._catalog.kept_directory) / OWN / f"{name}.yaml"
+
+    def _made(self, draft: OwnDraft, person: Person) -> Environment:
+        """The catalog entry. Raises InvalidRequest."""
+        if draft.kind is Kind.MODULES:
+            raise InvalidRequest("Register a 'container' or a 'venv'; modules are the site's.")
+        values: dict[str, Any] = {
+            "name": own_name(person.name, draft.title),
+            "title": draft.title,
+            "kind": draft.kind,
+            "image" if draft.kind is Kind.CONTAINER else "path": draft.path,
+            "private": True,
+            "owner": person.name,
+            "order": _LAST,
+        }
+        if draft.description:
+            values["description"] = draft.description
+        if draft.kind is Kind.CONTAINER and draft.server is not Server.INSIDE:
+            values["server"] = draft.server
+        try:
+            environment = Environment.model_validate(values)
+        except ValidationError as error:
+            first = explained(error)[0]
+            raise InvalidRequest(f"{first.message}.", first.field or None) from None
+        broken = self._catalog.rules.problems(environment)
+        if broken:
+            raise InvalidRequest(f"{broken[0].message}.", broken[0].field or None)
+        return environment
+
+
+def own_name(person: str, title: str) -> str:
+    """``USER.TITLE`` as a name that a catalog entry may have: what had to be changed in the user's
+    name is replaced by a piece of its hash, so that no two people ever share a name."""
+    user = _plain(person)
+    if user != person or len(user) > _LONGEST_USER:
+        mark = hashlib.sha256(person.encode()).hexdigest()[:8]
+        user = f"{user[: _LONGEST_USER - 9].strip('-')}-{mark}".lstrip("-")
+    name = _plain(title)[:30].strip("-") or hashlib.sha256(title.encode()).hexdigest()[:8]
+    if f".{name}" == PREVIEW:
+        name = f"{name}-1"
+    return f"{user}.{name}"
+
+
+def _plain(text: str) -> str:
+    letters = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return _NOT_IN_NAMES.sub("-", letters).strip("-")
