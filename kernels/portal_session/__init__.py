@@ -20,6 +20,7 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
         {"module": "portal_session.measurements"},  # after unattended, which hears of them
         {"module": "portal_session.local_api"},
         {"module": "portal_session.handover"},
+        {"module": "portal_session.starters"},
         {"module": "portal_session.tensorboard"},
     ]
 

@@ -99,6 +99,8 @@ def session_variables(
     found["PORTAL_ENVIRONMENT"] = environment.name
     if environment.kernels:
         found["PORTAL_KERNELS"] = json.dumps([one.model_dump() for one in environment.kernels])
+    if environment.starters:
+        found["PORTAL_STARTERS"] = "1"
     if is_beside(environment):
         found["PORTAL_CONTAINER"] = kernel_container(
             environment, resources, home=home, apptainer=apptainer, binds=binds

@@ -22,6 +22,7 @@ export class Commands {
   add(palette: ICommandPalette | null): void {
     const all: [string, string, () => unknown][] = [
       ['portal:extend', 'Portal: Extend session', () => this.extend()],
+      ['portal:starters', 'Portal: Copy starter notebooks', () => this.copyStarters()],
       ['portal:save-all', 'Portal: Save all', () => this.saveAll()],
       ['portal:show-panel', 'Portal: Show session panel', () => this.showPanel()]
     ];
@@ -69,6 +70,18 @@ export class Commands {
   async snooze(): Promise<void> {
     await told(() => ask('snooze', {}));
     await this._situations.refresh();
+  }
+
+  /** Into the home, never over a file that is there. */
+  async copyStarters(): Promise<void> {
+    await told(async () => {
+      const done = await ask<{ folder: string; copied: string[] }>('starters', {});
+      const number = done.copied.length;
+      const said = number
+        ? `${number} starter ${number === 1 ? 'notebook is' : 'notebooks are'} now in ~/${done.folder}.`
+        : `The starter notebooks are in ~/${done.folder} already.`;
+      Notification.success(said, { autoClose: 8000 });
+    });
   }
 
   private async _choose(minutes: number[]): Promise<number | null> {

@@ -1,0 +1,165 @@
+"""Starter notebooks: fetched from the portal and put into ``~/portal-starters/ENVIRONMENT``.
+
+At the first session in an environment that names some, and again when the person asks; never over
+a file that is there. What was given once and then removed comes back on request only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.utils import url_path_join
+from tornado.web import authenticated
+
+from .local_api import LocalHandler, Refused
+from .service import Address, Service, ServiceError
+from .situation import in_thread
+
+VARIABLE = "PORTAL_STARTERS"  # "1": the environment names some
+FOLDER = "portal-starters"  # in the home
+GIVEN = "starters.json"  # below PYTHONUSERBASE: the names that were given already
+LARGEST = 100_000  # bytes of one
+MOST = 50
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\.ipynb")
+_ENVIRONMENT = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
+_PAUSES = (2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)  # the portal sees a new session after a moment
+
+
+def _load_jupyter_server_extension(app: Any) -> None:
+    """Called by jupyter_server. ``app`` is its ServerApp."""
+    address = Address.of(os.environ)
+    starters = None
+    if address is not None and os.environ.get(VARIABLE):
+        starters = Starters(Service(address, os.environ), os.environ, Path.home(), app.log)
+        threading.Thread(target=starters.give, name="starters", daemon=True).start()
+    path = url_path_join(app.web_app.settings["base_url"], "portal", "starters")
+    app.web_app.add_handlers(".*$", [(path, StartersHandler, {"starters": starters})])
+
+
+class Starters:
+    """Copies notebooks; every method blocks, and is called by one thread at a time."""
+
+    def __init__(self, service: Any, environ: Mapping[str, str], home: Path, log: Any) -> None:
+        self._service = service
+        self._home = home
+        self._log = log
+        self._lock = threading.Lock()
+        base = environ.get("PYTHONUSERBASE", "")
+        self._given_file = Path(base) / GIVEN if base else None
+        self.pauses = _PAUSES
+
+    def give(self) -> None:
+        """At the session's start: what was not given before. Raises nothing."""
+        for pause in self.pauses:
+            time.sleep(pause)
+            try:
+                self.copy(again=False)
+            except ServiceError as error:
+                said: object = error
+            except OSError as error:
+                self._log.warning("The starter notebooks could not be copied: %s", error.strerror)
+                return
+            else:
+                return
+        self._log.info("The starter notebooks were not copied: %s", said)
+
+    def copy(self, *, again: bool) -> dict[str, Any]:
+        """``folder``, and the names that were ``copied`` and those that were ``there`` already.
+
+        ``again``: also what was given before. Raises ServiceError, OSError.
+        """
+        with self._lock:
+            told = self._service.ask("GET", "session/starters")
+            environment, names = told.get("environment"), told.get("starters")
+            if not isinstance(environment, str) or not _ENVIRONMENT.fullmatch(environment):
+                raise ServiceError("The portal's answer cannot be read.")
+            found = names if isinstance(names, list) else []
+            names = [str(one) for one in found if _NAME.fullmatch(str(one))][:MOST]
+            given = self._given()
+            copied, there = [], []
+            for name in names:
+                if name in given and not again:
+                    continue
+                text = self._service.ask("GET", f"session/starters/{name}").get("text")
+                if not isinstance(text, str) or len(text.encode()) > LARGEST:
+                    raise ServiceError("The portal's answer cannot be read.")
+                new = write_new(self._home, (FOLDER, environment), name, text)
+                (copied if new else there).append(name)
+                given.add(name)
+                self._note(given)
+            return {"folder": f"{FOLDER}/{environment}", "copied": copied, "there": there}
+
+    def _given(self) -> set[str]:
+        if self._given_file is None:
+            return set()
+        try:
+            found = json.loads(self._given_file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return set()
+        return {one for one in found if isinstance(one, str)} if isinstance(found, list) else set()
+
+    def _note(self, given: set[str]) -> None:
+        if self._given_file is None:
+            return
+        self._given_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = self._given_file.with_name(f".{GIVEN}.{os.getpid()}")
+        new.write_text(json.dumps(sorted(given)), encoding="utf-8")
+        new.replace(self._given_file)
+
+
+def write_new(home: Path, folders: tuple[str, ...], name: str, text: str) -> bool:
+    """A new file ``name`` in ``folders`` below ``home``; False where something of that name is
+    there. No link is followed on the way, wherever it points. Raises OSError."""
+    place = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for folder in folders:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder, 0o755, dir_fd=place)
+            below = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
+            os.close(place)
+            place = below
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        try:
+            file = os.open(name, flags, 0o644, dir_fd=place)
+        except FileExistsError:
+            return False
+        try:
+            with open(file, "w", encoding="utf-8") as out:  # noqa: PTH123  a descriptor
+                out.write(text)
+        except BaseException:
+            os.unlink(name, dir_fd=place)
+            raise
+        return True
+    finally:
+        os.close(place)
+
+
+class StartersHandler(LocalHandler):
+    """``POST portal/starters``: copies those that are not there; see Starters.copy."""
+
+    def initialize(self, starters: Starters | None) -> None:
+        self.starters = starters
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        if self.starters is None:
+            raise Refused(404, "The environment of this session has no starter notebooks.")
+        try:
+            done = await in_thread(lambda: self.starters.copy(again=True))
+        except ServiceError as error:
+            raise Refused(error.status, str(error)) from None
+        except OSError as error:
+            raise Refused(
+                409, f"The notebooks cannot be put into ~/{FOLDER}: {error.strerror}."
+            ) from None
+        self.finish(json.dumps(done))
