@@ -173,11 +173,12 @@ class OwnEnvironmentsPage(_CatalogPage):
     template = "own_environments.html"
 
     async def variables(self, *words: str) -> dict[str, Any]:
-        rules = self.parts.catalog.rules
+        person = as_seen_by_catalog(self.person)
+        refusal = self.parts.own.refusal(person)
         return {
-            "may_register": rules.may_register(as_seen_by_catalog(self.person)),
-            "policy": rules.own_environments,
-            "groups": rules.own_groups,
+            "may_register": not refusal,
+            "refusal": refusal,
+            "has_own": bool(await self.parts.own.of(person)),
         }
 
 
