@@ -80,13 +80,15 @@ def put_together(
         argv = [found.r, "--slave", "-e", "IRkernel::main()", "--args", "{connection_file}"]
         title = f"R {found.versions.get('r', '')}".strip()
         kernels.append(_kernel(folder, argv, Kernel(name="ir", title=title, language="R")))
-    if python and found.bash:
+    if found.bash:
+        kernel = Kernel(name="bash", title="Bash", language="bash")
         argv = [f"{PREFIX}/bin/python3", "-I", "-m", "bash_kernel", "-f", "{connection_file}"]
-        kernels.append(_kernel(folder, argv, Kernel(name="bash", title="Bash", language="bash")))
+        # Beside the image the kernel runs in the portal's environment, and its bash in the image.
+        kernels.append(_kernel(folder, argv, kernel) if python else kernel)
     if not kernels:
         raise WorkFailed(
             "No kernel can run in this image: it has no Python that ipykernel is made for, no "
-            "IRkernel, and no Python for the Bash kernel."
+            "IRkernel, and no Bash."
         )
     _readable(folder)
     return Added(
