@@ -1,0 +1,558 @@
+"""The pages that curate the catalog, in a real browser on the real demo: what they say at which
+place, that nothing typed is lost, and that nothing that images and people write becomes markup."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hub_client import PASSWORD, Person, wait_until
+from looks import check
+from remembered import database
+
+from portal.models.image_job import BuildResult, Facts, Server, TestResult, WorkState
+from portal.store import Store
+
+playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("axe_core_python.sync_playwright")
+expect = playwright.expect
+
+PORTAL = "/services/portal/"
+API = f"{PORTAL}api/v1/"
+SOON = 20_000  # milliseconds: a refresh, and a slow machine
+HOSTILE = "<img src=x onerror=window.hacked=1>"
+DIGEST = "sha256:" + "a" * 64
+
+
+@pytest.fixture
+def page(page: Any) -> Iterator[Any]:
+    """The page of conftest.py; what its Content-Security-Policy blocks fails the test, and so does
+    markup that came to life."""
+    page.on(
+        "console",
+        lambda said: (
+            page.errors.append(said.text) if "Content Security Policy" in said.text else None
+        ),
+    )
+    yield page
+    assert page.evaluate("window.hacked") is None
+
+
+@pytest.fixture
+def grace(demo: Any, page: Any) -> Any:
+    """The page, as grace, an admin."""
+    log_in(page, demo, "grace")
+    return page
+
+
+@pytest.fixture(scope="module")
+def admin(demo: Any) -> Person:
+    """Grace's API client."""
+    return Person(demo.url, "grace")
+
+
+def log_in(page: Any, demo: Any, name: str) -> None:
+    page.context.clear_cookies()
+    page.goto(f"{demo.url}/hub/login?next=%2Fhub%2Fhome")
+    page.get_by_label("User name").fill(name)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/hub/home")
+
+
+def visit(page: Any, demo: Any, path: str = "") -> None:
+    page.goto(f"{demo.url}{PORTAL}curate{path}")
+
+
+def ask(person: Person, method: str, path: str, body: Any = None) -> Any:
+    """A call of the portal's API with a token; the answer's JSON."""
+    person.api("GET", "/user")  # makes the token
+    headers = {"Authorization": f"token {person.token}"}
+    answer = person.http.request(method, f"{API}{path}", json=body, headers=headers)
+    assert answer.status_code < 400, answer.text
+    return answer.json() if answer.content else None
+
+
+def stored(demo: Any, work: Callable[[Store], Awaitable[Any]]) -> Any:
+    """Work on the demo's database, in a thread: Playwright's loop runs in this one."""
+
+    async def run() -> Any:
+        store = Store(url=f"sqlite:///{database(demo)}")
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, run()).result()
+
+
+def venv(demo: Any) -> str:
+    """The demo's virtual environment, which every person can read."""
+    return str(yaml.safe_load((demo.environments / "python-venv.yaml").read_text())["path"])
+
+
+def draft(demo: Any, admin: Person, name: str, **more: Any) -> dict[str, Any]:
+    """A new environment through the API, which need not be built."""
+    definition = {"name": name, "title": f"Title of {name}", "kind": "venv", "path": venv(demo)}
+    body = {"definition": definition | more, "comment": "made by a test"}
+    made: dict[str, Any] = ask(admin, "POST", "environments", body)
+    return made
+
+
+@pytest.fixture
+def named(demo: Any) -> Iterator[str]:
+    """A name that no environment has; its file is gone at the end."""
+    name = f"curated-{time.monotonic_ns():x}"
+    yield name
+    (demo.environments / f"{name}.yaml").unlink(missing_ok=True)
+
+
+def confirm(page: Any, button: str, text: str | None = None) -> None:
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    if text is not None:
+        dialog.get_by_role("textbox").fill(text)
+    dialog.get_by_role("button", name=button, exact=True).click()
+    expect(dialog).to_have_count(0)
+
+
+def problem_of(page: Any, label: str) -> Any:
+    """What is said at a field: the element that its aria-describedby names."""
+    field = page.get_by_label(label, exact=True)
+    ids = str(field.get_attribute("aria-describedby")).split()
+    return page.locator(f"#{next(id for id in ids if id.endswith('-problem'))}")
+
+
+def test_who_may_not_curate_sees_no_such_page(demo: Any, page: Any) -> None:
+    log_in(page, demo, "ada")
+    page.goto(f"{demo.url}{PORTAL}")
+    expect(page.get_by_role("link", name="Curate", exact=True)).to_have_count(0)
+    for path in ("", "/new", "/python-venv", "/builds/1", "/registries"):
+        visit(page, demo, path)
+        expect(page.locator("#error-message")).to_contain_text("environments:manage")
+
+
+def test_a_pasted_reference_becomes_a_proposal(demo: Any, grace: Any) -> None:
+    visit(grace, demo)
+    grace.get_by_role("link", name="New environment").click()
+    expect(grace.get_by_role("heading", name="New environment")).to_be_visible()
+    source = grace.get_by_label("Image reference or path")
+    source.fill("pytorch:25.10")
+    grace.get_by_role("button", name="Look it up").click()
+    expect(grace.locator("#origin-problem")).to_contain_text("docker://REGISTRY/REPOSITORY:TAG")
+    source.fill("docker://127.0.0.1:9/nvidia/pytorch:25.10-py3")
+    grace.get_by_role("button", name="Look it up").click()
+    expect(grace.get_by_label("Name", exact=True)).to_have_value("pytorch-25.10")
+    expect(grace.get_by_label("Title", exact=True)).to_have_value("PyTorch 25.10")
+    expect(grace.get_by_label("Tags", exact=True)).to_have_value("pytorch, python 3")
+    # Nothing answers there, which the registry's part says in its own words, at the reference.
+    expect(grace.locator("#origin-problem")).to_contain_text("127.0.0.1:9", timeout=60_000)
+    # A title that somebody typed stays when another reference is looked up.
+    grace.get_by_label("Title", exact=True).fill("Ours")
+    source.fill("/images/tensorflow-2.sif")
+    grace.get_by_role("button", name="Look it up").click()
+    expect(grace.get_by_label("Name", exact=True)).to_have_value("tensorflow-2")
+    expect(grace.get_by_label("Title", exact=True)).to_have_value("Ours")
+    expect(grace.locator("#editor-status")).to_have_text("Nothing is wrong.")
+    expect(grace.get_by_role("button", name="Build", exact=True)).to_be_enabled()
+
+
+def test_each_field_says_what_is_wrong_with_it_while_one_types(demo: Any, grace: Any) -> None:
+    visit(grace, demo, "/new")
+    grace.get_by_label("Image reference or path").fill("/images/a.sif")
+    grace.get_by_role("button", name="Look it up").click()
+    expect(grace.locator("#editor-status")).to_have_text("Nothing is wrong.")
+    grace.get_by_label("Name", exact=True).fill("Not A Name")
+    expect(problem_of(grace, "Name")).not_to_be_empty()
+    expect(grace.get_by_label("Name", exact=True)).to_have_attribute("aria-invalid", "true")
+    grace.get_by_label("Name", exact=True).fill("a-name")
+    expect(problem_of(grace, "Name")).to_be_empty()
+    # What is folded opens where something is wrong in it.
+    grace.get_by_text("Folders and variables").click()
+    grace.get_by_role("button", name="Add a folder").click()
+    grace.get_by_label("On the node").fill("/etc/shadow")
+    expect(grace.locator("#field-binds-problem")).to_contain_text("No. 1")
+    grace.get_by_text("Folders and variables").click()
+    grace.get_by_text("Resources that are set beforehand").click()
+    grace.get_by_label("Memory", exact=True).fill("lots")
+    expect(problem_of(grace, "Memory")).not_to_be_empty()
+    expect(grace.locator("#field-binds-problem")).to_be_visible()
+    expect(grace.get_by_role("button", name="Build", exact=True)).to_be_disabled()
+    check(grace, "curate-new")
+    # The same, as text: with the line, which one can go to.
+    grace.get_by_role("tab", name="YAML").click()
+    text = grace.get_by_label("Definition (YAML)")
+    expect(text).to_have_value(re.compile("lots"))
+    text.fill("name: a-name\ntitle: A\nkind: container\nimage: /a.sif\ntitel: B\n")
+    expect(grace.locator("#yaml-problems")).to_contain_text("did you mean 'title'?")
+    grace.get_by_role("button", name="Line 5").click()
+    assert text.evaluate("t => t.value.slice(t.selectionStart, t.selectionEnd)") == "titel: B"
+    check(grace, "curate-text")
+    # A text that cannot be read stays where it is; one that can fills the form.
+    text.fill("name: [")
+    grace.get_by_role("tab", name="Form").click()
+    expect(text).to_have_value("name: [")
+    text.fill("name: from-text\ntitle: From text\nkind: container\nimage: /a.sif\ntags: [x, y]\n")
+    grace.get_by_role("tab", name="Form").click()
+    expect(grace.get_by_label("Title", exact=True)).to_have_value("From text")
+    expect(grace.get_by_label("Tags", exact=True)).to_have_value("x, y")
+
+
+def test_what_was_typed_outlives_a_reload(demo: Any, grace: Any) -> None:
+    visit(grace, demo, "/new")
+    grace.get_by_label("Image reference or path").fill("/images/kept.sif")
+    grace.get_by_role("button", name="Look it up").click()
+    grace.get_by_label("Title", exact=True).fill(HOSTILE)
+    expect(grace.locator("#editor-status")).to_have_text("Nothing is wrong.")
+    grace.once("dialog", lambda dialog: dialog.accept())
+    grace.reload()
+    note = grace.get_by_role("group", name="What was not saved")
+    note.get_by_role("button", name="Put it back").click()
+    expect(grace.get_by_label("Title", exact=True)).to_have_value(HOSTILE)
+    expect(note).to_have_count(0)
+
+
+def test_from_a_draft_to_everyone_and_back(
+    demo: Any, grace: Any, admin: Person, named: str
+) -> None:
+    """Publish, edit, compare, roll back, deprecate, withdraw."""
+    visit(grace, demo, "/new")
+    grace.get_by_label("Kind", exact=True).select_option("Virtual environment")
+    expect(grace.get_by_label("Source", exact=True)).to_be_hidden()
+    grace.get_by_label("Title", exact=True).fill(f"First {HOSTILE}")
+    grace.get_by_label("Name", exact=True).fill(named)
+    grace.get_by_label("Virtual environment", exact=True).fill(venv(demo))
+    grace.get_by_label("What is new, for the history").fill(f"the first {HOSTILE}")
+    grace.get_by_role("button", name="Save the draft").click()
+    expect(grace.get_by_role("heading", name=f"First {HOSTILE}")).to_be_visible()
+    expect(grace.locator("#environment")).to_contain_text("not published yet")
+    expect(grace.locator("#versions")).to_contain_text(f"the first {HOSTILE}")
+    assert not (demo.environments / f"{named}.yaml").exists()
+
+    grace.get_by_role("button", name="Publish (version 1)").click()
+    form = grace.get_by_role("form", name="Publish version 1")
+    form.get_by_label("Members of groups").check()
+    form.get_by_role("button", name="Publish", exact=True).click()
+    expect(form.get_by_role("alert")).to_contain_text("Name at least one group")
+    form.get_by_label("Groups, separated by commas").fill("nobody-is-in-this")
+    form.get_by_role("button", name="Publish", exact=True).click()
+    expect(grace.locator("#versions")).to_contain_text("published now")
+    written = yaml.safe_load((demo.environments / f"{named}.yaml").read_text())
+    assert written["groups"] == ["nobody-is-in-this"]
+
+    grace.get_by_label("Title", exact=True).fill("Second")
+    expect(grace.get_by_role("button", name="Save as a new version")).to_be_enabled()
+    grace.get_by_label("What is new, for the history").fill("better words")
+    grace.get_by_role("button", name="Save as a new version").click()
+    expect(grace.locator("#versions")).to_contain_text("better words")
+    grace.get_by_role("button", name="Compare", exact=True).click()
+    expect(grace.locator("#comparison .diff-removed")).to_contain_text(f"First {HOSTILE}")
+    expect(grace.locator("#comparison .diff-added")).to_contain_text("title: Second")
+    check(grace, "curate-environment")
+
+    grace.get_by_role("button", name="Publish (version 2)").click()
+    form = grace.get_by_role("form", name="Publish version 2")
+    form.get_by_label("Everyone").check()
+    form.get_by_role("button", name="Publish", exact=True).click()
+    expect(grace.get_by_role("heading", name="Second")).to_be_visible()
+    grace.get_by_role("button", name="Roll back to it (version 1)").click()
+    confirm(grace, "Roll back")
+    expect(grace.get_by_role("heading", name=f"First {HOSTILE}")).to_be_visible()
+    expect(grace.locator("#versions")).to_contain_text("Back to version 1")
+
+    grace.get_by_role("button", name="Deprecate").click()
+    confirm(grace, "Deprecate", f"Use the other one {HOSTILE}")
+    expect(grace.locator("#environment")).to_contain_text(f"Use the other one {HOSTILE}")
+    grace.get_by_role("button", name="Withdraw").click()
+    confirm(grace, "Withdraw", "It is broken.")
+    expect(grace.locator("#environment")).to_contain_text("withdrawn")
+    visit(grace, demo)
+    row = grace.get_by_role("row").filter(has_text=named)
+    expect(row).to_contain_text("not offered")
+    expect(row).to_contain_text("It is broken.")
+    visit(grace, demo, f"/{named}")
+    grace.get_by_role("button", name="Offer it again").click()
+    confirm(grace, "Offer it again")
+    expect(grace.get_by_role("button", name="Deprecate")).to_be_visible()
+
+
+def test_two_admins_edit_the_same_and_nothing_is_lost(
+    demo: Any, grace: Any, admin: Person, named: str
+) -> None:
+    made = draft(demo, admin, named)
+    visit(grace, demo, f"/{named}")
+    title = grace.get_by_label("Title", exact=True)
+    expect(title).to_have_value(f"Title of {named}")
+
+    def another(base: int, words: str) -> None:
+        definition = made["environment"] | {"title": words}
+        body = {"definition": definition, "base": base, "comment": f"theirs {HOSTILE}"}
+        ask(admin, "PUT", f"environments/{named}", body)
+
+    another(1, f"Theirs {HOSTILE}")
+    title.fill("Mine")
+    save = grace.get_by_role("button", name="Save as a new version")
+    save.click()
+    conflict = grace.locator("#conflict")
+    expect(conflict).to_contain_text("Version 2 is newer than what you began with")
+    expect(conflict).to_contain_text(f"theirs {HOSTILE}")
+    expect(conflict.get_by_label("Text: Yours")).to_contain_text("title: Mine")
+    expect(conflict.get_by_label("Text: Version 2")).to_contain_text(f"Theirs {HOSTILE}")
+    expect(conflict.locator(".diff-added")).to_contain_text("title: Mine")
+    check(grace, "curate-conflict")
+    # Theirs is taken; what was typed is still there to be put back.
+    conflict.get_by_role("button", name="Take version 2").click()
+    expect(title).to_have_value(f"Theirs {HOSTILE}")
+    grace.get_by_role("button", name="Put it back").click()
+    expect(title).to_have_value("Mine")
+    another(2, "Theirs again")
+    save.click()
+    conflict.get_by_role("button", name="Save mine after it").click()
+    expect(grace.locator("#edit-words")).to_have_text("From version 4.")
+    newest = ask(admin, "GET", f"environments/{named}/versions?limit=1")["items"][0]
+    assert newest["environment"]["title"] == "Mine"
+
+
+def test_a_build_with_a_huge_and_hostile_log(
+    demo: Any, grace: Any, admin: Person, named: str
+) -> None:
+    """What a build says is text, of which the page keeps the end; the whole can be saved."""
+    made = draft(demo, admin, named)
+    log = Path(demo.words["image_logs"]) / f"{named}.log"
+    lines = [f"line {n} <b>bold</b> \x1b[31mred\x1b[0m" for n in range(40_000)]
+    log.write_text("\n".join([*lines, HOSTILE, "progress 1 %\rprogress 100 %", ""]))
+
+    async def work(store: Store) -> int:
+        build = await store.builds.add(
+            key=named,
+            source=f"docker://nvcr.io/x/{named}:1",
+            digest=DIGEST,
+            asker="grace",
+            nonce="n",
+            log=log.name,
+            at=time.time(),
+        )
+        await store.builds.change(
+            build.id,
+            state=WorkState.FAILED,
+            step="pull",
+            message=f"There is no room left {HOSTILE}",
+            ended_at=time.time(),
+        )
+        await store.versions.change(made["name"], 1, build_id=build.id)
+        return build.id
+
+    number = stored(demo, work)
+    visit(grace, demo, f"/builds/{number}")
+    expect(grace.locator("#build")).to_contain_text(f"There is no room left {HOSTILE}")
+    expect(grace.locator("#build")).to_contain_text(f"Title of {named}, version 1")
+    expect(grace.locator("#log")).to_contain_text("progress 100 %", timeout=SOON)
+    shown = grace.locator("#log").evaluate("pre => pre.textContent")
+    assert len(shown) < 600_000
+    assert HOSTILE in shown and "\x1b" not in shown
+    assert "line 39999 <b>bold</b> red" in shown
+    expect(grace.locator("#log-words")).to_contain_text("are not shown")
+    with grace.expect_download() as download:
+        grace.get_by_role("button", name="Save the whole log").click()
+    whole = Path(download.value.path()).read_text()
+    assert whole.count("\n") >= 40_000 and whole.startswith("line 0 ")
+    expect(grace.get_by_role("button", name="Build again")).to_be_visible()
+    check(grace, "curate-build-failed")
+    visit(grace, demo)
+    row = grace.get_by_role("row").filter(has_text=named).filter(has_text="Build")
+    expect(row).to_contain_text(HOSTILE)
+    check(grace, "curate")
+
+
+def test_a_log_stops_following_where_one_reads(demo: Any, grace: Any, admin: Person) -> None:
+    log = Path(demo.words["image_logs"]) / f"follow-{time.monotonic_ns():x}.log"
+    log.write_text("".join(f"line {n}\n" for n in range(2000)))
+
+    async def work(store: Store) -> int:
+        build = await store.builds.add(
+            key=log.name,
+            source="docker://nvcr.io/x/y:1",
+            digest=DIGEST,
+            asker="grace",
+            nonce="n",
+            log=log.name,
+            at=time.time(),
+        )
+        state = {"state": WorkState.CANCELLED, "ended_at": time.time()}
+        await store.builds.change(build.id, **state)
+        return build.id
+
+    visit(grace, demo, f"/builds/{stored(demo, work)}")
+    box = grace.locator("#log")
+    expect(box).to_contain_text("line 1999")
+    follow = grace.get_by_role("button", name="Follow")
+    expect(follow).to_have_attribute("aria-pressed", "true")
+    box.evaluate("pre => { pre.scrollTop = 0; }")
+    expect(follow).to_have_attribute("aria-pressed", "false")
+    follow.click()
+    end = "pre => pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 24"
+    wait_until("it shows the end again", lambda: box.evaluate(end))
+
+
+def test_a_finished_build_with_its_tests_is_tried_and_published(
+    demo: Any, grace: Any, admin: Person, named: str
+) -> None:
+    """The page after a build: how each GPU type did, kernel by kernel, then Try it and Publish."""
+    draft(demo, admin, named)
+    kernel = {"name": "python3", "title": f"Python {HOSTILE}", "language": "python"}
+    facts = Facts(versions={"torch": "2.9.0"}, packages=("torch==2.9.0",))
+    result = BuildResult(
+        image="/nowhere/x.sif",
+        digest=DIGEST,
+        size=3_400_000_000,
+        sha256="0" * 64,
+        server=Server.INSIDE,
+        python=None,
+        kernels=(),
+        facts=facts,
+    )
+
+    async def work(store: Store) -> int:
+        now = time.time()
+        build = await store.builds.add(
+            key=named, source="docker://a.io/b:1", digest=DIGEST, asker="grace", nonce="n",
+            log="none", at=now,
+        )  # fmt: skip
+        await store.builds.change(
+            build.id, state=WorkState.PASSED, result=result.model_dump(mode="json"), ended_at=now
+        )
+        version = await store.versions.change(named, 1, build_id=build.id, state="ready")
+        for gpu_type, passed in (("", True), ("v100", False)):
+            test = await store.tests.add(
+                fingerprint=version.environment.fingerprint, name=named, number=1,
+                gpu_type=gpu_type, asker="grace", nonce="n", log="none", at=now,
+            )  # fmt: skip
+            found = TestResult(
+                server=Server.INSIDE,
+                server_seconds=3.2,
+                kernels=[{"kernel": kernel, "passed": passed, "seconds": 1.0, "reason": HOSTILE}],
+                gpu_type=gpu_type,
+                simulated=bool(gpu_type),
+                facts=facts,
+            )
+            state = WorkState.PASSED if passed else WorkState.FAILED
+            message = "" if passed else f"No GPU was seen {HOSTILE}"
+            await store.tests.change(
+                test.id, state=state, message=message, result=found.model_dump(mode="json"),
+                ended_at=now,
+            )  # fmt: skip
+        return build.id
+
+    number = stored(demo, work)
+    visit(grace, demo, f"/builds/{number}")
+    tests = grace.locator("#tests")
+    expect(tests).to_contain_text("without GPUs", timeout=SOON)
+    expect(tests).to_contain_text(f"No GPU was seen {HOSTILE}")
+    expect(tests).to_contain_text(f"Python {HOSTILE} answers")
+    expect(tests).to_contain_text("torch 2.9.0")
+    expect(grace.locator("#tests-words")).to_contain_text("but not v100")
+    grace.get_by_role("button", name="Publish", exact=True).click()
+    form = grace.get_by_role("form", name="Publish version 1")
+    expect(form.get_by_label("Everyone")).to_be_focused()
+    check(grace, "curate-build-passed")
+    grace.get_by_role("button", name="Try it").click()
+    grace.wait_for_url(re.compile(rf"/hub/spawn#environment={named}\.preview"))
+    chosen = grace.get_by_role("radio", name=f"Title of {named}")
+    expect(chosen).to_be_checked(timeout=SOON)
+    visit(grace, demo, f"/builds/{number}")
+    grace.get_by_role("button", name="Publish", exact=True).click()
+    form = grace.get_by_role("form", name="Publish version 1")
+    form.get_by_role("button", name="Publish", exact=True).click()
+    grace.wait_for_url(f"**/curate/{named}")
+    expect(grace.locator("#versions")).to_contain_text("published now")
+
+
+def test_requests_are_answered_and_become_environments(demo: Any, grace: Any) -> None:
+    ada = Person(demo.url, "ada")
+    source = "docker://nvcr.io/nvidia/tensorflow:24.01-tf2-py3"
+    body = {"source": source, "text": f"For my course {HOSTILE}"}
+    first, second = [ask(ada, "POST", "environment-requests", body)["id"] for _ in range(2)]
+    visit(grace, demo)
+    entry = grace.locator(f"[data-request='{first}']")
+    expect(entry).to_contain_text(f"For my course {HOSTILE}")
+    entry.get_by_text("Answer", exact=True).click()
+    # To decline without a word is refused, in place.
+    entry.get_by_role("button", name="Decline").click()
+    expect(entry.get_by_role("alert")).to_contain_text("say why")
+    entry.get_by_label("Answer to ada").fill(f"No {HOSTILE}")
+    entry.get_by_role("button", name="Decline").click()
+    expect(entry).to_have_count(0)
+    entry = grace.locator(f"[data-request='{second}']")
+    entry.get_by_role("link", name="Make an environment of it").click()
+    expect(grace.get_by_label("Image reference or path")).to_have_value(source)
+    expect(grace.get_by_label("Name", exact=True)).to_have_value("tensorflow-24.01")
+    visit(grace, demo)
+    entry.get_by_text("Answer", exact=True).click()
+    entry.get_by_label("Environment that does it").fill("python-venv")
+    entry.get_by_role("button", name="It is done").click()
+    expect(entry).to_have_count(0)
+    mine = ask(ada, "GET", "environment-requests?mine=true")["items"]
+    states = {one["id"]: (one["state"], one["environment"]) for one in mine}
+    assert states[first] == ("declined", "") and states[second] == ("done", "python-venv")
+
+
+def test_a_file_that_is_wrong_is_named_with_its_line(demo: Any, grace: Any) -> None:
+    file = demo.environments / "wrong.yaml"
+    file.write_text(f"name: wrong\ntitel: '{HOSTILE}'\n")
+    try:
+        visit(grace, demo)
+        files = grace.locator("#files")
+        expect(files).to_contain_text("wrong.yaml, line 2", timeout=SOON)
+        expect(files).to_contain_text("did you mean 'title'?")
+    finally:
+        file.unlink()
+
+
+def test_a_registry_takes_a_password_and_never_shows_it(
+    demo: Any, grace: Any, admin: Person
+) -> None:
+    secret = f"nvapi-{time.monotonic_ns():x}"
+    answers: list[Any] = []
+    grace.on("response", lambda answer: answers.append(answer) if API in answer.url else None)
+    visit(grace, demo, "/registries")
+    grace.get_by_label("Registry", exact=True).fill("nvcr.io")
+    expect(grace.get_by_label("User name")).to_have_value("$oauthtoken")
+    password = grace.get_by_label("Password or API key")
+    assert password.get_attribute("type") == "password"
+    password.fill(secret)
+    grace.get_by_label("Or a file with it").fill("/etc/both")
+    save = grace.get_by_role("button", name="Save", exact=True)
+    save.click()
+    expect(grace.locator("#registry-problem")).to_contain_text("not both")
+    grace.get_by_label("Or a file with it").fill("")
+    grace.get_by_label("Mirror").fill("127.0.0.1:9")
+    grace.get_by_label("Without TLS").check()
+    save.click()
+    entry = grace.locator("[data-host='nvcr.io']")
+    expect(entry).to_contain_text("password is kept")
+    expect(password).to_have_value("")
+    try:
+        entry.get_by_role("button", name="Check").click()
+        expect(entry.locator(".form-problem")).to_contain_text("127.0.0.1:9", timeout=60_000)
+        check(grace, "curate-registries")
+        # Changed without a new password, it keeps the one that it has.
+        entry.get_by_role("button", name="Change").click()
+        expect(password).to_have_value("")
+        grace.get_by_label("Mirror").fill("127.0.0.1:10")
+        save.click()
+        expect(entry).to_contain_text("mirror 127.0.0.1:10")
+        expect(entry).to_contain_text("password is kept")
+        assert secret not in grace.content()
+        assert answers and all(secret not in one.text() for one in answers if one.status != 204)
+    finally:
+        ask(admin, "DELETE", "registries/nvcr.io")
+    visit(grace, demo, "/registries")
+    expect(entry).to_have_count(0)
