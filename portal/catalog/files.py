@@ -134,7 +134,8 @@ class EnvironmentCatalog(LoggingConfigurable):
         self.environments: dict[str, Environment] = {}
         self.previews: frozenset[str] = frozenset()  # names of those that only admins see
         self.offering = Offering(
-            None if self.offer_untested else store,
+            store,
+            untested=self.offer_untested,
             age=self.verdicts_age,
             patience=min(1.0, self.timeout),
             log=self.log,

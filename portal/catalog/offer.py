@@ -110,11 +110,20 @@ class Offering:
     """What is known of tests, kept while the database is away, and the offers that follow.
 
     ``age``: seconds for which an answer of the database is fresh; ``patience``: seconds that a
-    caller waits for a newer one.
+    caller waits for a newer one; ``untested``: everything is offered, whatever tests say.
     """
 
-    def __init__(self, store: Store | None, *, age: float, patience: float, log: Any) -> None:
+    def __init__(
+        self,
+        store: Store | None,
+        *,
+        age: float,
+        patience: float,
+        log: Any,
+        untested: bool = False,
+    ) -> None:
         self._store, self._age, self._patience, self._log = store, age, patience, log
+        self._untested = untested or store is None  # offered whatever tests say
         self.verdicts: dict[str, dict[str, Verdict]] | None = None
         self.marks: dict[str, Mark] = {}
         self._asked_at = float("-inf")
@@ -158,7 +167,7 @@ class Offering:
         return self.marks.get(environment.image or "")
 
     def _offer(self, environment: Environment) -> Offer:
-        if self._store is None:
+        if self._untested:
             reason = closed_reason(environment)
             return Offer(None, reason) if reason else Offer(environment)
         if self.verdicts is None and needs_test(environment) and not closed_reason(environment):
