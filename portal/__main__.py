@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import sys
 
-from traitlets.config import Application
-
-from . import __version__
+from .command import CommandGroup
 
 
-class PortalCommand(Application):
+class PortalCommand(CommandGroup):
     """``portal SUBCOMMAND``: what a person or a unit file starts."""
 
     name = "portal"
-    version = __version__
     description = "The Data Scientist Portal."
     subcommands = {
         "database": ("portal.store.command.DatabaseApp", "Look at the database, or upgrade it."),
         "demo": ("portal.demo.app.DemoApp", "Start the whole portal on this machine."),
         "doctor": ("portal.doctor.app.DoctorApp", "Check a site and say how to mend it."),
+        "environments": (
+            "portal.catalog.command.EnvironmentsApp",
+            "Keep the catalog in git, check its files, test them.",
+        ),
         "service": ("portal.app.PortalService", "The web service that the Hub manages."),
     }
-
-    def start(self) -> None:
-        """Run the subcommand, or print the help where none is named."""
-        if self.subapp is None:
-            self.print_help()
-            self.exit(0 if not self.extra_args else 2)
-        super().start()
 
 
 def main() -> None:

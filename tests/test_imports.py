@@ -11,13 +11,14 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Each room, and the rooms that it may import from. Rooms without code yet stand here too, so that
 # their place is known: images, store, hubapi, telemetry, courses.
-BASE = {"models", "errors", "where", "session_packages"}
+BASE = {"models", "errors", "where", "command", "session_packages"}
 ADAPTERS = {"slurm", "directory", "images", "store", "hubapi", "telemetry"}
 NOUNS = {"catalog", "sessions", "courses", "dashboard", "notices", "estimates"}
 MAY_KNOW: dict[str, set[str]] = {
     "models": set(),
     "errors": set(),
     "where": {"errors"},
+    "command": {"errors"},
     "session_packages": {"errors", "where"},
     "launch": BASE,
     **{adapter: BASE | {"launch"} for adapter in ADAPTERS},
@@ -28,7 +29,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "app": BASE | ADAPTERS | NOUNS | {"launch", "handlers"},
     "demo": BASE,
     "doctor": BASE | ADAPTERS | NOUNS | {"launch"},
-    "__main__": {"app", "demo", "doctor"},
+    "__main__": {"app", "command", "demo", "doctor"},
     "__init__": set(),
 }
 

@@ -3,61 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
 from traitlets import Unicode
-from traitlets.config import Application, catch_config_error
 
-from portal import __version__
+from portal.command import CommandGroup, SiteCommand
 from portal.errors import ConfigurationError, PortalError, StoreUnavailable
 
 from . import HEAD, Store
 from .address import Address
 
-_SITE_FILE = Path("/etc/data-scientist-portal/jupyterhub_config.py")
 
+class DatabaseCommand(SiteCommand):
+    """Base of the subcommands."""
 
-class DatabaseCommand(Application):
-    """Base of the subcommands: reads the Hub's configuration file, ends with a sentence."""
-
-    version = __version__
     classes = [Store]
-    aliases = {
-        "f": "DatabaseCommand.config_file",
-        "config": "DatabaseCommand.config_file",
-        "url": "Store.url",
-    }
-    raise_config_file_errors = True
-
-    config_file = Unicode(
-        "",
-        help="""
-        The Hub's configuration file. Empty: the site's in /etc/data-scientist-portal, if there
-        is one.
-
-        Example::
-
-            portal database status --config=/etc/data-scientist-portal/jupyterhub_config.py
-        """,
-    ).tag(config=True)
-
-    @catch_config_error
-    def initialize(self, argv: list[str] | None = None) -> None:
-        """Read the command line and the configuration file."""
-        super().initialize(argv)
-        try:
-            self._read_config()
-        except PortalError as error:
-            self._end(error)
+    aliases = {**SiteCommand.aliases, "url": "Store.url"}
 
     def start(self) -> None:
         """Do it; exit status 1 when the database is not as it should be."""
         try:
             good = asyncio.run(self._with_store())
         except PortalError as error:
-            self._end(error)
+            self.end(error)
         self.exit(0 if good else 1)
 
     async def act(self, store: Store) -> bool:
@@ -74,22 +43,6 @@ class DatabaseCommand(Application):
             raise StoreUnavailable(error.message + said) from None
         finally:
             await store.close()
-
-    def _read_config(self) -> None:
-        path = Path(self.config_file) if self.config_file else _SITE_FILE
-        if not path.is_file():
-            if self.config_file:
-                raise ConfigurationError(f"{path} does not exist.")
-            return
-        try:
-            self.load_config_file(str(path))
-        except Exception as error:  # the file is the site's own Python: anything can come out
-            raise ConfigurationError(f"{path}: {type(error).__name__}: {error}") from None
-        self.update_config(self.cli_config)  # the command line wins
-
-    def _end(self, error: PortalError) -> None:
-        print(error.message, file=sys.stderr)
-        self.exit(1)
 
 
 class StatusCommand(DatabaseCommand):
@@ -161,24 +114,16 @@ class CopyCommand(DatabaseCommand):
         return True
 
 
-class DatabaseApp(Application):
+class DatabaseApp(CommandGroup):
     """``portal database SUBCOMMAND``."""
 
     name = "portal-database"
-    version = __version__
     description = "The portal's database."
     subcommands: dict[str, Any] = {
         "status": (StatusCommand, StatusCommand.description),
         "copy": (CopyCommand, CopyCommand.description),
         "upgrade": (UpgradeCommand, UpgradeCommand.description),
     }
-
-    def start(self) -> None:
-        """Run the subcommand, or print the help where none is named."""
-        if self.subapp is None:
-            self.print_help()
-            self.exit(0 if not self.extra_args else 2)
-        super().start()
 
 
 def _demand_file(store: Store) -> None:

@@ -1,0 +1,207 @@
+"""``portal environments``: the catalog in git, and its tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from traitlets import Bool, List, Unicode
+
+from portal.command import CommandGroup, SiteCommand
+from portal.errors import InvalidRequest, PortalError
+
+from .exchange import WRITES, Exchange, Plan, Step, errors_of
+from .files import EnvironmentCatalog
+from .rules import CatalogRules
+
+
+class CatalogCommand(SiteCommand):
+    """Base of the subcommands: they read and write files, and ask nobody."""
+
+    classes = [EnvironmentCatalog, CatalogRules]
+    aliases = {**SiteCommand.aliases, "directory": "EnvironmentCatalog.directory"}
+    takes = "a folder"
+
+    def start(self) -> None:
+        """Do it; exit status 1 when something is not as it should be."""
+        try:
+            good = self.act(self.catalog())
+        except PortalError as error:
+            self.end(error)
+        self.exit(0 if good else 1)
+
+    def act(self, catalog: EnvironmentCatalog) -> bool:
+        """What the subcommand does; whether all is well."""
+        raise NotImplementedError
+
+    def catalog(self) -> EnvironmentCatalog:
+        """The site's."""
+        catalog = EnvironmentCatalog(parent=self)
+        catalog.log.setLevel("CRITICAL")  # what it would write there is printed here
+        return catalog
+
+    @property
+    def path(self) -> Path:
+        """The one that was named. Raises InvalidRequest."""
+        if len(self.extra_args) != 1:
+            raise InvalidRequest(f"Name {self.takes}: {self.name.replace('-', ' ')} PATH")
+        return Path(self.extra_args[0])
+
+
+class ExportCommand(CatalogCommand):
+    """Writes the catalog's files into a folder."""
+
+    name = "portal-environments-export"
+    description = (
+        "Write the catalog's files into a folder. What was changed there since the last time stays."
+    )
+    aliases = {**CatalogCommand.aliases, "theirs": "ExportCommand.theirs"}
+
+    theirs = List(
+        Unicode(),
+        help="""
+        Names for which the catalog's file is taken, although both were changed.
+
+        Example::
+
+            portal environments export --theirs=pytorch catalog/
+        """,
+    ).tag(config=True)
+
+    def act(self, catalog: EnvironmentCatalog) -> bool:
+        self.path.mkdir(parents=True, exist_ok=True)
+        exchange = Exchange(catalog, self.path)
+        _print_errors(catalog.errors)
+        kept = exchange.export(self.theirs)
+        _print_conflicts(kept)
+        print(f"{len(catalog.environments)} environments in {catalog.directory} → {self.path}")
+        return not kept and not catalog.errors
+
+
+class ImportCommand(CatalogCommand):
+    """Brings a folder's files into the catalog."""
+
+    name = "portal-environments-import"
+    description = (
+        "Bring a folder's files into the catalog, all or none. What was changed in the catalog "
+        "since the last export or import is a conflict, shown and not overwritten."
+    )
+    aliases = {
+        **CatalogCommand.aliases,
+        "ours": "ImportCommand.ours",
+        "theirs": "ImportCommand.theirs",
+    }
+    flags = {
+        "dry-run": ({"ImportCommand": {"dry_run": True}}, "Say what would be done, and do nothing.")
+    }
+
+    dry_run = Bool(
+        False,
+        help="""
+        Say what would be done, and do nothing.
+
+        Example::
+
+            portal environments import --dry-run catalog/
+        """,
+    ).tag(config=True)
+    ours = List(
+        Unicode(),
+        help="""
+        Names for which the folder's file is taken, although both were changed.
+
+        Example::
+
+            portal environments import --ours=pytorch catalog/
+        """,
+    ).tag(config=True)
+    theirs = List(
+        Unicode(),
+        help="""
+        Names for which the catalog's file stays, although both were changed.
+
+        Example::
+
+            portal environments import --theirs=pytorch catalog/
+        """,
+    ).tag(config=True)
+
+    def act(self, catalog: EnvironmentCatalog) -> bool:
+        exchange = Exchange(catalog, self.path)
+        if exchange.errors:
+            _print_errors(exchange.errors)
+            print("Nothing was imported.")
+            return False
+        plans = exchange.plans(self.ours, self.theirs)
+        conflicts = [plan for plan in plans if plan.step is Step.CONFLICT]
+        _print_conflicts(conflicts)
+        for plan in plans:
+            if plan.step not in (Step.SAME, Step.CONFLICT):
+                print(f"{plan.name} {plan.step}")
+        if conflicts:
+            print(
+                "Nothing was imported. For each name say --ours=NAME (this folder's file) or "
+                "--theirs=NAME (the catalog's), or export, merge and import again."
+            )
+            return False
+        if not self.dry_run:
+            exchange.carry_out(plans)
+        written = sum(plan.step in WRITES for plan in plans)
+        done = "would be written" if self.dry_run else "were written"
+        print(f"{written} of {len(plans)} environments {done} to {catalog.directory}.")
+        return True
+
+
+class ValidateCommand(CatalogCommand):
+    """Says what is wrong with a file or a folder of files."""
+
+    name = "portal-environments-validate"
+    description = "Say what is wrong with a file or a folder of files, with the line."
+    takes = "a file or a folder"
+
+    def act(self, catalog: EnvironmentCatalog) -> bool:
+        found, errors = errors_of(catalog, self.path)
+        _print_errors(errors)
+        if not errors:
+            print(f"{self.path}: {found} environment{'' if found == 1 else 's'}, nothing wrong")
+        return not errors
+
+
+class DiffCommand(CatalogCommand):
+    """Shows how a folder's files differ from the catalog's."""
+
+    name = "portal-environments-diff"
+    description = (
+        "Show how a folder's files differ from the catalog's. Exit status 1 where they do."
+    )
+
+    def act(self, catalog: EnvironmentCatalog) -> bool:
+        exchange = Exchange(catalog, self.path)
+        _print_errors(exchange.errors)
+        texts = [plan.difference() for plan in exchange.plans()]
+        print("".join(texts), end="")
+        return not any(texts) and not exchange.errors
+
+
+class EnvironmentsApp(CommandGroup):
+    """``portal environments SUBCOMMAND``."""
+
+    name = "portal-environments"
+    description = "The catalog of environments: in git, checked, tested."
+    subcommands: dict[str, Any] = {
+        "export": (ExportCommand, ExportCommand.description),
+        "import": (ImportCommand, ImportCommand.description),
+        "validate": (ValidateCommand, ValidateCommand.description),
+        "diff": (DiffCommand, DiffCommand.description),
+    }
+
+
+def _print_errors(errors: Any) -> None:
+    for error in errors:
+        print(error)
+
+
+def _print_conflicts(plans: list[Plan]) -> None:
+    for plan in plans:
+        print(f"{plan.name} {plan.step}, in the catalog and in {plan.folder.path}:")
+        print(plan.difference(), end="")

@@ -1,0 +1,75 @@
+"""What the commands of an admin have in common: the site's configuration, and last sentences."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from traitlets import Unicode
+from traitlets.config import Application, catch_config_error
+
+from . import __version__
+from .errors import ConfigurationError, PortalError
+
+_SITE_FILE = Path("/etc/data-scientist-portal/jupyterhub_config.py")
+
+
+class SiteCommand(Application):
+    """Base of subcommands: reads the Hub's configuration file, ends with a sentence."""
+
+    version = __version__
+    aliases = {"f": "SiteCommand.config_file", "config": "SiteCommand.config_file"}
+    raise_config_file_errors = True
+
+    config_file = Unicode(
+        "",
+        help="""
+        The Hub's configuration file. Empty: the site's in /etc/data-scientist-portal, if there
+        is one.
+
+        Example::
+
+            portal database status --config=/etc/data-scientist-portal/jupyterhub_config.py
+        """,
+    ).tag(config=True)
+
+    @catch_config_error
+    def initialize(self, argv: list[str] | None = None) -> None:
+        """Read the command line and the configuration file."""
+        super().initialize(argv)
+        try:
+            self._read_config()
+        except PortalError as error:
+            self.end(error)
+
+    def end(self, error: PortalError) -> NoReturn:
+        """Say what is wrong, and end with exit status 1."""
+        print(error.message, file=sys.stderr)
+        self.exit(1)
+        raise SystemExit(1)  # for mypy
+
+    def _read_config(self) -> None:
+        path = Path(self.config_file) if self.config_file else _SITE_FILE
+        if not path.is_file():
+            if self.config_file:
+                raise ConfigurationError(f"{path} does not exist.")
+            return
+        try:
+            self.load_config_file(str(path))
+        except Exception as error:  # the file is the site's own Python: anything can come out
+            raise ConfigurationError(f"{path}: {type(error).__name__}: {error}") from None
+        self.update_config(self.cli_config)  # the command line wins
+
+
+class CommandGroup(Application):
+    """Base of what only has subcommands."""
+
+    version = __version__
+
+    def start(self) -> None:
+        """Run the subcommand, or print the help where none is named."""
+        if self.subapp is None:
+            self.print_help()
+            self.exit(0 if not self.extra_args else 2)
+        super().start()
