@@ -2,7 +2,8 @@
 and kept in PORTAL_CACHE under names that change with their ingredients.
 
 ``small`` has Python 3 and Bash; ``bare`` a shell and no Python; ``broken`` a Python that cannot
-start; ``foreign`` says that it is for another architecture; ``tools`` is what its own module says.
+start; ``foreign`` says that it is for another architecture; ``tools`` (tests/tools_image.py)
+has Python 3, Python 2, R and Bash.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from portal.demo.python_packages import digest
 OWN = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]  # as OCI calls it
 OTHER = "arm64" if OWN == "amd64" else "amd64"
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_SHELL = ["base-files", "base-passwd", "bash", "coreutils", "dash", "grep", "sed", "libc-bin"]
-_SHELL += ["usr-is-merged"] if os_release().get("ID") == "debian" else []
+SHELL = ["base-files", "base-passwd", "bash", "coreutils", "dash", "grep", "sed", "libc-bin"]
+SHELL += ["usr-is-merged"] if os_release().get("ID") == "debian" else []
 _NOT_NEEDED = ("doc", "man", "info", "locale", "lintian", "zoneinfo")  # of /usr/share
 
 
@@ -38,12 +39,13 @@ class OciImage(NamedTuple):
 
 def small() -> OciImage:
     """Debian's Python 3 and Bash, 24 MB as packages: what most tests build from."""
-    return _image("small", [*_SHELL, "python3"])
+    # libstdc++ for pyzmq, as every distribution has it.
+    return make_image("small", [*SHELL, "python3", "libstdc++6"])
 
 
 def bare() -> OciImage:
     """A shell and no Python: its notebook server can only run beside it."""
-    return _image("bare", _SHELL)
+    return make_image("bare", SHELL)
 
 
 def broken() -> OciImage:
@@ -63,10 +65,10 @@ def broken() -> OciImage:
 
 def foreign() -> OciImage:
     """It says that it is for a processor that this machine has not; nothing is in it."""
-    return _image("foreign", [], architecture=OTHER)
+    return make_image("foreign", [], architecture=OTHER)
 
 
-def _image(
+def make_image(
     name: str,
     packages: Sequence[str],
     change: Callable[[Path], None] | None = None,
