@@ -1,0 +1,209 @@
+"""From a reference of NGC to a tile, and into a session: as an admin and as people live it.
+
+Grace pastes ``docker://nvcr.io/…``, which a registry on loopback answers, watches the build and
+the smoke tests, and publishes to one group. Ada finds the tile and runs every kernel. Somebody else
+sees nothing of it, and an image that does not work is refused with its reason. Pictures go to
+build/screenshots/."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api_client import Caller
+from hub_client import Person
+from images import broken
+from lab_page import log_in, run_cell
+from looks import PICTURES
+from registry import Registry, registry
+from tools_image import tools
+
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
+
+NGC = "docker://nvcr.io/nvidia/pytorch:25.10-py3"
+BROKEN = "docker://nvcr.io/nvidia/broken:1.0"
+GROUP, MEMBER, OUTSIDER = "vision", "ada", "student09"
+BUILD, TESTS = 420_000, 240_000  # milliseconds; the machine may be busy
+KERNELS = {  # the launcher's card, what is run, and what it says
+    "Python 3": ("import sys; print(sys.version_info[0] + 40, 'done')", "43 done"),
+    "Python 2": ("import sys; print sys.version_info[0] + 40, 'done'", "42 done"),
+    "R": ("cat(6 * 7, 'done')", "42 done"),
+    "Bash": ("echo $((6 * 7)) done", "42 done"),
+}
+
+
+@pytest.fixture(scope="module")
+def nvcr() -> Iterator[Registry]:
+    """What answers for nvcr.io: one image with all kernels, and one that cannot work."""
+    with registry() as one:
+        one.push("nvidia/pytorch", "25.10-py3", tools())
+        one.push("nvidia/broken", "1.0", broken())
+        yield one
+
+
+@pytest.fixture(scope="module")
+def group(demo: Any) -> Iterator[str]:
+    """A group of the directory that ada is in, and the outsider is not."""
+    ldap = demo.words["ldap"]
+    entry = f"cn={GROUP},{ldap['groups_dn']}"
+    login = ["-x", "-H", ldap["uri"], "-D", ldap["admin_dn"], "-y", ldap["admin_password_file"]]
+    members = "".join(f"member: uid={name},{ldap['people_dn']}\n" for name in (MEMBER, "grace"))
+    text = f"dn: {entry}\nobjectClass: groupOfNames\ncn: {GROUP}\n{members}"
+    subprocess.run(["ldapadd", *login], input=text, text=True, check=True, capture_output=True)
+    yield GROUP
+    subprocess.run(["ldapdelete", *login, entry], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cleared(demo: Any) -> Iterator[None]:
+    """Nothing of this story stays in the catalog."""
+    yield
+    with Caller(demo.url, "grace") as grace:
+        for name in ("pytorch-25.10", "broken-1.0"):
+            grace.post(f"environments/{name}/withdraw", json={"message": "The test is over."})
+        grace.delete("registries/nvcr.io")
+
+
+@pytest.fixture
+def visitor(demo: Any, browser: Any) -> Iterator[Callable[[str], Any]]:
+    """``visitor("ada")``: a page of a browser of their own, logged in."""
+    contexts = []
+
+    def visit(name: str) -> Any:
+        context = browser.new_context(viewport={"width": 1200, "height": 900})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(30_000)
+        log_in(page, demo, name)
+        page.wait_for_url(re.compile("/(hub|user)/"))
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+
+
+def service(demo: Any, path: str) -> str:
+    return f"{demo.url}/services/portal/{path}"
+
+
+def picture(page: Any, name: str) -> None:
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / f"ngc-{name}.png")
+
+
+def paste(demo: Any, page: Any, source: str) -> None:
+    """The page of a new environment, with ``source`` looked up."""
+    page.goto(service(demo, "curate/new"))
+    page.get_by_label("Image reference or path").fill(source)
+    page.get_by_role("button", name="Look it up").click()
+    expect(page.locator("#origin-words")).to_contain_text("sha256:", timeout=60_000)
+
+
+def test_from_a_reference_to_a_tile(
+    demo: Any, nvcr: Registry, group: str, visitor: Callable[[str], Any]
+) -> None:
+    grace = visitor("grace")
+    grace.goto(service(demo, "curate/registries"))
+    grace.get_by_label("Registry", exact=True).fill("nvcr.io")
+    grace.get_by_label("User name").fill("$oauthtoken")
+    grace.get_by_label("Password or API key").fill("a-key-of-ngc")
+    grace.get_by_label("Mirror").fill(nvcr.host)
+    grace.get_by_label("Without TLS").check()
+    picture(grace, "1-registry")
+    grace.get_by_role("button", name="Save").click()
+    expect(grace.locator("#list")).to_contain_text("nvcr.io")
+    assert "a-key-of-ngc" not in grace.content()
+
+    paste(demo, grace, NGC)
+    expect(grace.get_by_label("Title", exact=True)).to_have_value("PyTorch 25.10")
+    grace.get_by_label("What is new, for the history").fill("NGC's PyTorch of October")
+    picture(grace, "2-paste")
+    grace.get_by_role("button", name="Build", exact=True).click()
+
+    grace.wait_for_url(re.compile("/curate/builds/[0-9]+"))
+    expect(grace.locator("#log")).to_contain_text(re.compile(r"\w"), timeout=BUILD)
+    picture(grace, "3-build")
+    expect(grace.get_by_role("heading", name="Smoke tests")).to_be_visible(timeout=BUILD)
+    expect(grace.locator("#tests-words")).to_contain_text("It works", timeout=TESTS)
+    tests = grace.locator("#tests")
+    for kernel in KERNELS:
+        expect(tests).to_contain_text(kernel)
+    picture(grace, "4-tested")
+
+    grace.get_by_role("button", name="Publish", exact=True).click()
+    form = grace.get_by_role("form", name="Publish version")
+    form.get_by_label("Members of groups").check()
+    form.get_by_label("Groups, separated by commas").fill(group)
+    picture(grace, "5-publish")
+    form.get_by_role("button", name="Publish").click()
+    grace.wait_for_url(re.compile("/curate/pytorch-25.10"))
+
+
+def test_a_member_of_the_group_runs_every_kernel(demo: Any, visitor: Callable[[str], Any]) -> None:
+    person = Person(demo.url, MEMBER)
+    person.stop()
+    ada = visitor(MEMBER)
+    try:
+        ada.goto(service(demo, "catalog"))
+        ada.get_by_label("Search environments").fill("25.10")
+        tile = ada.locator(".tile", has_text="PyTorch 25.10")
+        expect(tile).to_be_visible()
+        picture(ada, "6-tile")
+        tile.get_by_role("link", name=re.compile("Launch")).click()
+        ada.wait_for_url(re.compile("/hub/spawn"))
+        expect(ada.get_by_role("radio", name=re.compile("PyTorch 25.10"))).to_be_checked()
+        ada.get_by_role("button", name=re.compile("^Start")).click()
+        ada.wait_for_url(re.compile(f"/user/{MEMBER}/lab"), timeout=BUILD)
+        for title, (code, answer) in KERNELS.items():
+            ada.goto(f"{demo.url}/user/{MEMBER}/lab/workspaces/{title.replace(' ', '')}?reset")
+            card = ada.locator(".jp-LauncherCard[data-category='Notebook']")
+            card.filter(has_text=re.compile(f"^{title}")).first.click()
+            toolbar = ada.locator(".jp-NotebookPanel-toolbar")
+            expect(toolbar).to_contain_text(title, timeout=60_000)
+            assert answer in run_cell(ada, code)
+            if title == "Python 2":
+                picture(ada, "7-python2")
+        ada.goto("about:blank")
+    finally:
+        person.stop()
+
+
+def test_somebody_else_sees_nothing_of_it(demo: Any, visitor: Callable[[str], Any]) -> None:
+    page = visitor(OUTSIDER)
+    page.goto(service(demo, "catalog"))
+    expect(page.locator(".tile").first).to_be_visible()
+    expect(page.get_by_text("PyTorch 25.10")).to_have_count(0)
+    assert page.goto(service(demo, "catalog/pytorch-25.10")).status == 404
+    with Caller(demo.url, OUTSIDER) as caller:
+        assert caller.get("environments/pytorch-25.10").status_code == 404
+        assert "pytorch" not in caller.get("environments").text
+    outsider = Person(demo.url, OUTSIDER)
+    refused = outsider.launch({"environment": "pytorch-25.10"})
+    assert refused.status_code == 403
+    assert "no environment of that name" in refused.text
+
+
+def test_an_image_that_does_not_work_is_refused_with_its_reason(
+    demo: Any, nvcr: Registry, visitor: Callable[[str], Any]
+) -> None:
+    grace = visitor("grace")
+    paste(demo, grace, BROKEN)
+    grace.get_by_role("button", name="Build", exact=True).click()
+    grace.wait_for_url(re.compile("/curate/builds/[0-9]+"))
+    expect(grace.locator("#build, #tests-words").filter(has_text="ssl").first).to_be_visible(
+        timeout=BUILD
+    )
+    picture(grace, "8-broken")
+    with Caller(demo.url, "grace") as caller:
+        version = caller.get("environments/broken-1.0/versions/1").json()
+        assert version["state"] == "failed"
+        assert "ssl" in version["message"]
+        refused = caller.post("environments/broken-1.0/versions/1/publish", json={})
+        assert refused.status_code == 409
+    assert not (Path(demo.words["environments"]) / "broken-1.0.yaml").exists()
