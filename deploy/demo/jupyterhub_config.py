@@ -65,6 +65,7 @@ c.Images.directory = demo["images"]
 c.Images.service_account = demo["images_account"]
 c.Images.slurm_account = "" if one_account else "images"
 c.Images.log_directory = demo["image_logs"]
+c.Images.python = demo["image_python"]
 c.Images.wheels = demo["wheels"]
 c.Images.beside = demo["venv"]
 c.Images.apptainer = demo["apptainer"]

@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -118,6 +119,7 @@ class WholeDemo:
             proxy_api_url=f"http://127.0.0.1:{self.ports['proxy-api']}",
             hub_directory=str(hub.place),
             session_logs=str(self.home.demo / "sessions"),
+            image_python=str(_python(self.home.demo / "bin")),
             image_logs=str(self.home.demo / "image-logs"),
         )
         with self._step("the Hub and its proxy"):
@@ -224,6 +226,25 @@ class _Images(threading.Thread):
         if self.error is not None:
             raise self.error
         return self.found
+
+
+def _python(place: Path) -> Path:
+    """The Python of the jobs of images: this one, or where the demo runs from a checkout, a
+    program in ``place`` that finds the portal there."""
+    checkout = Path(__file__).resolve().parents[2]
+    if not (checkout / "pyproject.toml").exists():
+        return Path(sys.executable)
+    place.mkdir(exist_ok=True)
+    program = place / "portal-python"
+    # It is asked for as "python -I -m MODULE"; -I leaves PYTHONPATH alone.
+    text = (
+        f"import runpy, sys; sys.path.insert(0, {str(checkout)!r}); "
+        "runpy.run_module(sys.argv[3], run_name='__main__')"
+    )
+    words = [shlex.quote(word) for word in (sys.executable, "-I", "-c", text)]
+    program.write_text(f'#!/bin/sh\nexec {" ".join(words)} "$@"\n')
+    program.chmod(0o755)
+    return program
 
 
 def _for_root(apptainer: Path, place: Path) -> Path:
