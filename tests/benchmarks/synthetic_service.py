@@ -49,6 +49,7 @@ c.Dashboard.refresh_interval = {interval}
 c.Telemetry.source = {telemetry!r}
 c.Store.url = "sqlite:///{place}/portal.sqlite"
 c.EnvironmentCatalog.directory = {environments!r}
+c.EnvironmentCatalog.kept_directory = "{place}/kept"
 c.EnvironmentCatalog.offer_untested = True
 c.Workshop.test_by_itself = False
 c.PortalService.log_level = "WARN"
@@ -58,11 +59,14 @@ c.PortalService.log_level = "WARN"
 @dataclass(frozen=True)
 class Service:
     """The running service: ``url`` ends with the prefix's slash; ``pid`` is its process;
-    ``squeue`` is the text that squeue prints now."""
+    ``squeue`` is the text that squeue prints now; ``environments`` is the catalog's directory, and
+    ``database`` the URL of its database."""
 
     url: str
     pid: int
     squeue: Path
+    environments: Path
+    database: str
 
     def get(self, path: str = "", token: str = ADMIN_TOKEN, seconds: float = 30) -> bytes:
         """The body of an answer. Raises OSError for anything but a success."""
@@ -94,9 +98,11 @@ def synthetic_service(
     step: float | None = None,
     telemetry: str = "none",
     port: int = 0,
+    settings: str = "",
 ) -> Iterator[Service]:
     """The service, ready and with its first view, for as long as the block runs. It looks at the
-    cluster every ``interval`` seconds, which changes every ``step`` (None: as often)."""
+    cluster every ``interval`` seconds, which changes every ``step`` (None: as often). ``settings``
+    are more lines of its configuration."""
     with (
         synthetic(nodes, jobs, churn, step or interval) as slurm,
         tempfile.TemporaryDirectory(prefix="synthetic-service-", dir="/var/tmp") as place,
@@ -114,6 +120,7 @@ def synthetic_service(
                 place=place,
                 environments=str(environments),
             )
+            + settings
         )
         address = f"http://127.0.0.1:{port or free_port()}"
         process = subprocess.Popen(
@@ -123,7 +130,13 @@ def synthetic_service(
             stdin=subprocess.DEVNULL,
         )
         try:
-            service = Service(f"{address}{PREFIX}", process.pid, slurm.place / "squeue.txt")
+            service = Service(
+                f"{address}{PREFIX}",
+                process.pid,
+                slurm.place / "squeue.txt",
+                environments,
+                f"sqlite:///{place}/portal.sqlite",
+            )
             _wait(service, process)
             yield service
         finally:
