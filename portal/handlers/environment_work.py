@@ -50,6 +50,7 @@ class VersionTests(Frozen):
 class TestsOfVersion(Endpoint):
     """How the tests of a version went."""
 
+    __test__ = False  # not a test of pytest's
     path = "environments/{environment}/versions/{number}/tests"
     parameters = VERSION
     operations = {
