@@ -97,7 +97,7 @@ class CatalogPage(_CatalogPage):
         return {
             "offered": offered,
             "closed": self._closed(shown.person),
-            "tags": common_tags([one.tile for one in offered], few=3),
+            "tags": common_tags([one.tile for one in offered], few=2),
             "curates": self.curates,
             "may_register": catalog.rules.may_register(shown.person),
             "database": parts.store.error,
