@@ -59,7 +59,7 @@ if [ -n "${PORTAL_IMAGE:-}" ]; then
     image="$copy" # its signature was looked at when it was unpacked
   elif [ "${PORTAL_VERIFY:-}" = 1 ]; then
     [ -n "${PORTAL_KEYRING:-}" ] && export APPTAINER_KEYSDIR="$PORTAL_KEYRING"
-    if ! "$PORTAL_APPTAINER" verify --local "$image" >/dev/null; then
+    if ! "$PORTAL_APPTAINER" verify --all --local "$image" >/dev/null; then
       echo "The image has no good signature: $image" >&2
       exit 73
     fi

@@ -1,0 +1,160 @@
+"""The command of a session in each kind of environment, and what the job script does before it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portal.errors import ConfigurationError
+from portal.launch.cause import cause_of
+from portal.launch.container import (
+    image_environment,
+    kernel_container,
+    node_copy,
+    script_environment,
+    session_command,
+    session_variables,
+)
+from portal.launch.script import session_script
+from portal.models.environment import Environment
+from portal.models.resources import Resources
+
+IMAGE = f"/i/{'a' * 64}-{'b' * 10}.sif"
+NODE = {"home": "/h", "apptainer": "/bin/apptainer"}
+
+
+def container(**more: Any) -> Environment:
+    return Environment(name="c", title="C", kind="container", **{"image": IMAGE, **more})
+
+
+def test_the_server_runs_in_the_python_that_the_build_made_for_it() -> None:
+    python = "/opt/data-scientist-portal/bin/python3"
+    argv = session_command(container(python=python), Resources(), **NODE)
+    assert argv[argv.index(IMAGE) + 1 :] == [python, "-I", "-m", "portal_session"]
+    argv = session_command(container(), Resources(), **NODE, module="portal_session.check")
+    assert argv[-4:] == ["python3", "-I", "-m", "portal_session.check"]
+
+
+def test_a_server_beside_runs_on_the_node_and_knows_its_container() -> None:
+    environment = container(server="beside", binds=({"source": "/data"},))
+    argv = session_command(environment, Resources(gpus=1), **NODE, beside="/opt/portal-session")
+    assert argv == ["/opt/portal-session/bin/python3", "-I", "-m", "portal_session"]
+    told = json.loads(kernel_container(environment, Resources(gpus=1), **NODE))
+    inside = session_command(container(binds=({"source": "/data"},)), Resources(gpus=1), **NODE)
+    assert [*told["exec"], told["image"]] == inside[: inside.index(IMAGE) + 1]
+    assert "--nv" in told["exec"]
+    assert told["roots"] == ["/h", "/data"]
+    with pytest.raises(ConfigurationError, match=r"c\.Images\.beside"):
+        session_command(environment, Resources(), **NODE)
+
+
+def test_what_a_session_is_told() -> None:
+    kernels = ({"name": "ir", "title": "R 4.2", "language": "R"},)
+    told = session_variables(
+        container(kernels=kernels, starters=("r.ipynb",), variables={"A": "b"}), Resources(), **NODE
+    )
+    assert (told["A"], told["PYTHONUSERBASE"], told["PORTAL_ENVIRONMENT"]) == (
+        "b",
+        "/h/.portal/c",
+        "c",
+    )
+    assert json.loads(told["PORTAL_KERNELS"]) == [*kernels]
+    assert told["PORTAL_STARTERS"] == "1"
+    assert "PORTAL_CONTAINER" not in told
+    assert "PORTAL_CONTAINER" in session_variables(container(server="beside"), Resources(), **NODE)
+
+
+def test_only_what_a_build_has_named_by_its_content_is_taken_from_the_nodes_cache() -> None:
+    assert node_copy(container(), "/local/images/") == f"/local/images/{'a' * 64}-{'b' * 10}"
+    assert node_copy(container(), "") == ""
+    for image in ("/i/my.sif", f"/i/{'a' * 64}-{'b' * 10}", f"/i/{'a' * 63}-{'b' * 10}.sif"):
+        assert node_copy(container(image=image), "/local") == ""
+    modules = Environment(name="v", title="V", kind="venv", path="/v")
+    assert node_copy(modules, "/local") == ""
+    assert image_environment(modules, apptainer="a", verify=True) == {}
+
+
+def run_script(
+    environment: Environment, argv: list[str], apptainer: Path, **more: Any
+) -> subprocess.CompletedProcess[str]:
+    env = script_environment(environment, {"A": "b c", "PYTHONUSERBASE": "/h/.portal/c"})
+    env |= image_environment(environment, apptainer=str(apptainer), **more)
+    return subprocess.run(
+        [str(session_script()), *argv],
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", **env},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+
+
+@pytest.fixture
+def apptainer(tmp_path: Path) -> Path:
+    """Stands for Apptainer where only its exit status counts: images called broken have no good
+    signature. The real one signs in tests/test_images_signing.py."""
+    program = tmp_path / "bin/apptainer"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "$@ $APPTAINER_KEYSDIR" >>"$0.log"\n'
+                       'case "$*" in verify*broken*) exit 255;; esac\n')  # fmt: skip
+    program.chmod(0o755)
+    return program
+
+
+def test_no_session_starts_from_an_image_with_a_broken_signature(
+    apptainer: Path, tmp_path: Path
+) -> None:
+    began = ["sh", "-c", "echo began"]
+    good = run_script(container(), began, apptainer, verify=True, keyring="/k")
+    assert (good.stdout, good.returncode) == ("began\n", 0)
+    assert Path(f"{apptainer}.log").read_text() == f"verify --all --local {IMAGE} /k\n"
+    broken = run_script(container(image="/i/broken.sif"), began, apptainer, verify=True)
+    assert (broken.stdout, broken.returncode) == ("", 73)
+    assert "signature of its image is missing or broken (/i/broken.sif)" in cause_of(broken.stderr)
+    off = run_script(container(image="/i/broken.sif"), began, apptainer)
+    assert off.stdout == "began\n"
+
+
+def test_the_nodes_own_copy_takes_the_place_of_the_image(apptainer: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    copy = Path(node_copy(container(), str(cache)))
+    who = {"node_copy": str(copy), "account": "root", "verify": True}
+    me = subprocess.run(["id", "-un"], capture_output=True, text=True).stdout.strip()
+    who["account"] = me
+
+    def image() -> str:
+        return run_script(container(), ["echo", IMAGE], apptainer, **who).stdout.strip()
+
+    assert image() == IMAGE  # not unpacked here
+    copy.mkdir(parents=True)
+    cache.chmod(0o755)
+    copy.chmod(0o755)
+    assert image() == str(copy)
+    for folder in (cache, copy):
+        folder.chmod(0o777)
+        assert image() == IMAGE, f"{folder} can be written by anybody"
+        folder.chmod(0o755)
+    if os.geteuid() == 0:
+        os.chown(copy, 65534, 65534)
+        assert image() == IMAGE
+        os.chown(copy, 0, 0)
+    elsewhere = tmp_path / "elsewhere"
+    copy.rename(elsewhere)
+    copy.symlink_to(elsewhere)
+    assert image() == IMAGE
+
+
+def test_a_server_beside_gets_its_variables_and_the_image_in_use(apptainer: Path) -> None:
+    out = run_script(container(server="beside"), ["env"], apptainer).stdout.splitlines()
+    assert "A=b c" in out
+    assert f"PORTAL_IMAGE={IMAGE}" in out
+    (passed,) = (line for line in out if line.startswith("PORTAL_PASSED="))
+    assert {"A", "PYTHONUSERBASE"} <= set(passed.removeprefix("PORTAL_PASSED=").split())
+    assert not any(line.startswith(("APPTAINERENV_", "PORTAL_APPTAINER")) for line in out)
+    inside = run_script(container(), ["env"], apptainer).stdout.splitlines()
+    assert "APPTAINERENV_A=b c" in inside
+    assert not any(line.startswith("PORTAL_IMAGE") for line in inside)
