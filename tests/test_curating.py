@@ -264,7 +264,7 @@ async def test_deprecate_withdraw_and_offer_again(place: Place) -> None:
     await place.curator.turn("one", EnvironmentState.READY, "", "barbara")
     assert place.names(ADA) == ["one"]
     assert [(n, s) for n, s, *_ in await place.history()] == [
-        (4, "ready"), (3, "withdrawn"), (2, "deprecated"), (1, "draft"),
+        (4, "ready"), (3, "withdrawn"), (2, "deprecated"), (1, "ready"),
     ]  # fmt: skip
 
 

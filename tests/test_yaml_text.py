@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -11,6 +12,7 @@ from portal.catalog.document import read_document
 from portal.catalog.reading import read_definition
 from portal.catalog.rules import CatalogRules
 from portal.catalog.yaml_text import definition_of, document_text, yaml_text
+from portal.models.catalog import EnvironmentVersion
 from portal.models.environment import Environment
 
 BASE: dict[str, Any] = {"name": "one", "title": "One", "kind": "venv", "path": "/opt/one"}
@@ -173,3 +175,14 @@ def test_it_looks_as_a_person_would_write_it() -> None:
         "idle_time: 0:30:00\n"
         "order: 10\n"
     )
+
+
+def test_who_edits_a_version_says_nothing_that_nobody_has_said() -> None:
+    environment = Environment.model_validate(BASE | {"default": {"cpus": 4}})
+    version = EnvironmentVersion(
+        id=1, name="one", number=1, state="draft", environment=environment, author="x", at=1,
+        origin="page",
+    )  # fmt: skip
+    shown = json.loads(version.model_dump_json())["environment"]
+    assert (shown["default"], shown["groups"]) == ({"cpus": 4}, [])
+    assert yaml_text(Environment.model_validate(shown)) == yaml_text(environment)

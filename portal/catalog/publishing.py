@@ -69,7 +69,9 @@ class Publisher:
                 before = {"environment": version.environment, "file_hash": version.file_hash}
                 await self._versions.change(name, number, **before)
             raise
-        done = await self._versions.change(name, number, published_at=time.time())
+        done = await self._versions.change(
+            name, number, published_at=time.time(), state=environment.state
+        )
         await asyncio.to_thread(remove_file, self._preview_path(name))
         await self._catalog.load()
         return done

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, WrapSerializer, model_validator
 
 from . import Frozen
 from .environment import Environment, EnvironmentState
@@ -23,6 +23,14 @@ class Origin(StrEnum):
     BUILD = "build"  # a build filled in what it made
 
 
+def _as_said(values: dict[str, Any], environment: Environment) -> dict[str, Any]:
+    """No GPUs, said on purpose, is another thing than nothing said: who edits what is shown here
+    must not say what nobody has said."""
+    said = environment.default.model_fields_set
+    kept = {name: value for name, value in values["default"].items() if name in said}
+    return {**values, "default": kept}
+
+
 class EnvironmentVersion(Frozen):
     """One version of an environment. Numbers count from 1 for each name.
 
@@ -34,7 +42,10 @@ class EnvironmentVersion(Frozen):
     name: str
     number: int
     state: EnvironmentState
-    environment: Environment
+    # No annotations: then the schema stays that of Environment.
+    environment: Annotated[
+        Environment, WrapSerializer(lambda value, given: _as_said(given(value), value))
+    ]
     author: str
     at: float
     origin: Origin
