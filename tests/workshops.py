@@ -1,0 +1,206 @@
+"""A workshop for tests: a real database and real logs, and jobs that a test writes itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from clusters import node, pool, snapshot
+
+from portal.catalog import EnvironmentCatalog
+from portal.catalog.workshop import Workshop
+from portal.errors import PortalError
+from portal.images.channel import MARK
+from portal.images.settings import Images
+from portal.launch.image_job import VARIABLE
+from portal.models.catalog import Build, EnvironmentTest, EnvironmentVersion, Origin
+from portal.models.cluster import ClusterSnapshot, Job, JobState
+from portal.models.environment import Environment
+from portal.models.image import ResolvedImage, Source
+from portal.models.image_job import ImageJob, Work
+from portal.slurm import Cluster
+from portal.store import Store
+
+DIGEST = f"sha256:{'a' * 64}"
+NODES = (node("gpu01", pool(4)), node("gpu02", pool(2, type="t4")), node("cpu01"))
+SOURCE = "docker://nvcr.io/nvidia/pytorch:25.10-py3"
+FACTS = {"versions": {"torch": "2.9"}, "packages": ["torch==2.9"]}
+
+
+class WrittenCluster(Cluster):
+    """Takes jobs, which do what the test says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs: dict[str, Job] = {}
+        self.told: dict[str, tuple[ImageJob, list[str], str | None]] = {}
+        self.gone: dict[str, Job] = {}  # ended, and not in the snapshot any more
+        self.nodes = NODES
+        self.error: PortalError | None = None
+
+    async def submit(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        user: str | None = None,
+        timeout: float | None = None,
+    ) -> str:
+        if self.error is not None:
+            raise self.error
+        id_ = str(100 + len(self.told))
+        words = list(argv)
+        self.told[id_] = ImageJob.model_validate_json((env or {})[VARIABLE]), words, user
+        name = next(word for word in words if word.startswith("--job-name="))
+        self.jobs[id_] = Job(
+            id=id_,
+            name=name.partition("=")[2],
+            user=user or "",
+            state=JobState.PENDING,
+            reason="Resources",
+            submit_time=time.time(),
+        )
+        return id_
+
+    async def cancel(self, job_id: str, user: str | None = None, *, gently: bool = False) -> bool:
+        self.end(job_id, JobState.CANCELLED)
+        return True
+
+    async def snapshot(self, *_: Any, **__: Any) -> ClusterSnapshot:
+        if self.error is not None:
+            raise self.error
+        return snapshot(*self.nodes, *self.jobs.values(), at=time.time())
+
+    async def ended_job(self, job_id: str) -> Job | None:
+        job = self.gone.get(job_id) or self.jobs.get(job_id)
+        if job is None:
+            return Job(id=job_id, state=JobState.UNKNOWN, reason="Forgotten")
+        return job if job.state.ended else None
+
+    async def associations(self, user: str) -> None:
+        return None
+
+    def end(self, job_id: str, state: JobState, **more: Any) -> None:
+        """The job is over, as Slurm tells it."""
+        self.jobs[job_id] = self.jobs[job_id].model_copy(update={"state": state, **more})
+
+    def start(self, job_id: str) -> None:
+        """The job runs."""
+        more = {"state": JobState.RUNNING, "start_time": time.time(), "nodes": ("cpu01",)}
+        self.jobs[job_id] = self.jobs[job_id].model_copy(update=more)
+
+
+class Site:
+    """A workshop with what it works with, in ``place``."""
+
+    def __init__(self, place: Path, store: Store, **settings: Any) -> None:
+        self.place, self.store, self.settings = place, store, settings
+        for folder in ("images", "logs", "wheels", "files", "kept"):
+            (place / folder).mkdir(exist_ok=True)
+        (place / "wheels/portal_session-1-py3-none-any.whl").write_bytes(b"wheel")
+        self.cluster = WrittenCluster()
+        self.catalog = EnvironmentCatalog(
+            store=store,
+            directory=str(place / "files"),
+            kept_directory=str(place / "kept"),
+            verdicts_age=0.1,
+        )
+        self.resolved: list[Source] = []
+        self.workshop = self.service()
+
+    def service(self) -> Workshop:
+        """A new one on the same database, as after a restart of the service."""
+        images = Images(
+            directory=str(self.place / "images"),
+            log_directory=str(self.place / "logs"),
+            wheels=str(self.place / "wheels"),
+        )
+        made = Workshop(images=images, **self.settings)
+        made.registries.resolve = self._resolve  # type: ignore[method-assign]
+        made.join(self.cluster, self.store, self.catalog)
+        self.workshop = made
+        return made
+
+    async def _resolve(self, source: Source, kept: Any) -> ResolvedImage:
+        self.resolved.append(source)
+        return ResolvedImage(digest=DIGEST, architecture="amd64")
+
+    async def draft(self, name: str = "torch", **more: Any) -> EnvironmentVersion:
+        """A version that could be built."""
+        words = {"name": name, "title": name.title(), "kind": "container", "source": SOURCE}
+        environment = Environment.model_validate({**words, **more})
+        return await self.store.versions.add(
+            environment, author="grace", at=time.time(), origin=Origin.PAGE
+        )
+
+    async def version(self, name: str = "torch", number: int = 1) -> EnvironmentVersion:
+        return await self.store.versions.get(name, number)
+
+    async def turn(self) -> None:
+        await self.workshop.turn()
+
+    def write(self, job_id: str, text: str) -> None:
+        """Text into the log of a job."""
+        words = self.cluster.told[job_id][1]
+        path = next(word for word in words if word.startswith("--output=")).partition("=")[2]
+        with Path(path).open("a") as log:
+            log.write(text)
+
+    def say(self, job_id: str, **event: Any) -> None:
+        """An event of the job itself."""
+        nonce = self.cluster.told[job_id][0].nonce
+        words = {"at": time.time(), "step": "done", **event}
+        self.write(job_id, f"{MARK} {nonce} {json.dumps(words)}\n")
+
+    def passes(self, job_id: str) -> None:
+        """The job says that all went well, as a real one would."""
+        job = self.cluster.told[job_id][0]
+        if job.work is Work.BUILD:
+            Path(job.target).write_bytes(b"sif")
+            self.say(job_id, result=built(job.target))
+        else:
+            self.say(job_id, result=tested(job))
+
+    def ids(self, work: Work | None = None) -> list[str]:
+        """Jobs that were submitted, in order."""
+        return [id_ for id_, (job, _, _) in self.cluster.told.items() if work in (None, job.work)]
+
+    def option(self, job_id: str, name: str) -> str | None:
+        """What sbatch was told."""
+        found = (re.fullmatch(f"--{name}=(.*)", word) for word in self.cluster.told[job_id][1])
+        return next((one[1] for one in found if one), None)
+
+    async def build(self, id_: int) -> Build:
+        return await self.store.builds.get(id_)
+
+    async def tests(self, name: str = "torch") -> dict[str, EnvironmentTest]:
+        """The newest test of each GPU type."""
+        items, _ = await self.store.tests.of(name)
+        return {one.gpu_type: one for one in reversed(items)}
+
+
+def built(image: str) -> dict[str, Any]:
+    return {
+        "image": image,
+        "digest": DIGEST,
+        "size": 3,
+        "sha256": "b" * 64,
+        "server": "inside",
+        "python": "/opt/data-scientist-portal/bin/python",
+        "kernels": [{"name": "python3", "title": "Python 3", "language": "python"}],
+        "facts": FACTS,
+    }
+
+
+def tested(job: ImageJob) -> dict[str, Any]:
+    return {
+        "server": "inside",
+        "server_seconds": 3.5,
+        "kernels": [],
+        "gpu_type": job.gpu_type,
+        "gpus": job.gpus,
+        "facts": FACTS,
+    }
