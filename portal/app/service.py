@@ -30,6 +30,9 @@ from portal.estimates import SERVICE, StartEstimates
 from portal.handlers.parts import Parts
 from portal.handlers.rendering import Pages, site_variables
 from portal.hubapi import HubApi
+from portal.images.credentials import Secrets
+from portal.images.registry import Registries
+from portal.images.settings import Images
 from portal.launch.extending import Extending
 from portal.launch.request import DEFAULT_RESOURCES
 from portal.models.resources import Resources
@@ -59,6 +62,9 @@ class PortalService(Application):
         Curator,
         Workshop,
         OwnEnvironments,
+        Images,
+        Registries,
+        Secrets,
         Cluster,
         SlurmRunner,
         ClusterControl,
@@ -199,7 +205,7 @@ class PortalService(Application):
         address = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
         parts = self.make_parts()
         server = HTTPServer(
-            web_application(parts, self.make_pages(), stop),
+            web_application(parts, self.make_pages(), stop, self.max_body),
             xheaders=True,
             max_body_size=self.max_body,
         )

@@ -11,6 +11,7 @@ from typing import Any
 
 from tornado.web import Application
 
+from portal.handlers.large import LargeHandler, length_of
 from portal.handlers.metrics import Metrics
 from portal.handlers.openapi import document_bytes
 from portal.handlers.pages import NoPage
@@ -19,10 +20,24 @@ from portal.handlers.rendering import Pages
 from portal.handlers.routes import ENDPOINTS, routes
 
 
-def web_application(parts: Parts, pages: Pages, ending: asyncio.Event) -> Application:
-    """Everything that answers. ``ending`` is set when the service is about to end."""
+class PortalApplication(Application):
+    """tornado's, where a request that is too large is answered in words."""
+
+    def find_handler(self, request: Any, **kwargs: Any) -> Any:
+        """The handler of ``request``."""
+        limit = self.settings["max_body"]
+        if length_of(request) > limit:
+            return self.get_handler_delegate(request, LargeHandler, {"limit": limit})
+        return super().find_handler(request, **kwargs)
+
+
+def web_application(
+    parts: Parts, pages: Pages, ending: asyncio.Event, max_body: int
+) -> Application:
+    """Everything that answers. ``ending`` is set when the service is about to end; ``max_body``
+    is the largest body in bytes."""
     token = os.environ["JUPYTERHUB_API_TOKEN"].encode()
-    return Application(
+    return PortalApplication(
         routes(parts.prefix),
         default_handler_class=NoPage,
         # Signs this service's cookies; the same as long as the Hub gives the same token.
@@ -34,6 +49,7 @@ def web_application(parts: Parts, pages: Pages, ending: asyncio.Event) -> Applic
         metrics=Metrics(parts),
         log=parts.log,
         log_function=answered,
+        max_body=max_body,
     )
 
 

@@ -32,6 +32,7 @@ _ERRORS = {
     405: "Another method is meant; 'Allow' names those that are there.",
     409: "It cannot be done as things are now.",
     410: "That is too long ago.",
+    413: "The body is too large.",
     415: "The body is not JSON.",
     429: "Too many at once.",
     502: "Another part of the site failed.",
@@ -212,7 +213,7 @@ def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
         }
         status = operation.status
     answers = {str(status): success}
-    body = () if operation.body is None else (415,)
+    body = () if operation.body is None else (413, 415)
     for code in sorted({400, 403, 404, 405, 503, *body, *operation.errors}):
         answers[str(code)] = {"description": _ERRORS.get(code, HTTPStatus(code).phrase + ".")}
         if code >= HTTPStatus.BAD_REQUEST:

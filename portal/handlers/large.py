@@ -1,0 +1,51 @@
+"""Requests that are too large: they are told so in a sentence, and never held in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tornado.web import stream_request_body
+
+from portal.errors import InvalidRequest
+
+from .base import APIHandler
+
+_DRAINED = 64 * 1024 * 1024  # bytes; a larger one is cut off
+
+
+class TooLarge(InvalidRequest):
+    """The body is larger than c.PortalService.max_body."""
+
+    code = "too_large"
+    status = 413
+
+
+@stream_request_body
+class LargeHandler(APIHandler):
+    """Reads what is sent and forgets it, so that the client gets to read the answer.
+
+    tornado's own answer is a line without words, which a proxy turns into an error of its own.
+    """
+
+    def initialize(self, limit: int) -> None:
+        self.limit = limit
+
+    async def prepare(self) -> None:
+        self.request.connection.set_max_body_size(_DRAINED)  # type: ignore[union-attr]
+
+    def check_xsrf_cookie(self) -> None:
+        """Nothing is done for anybody here."""
+
+    def data_received(self, chunk: bytes) -> None:
+        pass
+
+    async def post(self, *args: str, **kwargs: Any) -> None:
+        raise TooLarge(f"The request is too large: at most {self.limit} bytes are read.")
+
+    get = head = put = patch = delete = options = post
+
+
+def length_of(request: Any) -> int:
+    """What a request says of the size of its body, in bytes; 0 where it says nothing."""
+    given = request.headers.get("Content-Length", "")
+    return int(given) if given.isascii() and given.isdecimal() and len(given) < 20 else 0
