@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from portal.images import pull_files
 from portal.images.pull_files import PullFiles
@@ -20,15 +21,17 @@ class Pulling:
     def __init__(self, registries: Registries, store: Store, images: Images) -> None:
         self._registries, self._store, self._images = registries, store, images
         self._files: dict[int, PullFiles] = {}
+        self._sizes: dict[str, int] = {}  # bytes to be pulled, by digest
 
     async def digest(self, source: Source) -> str:
         """What the tag is now. Raises InvalidRequest with field "source", Unavailable."""
         found = await self._registries.resolve(source, await self._store.registries.all())
+        self._sizes[found.digest] = found.size
         return found.digest
 
-    async def prepare(self, build: Build) -> dict[str, str]:
-        """Write the files for the job of ``build``; their paths as ImageJob has them. Raises
-        PortalError."""
+    async def prepare(self, build: Build) -> dict[str, Any]:
+        """Write the files for the job of ``build``; their paths and the size as ImageJob has them.
+        Raises PortalError."""
         source = parse_source(build.source)
         if source.kind is SourceKind.SIF:
             return {}
@@ -36,7 +39,7 @@ class Pulling:
         kept = await self._store.registries.all()
         files = await self._registries.hand_over(source, kept, self._images.directory)
         self._files[build.id] = files
-        return files._asdict()
+        return {**files._asdict(), "size": self._sizes.get(build.digest, 0)}
 
     async def clear(self, build: Build) -> None:
         """Remove the files: the job is over."""

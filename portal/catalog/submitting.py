@@ -85,6 +85,7 @@ class Submitter:
             "sign_key": images.sign_key,
             "verify": images.verify,
             "keyring": images.keyring,
+            "scratch": images.scratch,
             "beside": images.beside,
             "simulated_gpus": images.simulated_gpus,
         }

@@ -46,8 +46,6 @@ def build(job: ImageJob, report: Callable[[Event], None]) -> BuildResult:
     """Make ``job.target`` from ``job.source``, as this process's account.
 
     Raises WorkFailed (about the image), CouldNotRun (about the node), both with a sentence.
-    ``job.options``: "size" (bytes to be pulled), "scratch" (folder for what is unpacked),
-    "keyring".
     """
     return _Build(job, report).run()
 
@@ -69,15 +67,14 @@ class _Build:
         self.job = job
         self.target = Path(job.target)
         self.directory = Path(job.directory)
-        self.scratch = Path(str(job.options.get("scratch") or job.directory))
+        self.scratch = Path(job.scratch or job.directory)
         self.cache = self.directory / _CACHE
         self._report = report
         try:
             self.source = parse_source(job.source)
         except ValueError as error:
             raise WorkFailed(f"{error}.") from None
-        size = job.options.get("size")
-        self.size = size if isinstance(size, int) and size > 0 else 0
+        self.size = job.size
         if self.source.kind is SourceKind.SIF:
             with suppress(OSError):
                 self.size = Path(self.source.path).stat().st_size
@@ -114,13 +111,12 @@ class _Build:
         home = work / "home"
         home.mkdir(mode=0o700)
         self.variables = environment_of(PullFiles(job.auth_file, job.registries_conf), home)
-        own = Path.home() / ".apptainer/keys"
         apptainer = Apptainer(
             job.apptainer,
             cache=str(self.cache),
             temporary=str(work),
             home=str(home),
-            keyring=str(job.options.get("keyring") or own),
+            keyring=signing.keyring(job.keyring),
             log=channel.say,
         )
         channel.say(f"Apptainer {apptainer.version()} on {platform.node()}")
@@ -143,7 +139,7 @@ class _Build:
         self._say("install", "Putting the session's server together")
         folder = work / "added"
         added = put_together(found, folder, wheel=wheel, cache=self.cache, log=channel.say)
-        self._compile(apptainer, root, folder, added)
+        self._compile(apptainer, root, folder, found, added)
 
         self._say("write", "Writing the image file")
         new = place / "new.sif"
@@ -246,13 +242,21 @@ class _Build:
                 f"'{self.source.path}' has changed since this build was asked for. Start it again."
             )
 
-    def _compile(self, apptainer: Apptainer, root: Path, folder: Path, added: Added) -> None:
-        """Bytecode of the image's own Python, which no session could keep."""
+    def _compile(
+        self, apptainer: Apptainer, root: Path, folder: Path, found: Found, added: Added
+    ) -> None:
+        """Bytecode by the image's own Pythons, which no session could keep."""
+        binds = {str(folder): definition.PREFIX}
+        workers = str(len(os.sched_getaffinity(0)))
+        words = ["-m", "compileall", "-q", "-j", workers]
+        folders = {added.python: f"{definition.PREFIX}/lib"}
+        if found.python3 and added.packages:
+            folders[found.python3.executable] = f"{definition.PREFIX}/kernel-packages"
+        for python, place in folders.items():
+            if python:
+                apptainer.execute(root, [python, *words, place], binds=binds, limit=1800)
         if not added.python:
             return
-        binds = {str(folder): definition.PREFIX}
-        words = [added.python, "-I", "-m", "compileall", "-q", f"{definition.PREFIX}/lib"]
-        apptainer.execute(root, words, binds=binds, limit=1800)
         said = apptainer.execute(root, [added.python, "-I", "-c", _SERVER], binds=binds)
         if said.returncode:
             raise WorkFailed(f"The session's server does not run in this image: {_last(said.text)}")

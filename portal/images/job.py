@@ -75,9 +75,9 @@ def main() -> int:
 def _work(job: ImageJob, report: Report) -> dict[str, Any]:
     # What a job does not need is not loaded: a broken part stops its own kind of work only.
     if job.work is Work.BUILD:
-        from . import building
+        from .building import build
 
-        return building.build(job, report).model_dump(mode="json")
+        return build(job, report).model_dump(mode="json")
     if job.work is Work.TEST:
         from . import smoke
 

@@ -138,6 +138,18 @@ class Images(LoggingConfigurable):
         """,
     ).tag(config=True)
 
+    scratch = Unicode(
+        "",
+        help="""
+        A folder on the nodes for what builds unpack, best on a disk of the node's own; empty:
+        ``directory``. A build needs about six times what it pulls.
+
+        Example::
+
+            c.Images.scratch = "/local/scratch"
+        """,
+    ).tag(config=True)
+
     sign_key = Unicode(
         "",
         help="""

@@ -35,6 +35,11 @@ def verify(apptainer: Apptainer, image: Path) -> None:
         ) from None
 
 
+def keyring(configured: str) -> str:
+    """The folder of the keyring: the site's (c.Images.keyring), or this account's own."""
+    return configured or str(Path.home() / ".apptainer/keys")
+
+
 def _number(lines: list[str], fingerprint: str) -> int:
     """Apptainer takes a key by its number in its list. Raises CouldNotRun."""
     wanted = re.sub(r"[^0-9A-F]", "", fingerprint.upper())

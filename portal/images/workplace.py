@@ -52,14 +52,21 @@ def remove_left(folder: Path) -> list[str]:
             with (left / _LOCK).open("r+") as lock:
                 dead = _held(lock.fileno())
         except FileNotFoundError:
-            # Killed before its lock, or just about to make it.
-            dead = time.time() - left.lstat().st_mtime > 60
+            dead = _age(left) > 60  # killed before its lock, or just about to make it
         except OSError:
-            dead = time.time() - left.lstat().st_mtime > _STALE
+            dead = _age(left) > _STALE
         if dead:
             remove_tree(left)
             gone.append(left.name)
     return gone
+
+
+def _age(path: Path) -> float:
+    """Seconds since it changed; 0 when it is gone meanwhile."""
+    try:
+        return time.time() - path.lstat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def remove_tree(path: Path) -> None:

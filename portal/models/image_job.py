@@ -114,6 +114,8 @@ class ImageJob(Frozen):
     source: str = ""  # pinned, for BUILD
     digest: str = ""
     target: str = ""  # the SIF to make, or the directory to unpack into
+    size: int = 0  # bytes to be pulled, where that is known
+    scratch: str = ""  # folder for what a build unpacks; empty: ``directory``
     auth_file: str = ""
     registries_conf: str = ""  # mirrors, as containers-registries.conf(5) has them
     wheels: str = ""  # folder with the wheel of portal-session
