@@ -21,7 +21,7 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
 from portal.errors import Conflict, NotAllowed
-from portal.handlers import extend, snooze
+from portal.handlers import extend, snooze, starters
 from portal.handlers.parts import Parts
 from portal.launch.extending import Extending
 from portal.models.cluster import ClusterSnapshot, Job, JobState
@@ -183,9 +183,8 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     hub, hub_port = bind_unused_port()
     servers.append(HTTPServer(Application([("/hub/api/user", HubUser)])))
     servers[-1].add_socket(hub)
-    made = Site(
-        serve((*extend.ENDPOINTS, *snooze.ENDPOINTS), parts, hub_port, servers), parts, slurm
-    )
+    kinds = (*extend.ENDPOINTS, *snooze.ENDPOINTS, *starters.ENDPOINTS)
+    made = Site(serve(kinds, parts, hub_port, servers), parts, slurm)
     try:
         yield made
     finally:

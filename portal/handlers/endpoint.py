@@ -173,7 +173,7 @@ class Endpoint(APIHandler):
             raise InvalidRequest("A text in the body has a NUL character in it.")
         return body
 
-    async def _call(self, name: str, **parameters: str) -> None:
+    async def _call(self, name: str, /, **parameters: str) -> None:
         operation = self.operation
         if operation is None:
             self._unimplemented_method()
