@@ -7,6 +7,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from portal.catalog.habits import Habits
+from portal.catalog.tile import tile_of
 from portal.errors import InvalidRequest
 from portal.launch.availability import availability
 from portal.models.cluster import (
@@ -21,6 +23,7 @@ from portal.models.cluster import (
     Reservation,
 )
 from portal.models.environment import Environment
+from portal.models.offered import OfferedEnvironment
 from portal.models.person import Person
 from portal.models.resources import Resources
 from spawners import words
@@ -150,6 +153,51 @@ class TestView:
         assert [p.value for p in shown.partitions] == ["", "gpu", "cpu"]
         assert "15 of 20 GPUs free" in shown.partitions[1].note
         assert shown.can_start
+
+    def test_what_is_liked_and_used_last_stands_first(self):
+        several = [environment(name) for name in ("a", "b", "c", "d", "e")]
+        habits = Habits(frozenset({"d", "gone"}), {"c": 20.0, "e": 10.0, "d": 5.0})
+        shown = view(environments=several, habits=habits)
+        assert [c.name for c in shown.cards] == ["d", "c", "e", "a", "b"]
+        assert [c.favourite for c in shown.cards] == [True, False, False, False, False]
+        assert [bool(c.used) for c in shown.cards] == [True, True, True, False, False]
+        assert [c.name for c in shown.cards if c.selected] == ["d"]
+        last = {"environment": "a"}
+        shown = view(environments=several, habits=habits, last=last)
+        assert [c.name for c in shown.cards if c.selected] == ["a"]
+
+    def test_few_environments_are_not_searched(self):
+        few = [environment(f"e{n}", tags=("x", f"t{n % 3}")) for n in range(12)]
+        shown = view(environments=few)
+        assert shown.tags == ()
+        assert "launch-search" not in LaunchForm().render(shown)
+        shown = view(environments=[*few, environment("e12", tags=("t1",))])
+        assert shown.tags == ("t0", "t1", "t2", "x")
+        assert 'id="launch-search"' in LaunchForm().render(shown)
+
+    def test_a_card_tells_what_to_know_before(self):
+        old = environment(
+            "old",
+            state="deprecated",
+            message="Take <the new> one.",
+            description="For **all**.\n\n<script>x</script>",
+        )
+        tiles = {"old": tile_of(old, {"torch": "2.1", "cuda": "12.4"}, 1.7e9, preview=True)}
+        html = LaunchForm().render(
+            view(environments=[old, *TWO], tiles=lambda e: tiles.get(e.name) or tile_of(e))
+        )
+        assert "Deprecated. Take &lt;the new&gt; one." in html
+        assert "PyTorch 2.1, CUDA 12.4" in html
+        assert "tested 14 Nov 2023" in html or "tested 15 Nov 2023" in html
+        assert "only admins see it" in html
+        assert "For all." in html and "<script>x" not in html
+
+    def test_why_a_gpu_type_is_refused_reaches_the_page(self):
+        narrowed = OfferedEnvironment(
+            **environment(gpu_types=("v100",)).model_dump(), refusals={"t4": "It failed on t4."}
+        )
+        client = view(environments=[narrowed]).client["environments"]["pytorch"]
+        assert client["refusals"] == {"t4": "It failed on t4."}
 
     def test_a_choice_with_one_value_is_not_asked(self):
         shown = view(

@@ -20,6 +20,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from test_form import GIB, ROWS, environment, snapshot  # noqa: E402
 
+from portal.catalog.habits import NO_HABITS, Habits  # noqa: E402
 from portal.errors import InvalidRequest, NotFound  # noqa: E402
 from portal.models.cluster import Job, JobState  # noqa: E402
 from portal.models.person import Person  # noqa: E402
@@ -64,6 +65,17 @@ ENVIRONMENTS = {
         environment("ready", title="Ready at once", description="Answers.", max_time="4:00:00"),
     ]
 }
+MANY = [
+    environment(
+        f"env-{n:03}",
+        title=f"Environment {n}",
+        description=f"Description of *{n}*.",
+        tags=("odd" if n % 2 else "even", "ngc", f"group {n % 20}"),
+        gpu_types=("v100",),
+    )
+    for n in range(200)
+]
+HABITS = Habits(frozenset({"env-150"}), {"env-007": 1.7e9})
 GPU_TYPES = {
     "v100": {"title": "V100", "memory": "32 GB", "interconnect": "NVLink"},
     "t4": {"title": "T4", "memory": "16 GB", "interconnect": "PCIe"},
@@ -115,15 +127,17 @@ class PagesSpawner(Spawner):
         problems = []
         if self.user.name == "nobody":
             rows, problems = (), form.problems((), self.person)
+        many = self.user.name == "many"
         view = form.view(
             self.snapshot(),
-            list(ENVIRONMENTS.values()),
+            MANY if many else list(ENVIRONMENTS.values()),
             rows,
             self.person,
             last=self.user_options,
             storage=AREAS,
             problems=problems,
             defaults=Resources(cpus=2, memory="4G", time="2:00:00"),
+            habits=HABITS if many else NO_HABITS,
         )
         return form.render(view)
 

@@ -116,6 +116,37 @@ def test_launch_form_offers_what_fits_together(page, hub):
     check(page, "launch")
 
 
+def test_many_environments_are_searched(page, hub):
+    log_in(page, hub, "many")
+    cards = page.locator("#launch-cards > .portal-card:visible")
+    assert cards.count() == 12
+    # What one likes and used last stands first.
+    names = cards.locator(".portal-card-title").all_inner_texts()
+    assert names[:3] == ["Environment 150", "Environment 7", "Environment 0"]
+    assert "favourite" in cards.nth(0).inner_text()
+    assert "used 14 Nov 2023" in cards.nth(1).inner_text()
+    search, count = page.get_by_label("Search environments"), page.locator("#launch-count")
+    search.press_sequentially("environment 19")
+    assert count.inner_text() == "19 environments of 200."
+    page.get_by_role("button", name="odd", exact=True).click()
+    assert count.inner_text() == "14 environments of 200."
+    check(page, "launch-many")
+    # Enter leads to the first one, and starts nothing; the chosen one stays in sight.
+    search.press("Enter")
+    page.keyboard.press("Space")
+    assert "/hub/spawn" in page.url
+    assert (
+        page.locator("#launch-summary").inner_text().startswith("JupyterLab in Environment 19 on")
+    )
+    search.fill("nothing like this")
+    assert count.inner_text() == "No environment fits. Search for less."
+    assert cards.locator(".portal-card-title").all_inner_texts() == ["Environment 19"]
+    search.fill("")
+    page.get_by_role("button", name="odd", exact=True).click()
+    page.get_by_role("button", name="Show all 200 environments").click()
+    assert cards.count() == 200
+
+
 def test_a_link_prefills_the_form_and_starts_nothing(page, hub):
     wanted = "#environment=slow&gpus=2&gpu_type=t4&time=4:00:00&partition=gpu&cpus=6&memory=9G"
     page.goto(f"{hub}spawn{wanted}")
