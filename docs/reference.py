@@ -29,6 +29,8 @@ CLASSES = (
     ("portal.catalog", "CatalogRules"),
     ("portal.catalog.curating", "Curator"),
     ("portal.images.settings", "Images"),
+    ("portal.images.registry", "Registries"),
+    ("portal.images.credentials", "Secrets"),
     ("spawners.slurm", "PortalSpawner"),
     ("spawners.form", "LaunchForm"),
     ("spawners.storage", "Storage"),

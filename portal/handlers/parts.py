@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from portal.catalog import EnvironmentCatalog
     from portal.dashboard import Dashboard
     from portal.hubapi import HubApi
+    from portal.images.registry import Registries
     from portal.slurm import Cluster
     from portal.slurm.control import ClusterControl
     from portal.store import Store
@@ -88,6 +89,11 @@ class Parts:
                 moving=self.moves.moving,
             )
         )
+
+    @property
+    def registries(self) -> Registries:
+        """What registries say of images: the same object that builds ask."""
+        return self.workshop.registries
 
     async def _idle_times(self) -> Mapping[str, float]:
         """The environments' own idle times in seconds, by name."""

@@ -75,7 +75,7 @@ def parse_source(text: str) -> Source:
             f"'{text[:80]}' is neither docker://REGISTRY/REPOSITORY:TAG nor an absolute path of a "
             "SIF file (.sif) or a definition file (.def)"
         )
-    host, repository = found["host"] or "", found["repository"]
+    host, repository = (found["host"] or "").lower(), found["repository"]
     # A first part without dot, port or "localhost" belongs to the repository (Docker's rule).
     if host and not re.search(r"[.:]|^localhost$", host):
         host, repository = "", f"{host}/{repository}"

@@ -1,0 +1,211 @@
+"""Registries through the API, with a real database and a real registry."""
+
+from __future__ import annotations
+
+import logging
+import stat
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import images
+import pytest
+from jupyterhub.services.auth import HubOAuth
+from registry import Registry, registry
+from session_endpoints import serve
+from test_extend import HubUser, person
+from tornado.httpserver import HTTPServer
+from tornado.testing import bind_unused_port
+from tornado.web import Application
+from traitlets.config import Config
+
+from portal.catalog import EnvironmentCatalog
+from portal.catalog.workshop import Workshop
+from portal.handlers import registries
+from portal.handlers.parts import Parts
+from portal.models.scope import ENVIRONMENTS_MANAGE
+from portal.store import Store
+
+PASSWORD = "nvapi-a-key-that-nobody-sees"
+
+
+class Site:
+    """The endpoints on loopback."""
+
+    def __init__(self, url: str, parts: Parts, place: Path) -> None:
+        self.client = httpx.AsyncClient(base_url=url, trust_env=False)
+        self.parts, self.place = parts, place
+        self.said: list[str] = []
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, who: str = "grace"
+    ) -> httpx.Response:
+        headers = {"Authorization": f"token {who}"}
+        answer = await self.client.request(method, path, json=body, headers=headers)
+        self.said.append(answer.text)
+        return answer
+
+    async def refused(self, method: str, path: str, body: Any = None) -> str:
+        answer = await self.ask(method, path, body)
+        assert answer.status_code == 400, answer.text
+        return str(answer.json()["error"]["message"])
+
+    async def audit(self) -> list[str]:
+        entries, _ = await self.parts.store.audit.find()
+        return [f"{e.actor} {e.action} {e.target} {e.outcome}: {e.detail}" for e in entries]
+
+
+@pytest.fixture(scope="module")
+def closed_registry() -> Iterator[Registry]:
+    with registry(tls=True, login=("$oauthtoken", PASSWORD)) as server:
+        server.push("nvidia/pytorch", "25.10-py3", images.bare())
+        yield server
+
+
+@pytest.fixture
+async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+    tokens = {"ada": person("ada"), "grace": person("grace", ENVIRONMENTS_MANAGE)}
+    monkeypatch.setattr("test_extend.TOKENS", tokens)
+    log = logging.getLogger("service")
+    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
+    await store.upgrade()
+    nothing: Any = SimpleNamespace()
+    config = Config()
+    config.Secrets.key_file = str(tmp_path / "key")
+    config.Secrets.password_directory = str(tmp_path)
+    parts = Parts(
+        prefix="/services/portal/",
+        log=log,
+        store=store,
+        catalog=EnvironmentCatalog(directory=str(tmp_path)),
+        cluster=nothing,
+        control=nothing,
+        telemetry=nothing,
+        dashboard=nothing,
+        hub=nothing,
+        workshop=Workshop(config=config),
+    )
+    hub, hub_port = bind_unused_port()
+    servers = [HTTPServer(Application([("/hub/api/user", HubUser)]))]
+    servers[-1].add_socket(hub)
+    HubOAuth.clear_instance()
+    HubOAuth.instance(
+        api_url=f"http://127.0.0.1:{hub_port}/hub/api",
+        api_token="service",
+        oauth_client_id="service-portal",
+        base_url=parts.prefix,
+        access_scopes={"access:services!service=portal"},
+    )
+    made = Site(serve(registries.ENDPOINTS, parts, hub_port, servers), parts, tmp_path)
+    try:
+        yield made
+    finally:
+        await made.client.aclose()
+        HubOAuth.clear_instance()
+        for server in servers:
+            server.stop()
+        await store.close()
+
+
+async def test_a_password_goes_in_and_never_comes_out(
+    site: Site, closed_registry: Registry, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    host = closed_registry.host
+    body = {
+        "host": "nvcr.io",
+        "username": "$oauthtoken",
+        "password": PASSWORD,
+        "mirror": host,
+        "ca_file": str(closed_registry.ca_file),
+    }
+    answer = await site.ask("PUT", "registries/nvcr.io", body)
+    assert answer.status_code == 200, answer.text
+    item = answer.json()
+    assert (item["host"], item["has_password"], item["author"]) == ("nvcr.io", True, "grace")
+    assert (await site.ask("GET", "registries")).json()["items"] == [item]
+    key = site.place / "key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    said = (await site.ask("POST", "registries/nvcr.io/check", {})).json()["message"]
+    assert "takes the password of '$oauthtoken'" in said
+    image = {"source": "docker://nvcr.io/nvidia/pytorch:25.10-py3"}
+    said = (await site.ask("POST", "registries/nvcr.io/check", image)).json()["message"]
+    assert "is sha256:" in said
+    # Changed without the password, it stays; and what was refused does not tell it either.
+    del body["password"]
+    assert (await site.ask("PUT", "registries/nvcr.io", body)).json()["has_password"]
+    await site.refused("PUT", "registries/nvcr.io", {"password": PASSWORD + "\n"})
+    await site.refused("PUT", "registries/nvcr.io", {"password": [PASSWORD]})
+    everything = " ".join([*site.said, *await site.audit(), caplog.text])
+    assert PASSWORD not in everything
+    database = site.place / "portal.sqlite"
+    for file in (database, database.with_name("portal.sqlite-wal"), key):
+        assert not file.exists() or PASSWORD.encode() not in file.read_bytes()
+    assert any("set-registry registry nvcr.io done" in line for line in await site.audit())
+
+
+async def test_a_kept_password_is_not_sent_elsewhere(site: Site) -> None:
+    body = {"username": "grace", "password": PASSWORD, "mirror": "mirror.example.org"}
+    assert (await site.ask("PUT", "registries/nvcr.io", body)).status_code == 200
+    for change in (
+        {"mirror": "thief.example.org"},
+        {"mirror": "mirror.example.org", "insecure": True},
+    ):
+        said = await site.refused("PUT", "registries/nvcr.io", {"username": "grace"} | change)
+        assert "password of 'nvcr.io' again" in said
+    answer = await site.ask("PUT", "registries/nvcr.io", {"username": "grace", "password": ""})
+    assert not answer.json()["has_password"]
+
+
+async def test_only_who_curates_may(site: Site) -> None:
+    for method, path, body in (
+        ("GET", "registries", None),
+        ("PUT", "registries/nvcr.io", {}),
+        ("DELETE", "registries/nvcr.io", None),
+        ("POST", "registries/nvcr.io/check", {}),
+    ):
+        assert (await site.ask(method, path, body, who="ada")).status_code == 403
+    assert len([line for line in await site.audit() if line.startswith("ada denied")]) == 4
+
+
+async def test_bad_input_gets_a_sentence(site: Site) -> None:
+    put = "registries/nvcr.io"
+    assert "the address says" in await site.refused("PUT", put, {"host": "ghcr.io"})
+    assert "user name" in await site.refused("PUT", put, {"password": "x"})
+    assert "no certificate" in await site.refused("PUT", put, {"ca_file": "/etc/shadow"})
+    assert "is not in" in await site.refused("PUT", put, {"password_file": "/etc/shadow"})
+    secret = site.place / "nvcr"
+    secret.write_text("one\n")
+    secret.chmod(0o644)
+    body = {"username": "u", "password_file": str(secret)}
+    assert "chmod 0600" in await site.refused("PUT", put, body)
+    secret.chmod(0o600)
+    assert "not both" in await site.refused("PUT", put, body | {"password": "x"})
+    assert (await site.ask("PUT", put, body)).json()["password_file"] == str(secret)
+    for wrong in ("-a", "nv cr.io", "a" * 300, "nvcr.io:123456"):
+        assert (await site.ask("PUT", f"registries/{wrong}", {})).status_code == 404
+    assert (await site.ask("PUT", "registries/NVCR.IO", body)).json()["host"] == "nvcr.io"
+    said = await site.refused("POST", f"{put}/check", {"source": "docker://ghcr.io/a/b:1"})
+    assert "is not an image of 'nvcr.io'" in said
+    assert (await site.ask("DELETE", put)).status_code == 204
+    assert (await site.ask("DELETE", put)).status_code == 404
+
+
+async def test_a_lost_or_changed_key_is_said(site: Site) -> None:
+    put = "registries/nvcr.io"
+    body = {"username": "u", "password": PASSWORD, "mirror": "127.0.0.1:1"}
+    assert (await site.ask("PUT", put, body)).status_code == 200
+    key = site.place / "key"
+    kept = key.read_bytes()
+    key.unlink()
+    assert "is gone: enter the password" in await site.refused("POST", f"{put}/check")
+    assert (await site.ask("PUT", "registries/ghcr.io", body)).status_code == 200  # a new key
+    assert "has changed since" in await site.refused("POST", f"{put}/check")
+    key.write_bytes(kept)
+    key.chmod(0o640)
+    answer = await site.ask("POST", f"{put}/check")
+    assert answer.status_code == 500 and "can be read by others" in answer.text
+    key.chmod(0o600)
+    assert (await site.ask("POST", f"{put}/check")).status_code == 503  # nobody is at port 1
