@@ -7,6 +7,7 @@ build/screenshots/."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -51,12 +52,18 @@ def group(demo: Any) -> Iterator[str]:
     """A group of the directory that ada is in, and the outsider is not."""
     ldap = demo.words["ldap"]
     entry = f"cn={GROUP},{ldap['groups_dn']}"
-    login = ["-x", "-H", ldap["uri"], "-D", ldap["admin_dn"], "-y", ldap["admin_password_file"]]
+    login = ["-x", "-ZZ", "-H", ldap["uri"]]
+    login += ["-D", ldap["admin_dn"], "-y", ldap["admin_password_file"]]
+    env = {**os.environ, "LDAPTLS_CACERT": ldap["ca_file"]}
+
+    def told(words: list[str], text: str = "") -> None:
+        subprocess.run(words, input=text, text=True, env=env, check=True, capture_output=True)
+
     members = "".join(f"member: uid={name},{ldap['people_dn']}\n" for name in (MEMBER, "grace"))
     text = f"dn: {entry}\nobjectClass: groupOfNames\ncn: {GROUP}\n{members}"
-    subprocess.run(["ldapadd", *login], input=text, text=True, check=True, capture_output=True)
+    told(["ldapadd", *login], text)
     yield GROUP
-    subprocess.run(["ldapdelete", *login, entry], check=True, capture_output=True)
+    told(["ldapdelete", *login, entry])
 
 
 @pytest.fixture(scope="module", autouse=True)
