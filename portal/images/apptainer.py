@@ -31,7 +31,7 @@ from spython.main import get_client
 from spython.utils import get_singularity_version, stream_command
 
 from .outcome import CouldNotRun, WorkFailed
-from .processes import end_descendants, kill_descendants
+from .processes import children, end_descendants, kill_descendants
 
 _VERSION = re.compile(r"^(?:apptainer|singularity(?:-ce|-pro)?) version (\S+)", re.MULTILINE)
 _NO_MOUNT = re.compile(r"mount failure|squashfuse|failed to open /dev/fuse")
@@ -110,12 +110,13 @@ class Apptainer:
         """``apptainer build``, as this account. Raises ApptainerFailed, and leaves no half file."""
         kind = ["--sandbox"] if sandbox else []
         words = ["--force", *kind, *options, str(target), source]
+        before = children()
         try:
             self._stream("build", words, what=what, environ=environ)
             if not (target.is_dir() if sandbox else target.is_file()):
                 raise ApptainerFailed(f"Cannot {what}: Apptainer made nothing and did not say why.")
         except BaseException:
-            end_descendants()
+            end_descendants(but=before)
             if not sandbox:
                 target.unlink(missing_ok=True)
             raise
@@ -252,10 +253,11 @@ class Apptainer:
 def _patience(seconds: float) -> Iterator[threading.Event]:
     """Ends all that this process started when the time is over, and sets the event."""
     over = threading.Event()
+    before = children()
 
     def end() -> None:
         over.set()
-        kill_descendants()
+        kill_descendants(but=before)
 
     timer = threading.Timer(seconds, end)
     timer.daemon = True

@@ -67,7 +67,7 @@ def main() -> int:
         _say(report, error="The job failed for a reason that the portal does not know.")
         raise
     finally:
-        end_descendants()
+        end_descendants(but=())
     report(Event(at=time.time(), step="done", result=result, share=1.0))
     return 0
 

@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,41 +19,53 @@ def take_orphans() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def descendants(pid: int) -> list[int]:
-    """The ids of all processes below ``pid``, parents first."""
-    children: dict[int, list[int]] = {}
+def children() -> frozenset[int]:
+    """The ids of this process's own children."""
+    return frozenset(_below().get(os.getpid(), []))
+
+
+def descendants(pid: int, but: Collection[int] = ()) -> list[int]:
+    """The ids of all processes below ``pid``, parents first, without those named in ``but`` and
+    what is below them."""
+    below = _below()
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        more = [one for one in below.get(waiting.pop(), []) if one not in but]
+        found += more
+        waiting += more
+    return found
+
+
+def end_descendants(but: Collection[int], patience: float = 5.0) -> None:
+    """End everything that this process started, but for the children named in ``but``: SIGTERM,
+    and SIGKILL after ``patience`` seconds."""
+    me = os.getpid()
+    give_up = time.monotonic() + patience
+    _send(descendants(me, but), signal.SIGTERM)
+    while _reap(but) and time.monotonic() < give_up:
+        time.sleep(0.02)
+    # One that the kernel holds, or another account's, is left to Slurm.
+    while (below := descendants(me, but)) and time.monotonic() < give_up + patience:
+        _send(below, signal.SIGKILL)
+        _reap(but)
+        time.sleep(0.02)
+
+
+def kill_descendants(but: Collection[int]) -> None:
+    """End them at once, and leave it to whoever waits for them to collect them."""
+    _send(descendants(os.getpid(), but), signal.SIGKILL)
+
+
+def _below() -> dict[int, list[int]]:
+    """The children of every process."""
+    found: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):
             # The name in parentheses may hold anything: the fields count from the last one.
             parent = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(stat.parent.name))
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        below = children.get(waiting.pop(), [])
-        found += below
-        waiting += below
+            found.setdefault(parent, []).append(int(stat.parent.name))
     return found
-
-
-def end_descendants(patience: float = 5.0) -> None:
-    """End everything that this process started: SIGTERM, and SIGKILL after ``patience`` seconds."""
-    me = os.getpid()
-    give_up = time.monotonic() + patience
-    _send(descendants(me), signal.SIGTERM)
-    while _reap() and time.monotonic() < give_up:
-        time.sleep(0.02)
-    # One that the kernel holds, or another account's, is left to Slurm.
-    while (below := descendants(me)) and time.monotonic() < give_up + patience:
-        _send(below, signal.SIGKILL)
-        if not _reap():
-            return
-        time.sleep(0.02)
-
-
-def kill_descendants() -> None:
-    """End everything at once, and leave it to whoever waits for them to collect them."""
-    _send(descendants(os.getpid()), signal.SIGKILL)
 
 
 def _send(pids: list[int], number: signal.Signals) -> None:
@@ -61,12 +74,10 @@ def _send(pids: list[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def _reap() -> bool:
-    """Collect children that ended; whether there are others."""
-    while True:
-        try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return False
-        if pid == 0:
-            return True
+def _reap(but: Collection[int]) -> bool:
+    """Collect children that ended; whether others live."""
+    living = False
+    for pid in children() - set(but):
+        with suppress(ChildProcessError):
+            living |= os.waitpid(pid, os.WNOHANG)[0] == 0
+    return living

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .outcome import CouldNotRun
-from .processes import end_descendants
+from .processes import children, end_descendants
 
 _BEGIN = ".build-"
 _LOCK = "lock"
@@ -26,6 +26,7 @@ _GIB = 1024**3
 def workplace(folder: Path) -> Iterator[Path]:
     """A new folder below ``folder``, gone with everything in it when the block ends, however it
     ends. What killed builds left there is removed first. Raises CouldNotRun."""
+    before = children()
     try:
         remove_left(folder)
         work = Path(tempfile.mkdtemp(prefix=_BEGIN, dir=folder))
@@ -39,7 +40,7 @@ def workplace(folder: Path) -> Iterator[Path]:
     try:
         yield work
     finally:
-        end_descendants()  # they would write on while their files are removed
+        end_descendants(but=before)  # they would write on while their files are removed
         remove_tree(work)
         lock.close()
 
