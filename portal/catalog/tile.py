@@ -84,10 +84,11 @@ def tile_of(
     environment: Environment,
     versions: Mapping[str, str] = MappingProxyType({}),
     tested_at: float | None = None,
+    failed: bool = False,
     preview: bool = False,
 ) -> Tile:
-    """The tile. ``versions``: of the software in it, as ``Facts.versions``; ``preview``: it is not
-    published, and only admins see it."""
+    """The tile. ``versions``: of the software in it, as ``Facts.versions``; ``failed``: no test of
+    it passed; ``preview``: it is not published, and only admins see it."""
     kind = KINDS[environment.kind]
     told = version_words(versions, SOFTWARE)
     line = markdown_line(environment.description)
@@ -104,7 +105,7 @@ def tile_of(
         tags=tags,
         versions=told,
         tested_at=tested_at,
-        tested=f"tested {day(tested_at)}" if tested_at else "",
+        tested=f"tested {day(tested_at)}" if tested_at else "its last test failed" * failed,
         deprecated=deprecated,
         note=environment.message if deprecated else "",
         private=environment.private,
@@ -140,7 +141,7 @@ class Tiles:
         tested = self._catalog.offering.tested(environment)
         at = max((one.at for one in tested.values() if one.passed), default=None)
         versions = self._versions.get(environment.fingerprint, {})
-        told = (versions, at, name in self._catalog.previews)
+        told = (versions, at, bool(tested) and at is None, name in self._catalog.previews)
         known = self._made.get(name)
         if known is None or known[0] is not environment or known[1] != told:
             known = self._made[name] = (environment, told, tile_of(environment, *told))

@@ -16,6 +16,7 @@ from . import (
     estimates,
     images,
     lab,
+    launch_page,
     page,
     paint,
     pending,
@@ -29,8 +30,9 @@ from .cluster import ROOT, Cluster, NotMeasured, started
 from .report import Row
 
 PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
-    "lab": lab.measure,  # these three first: see _OWN_HUB
+    "lab": lab.measure,  # these four first: see _OWN_HUB
     "paint": paint.measure,
+    "launch": launch_page.measure,
     "images": images.measure,
     "startup": startup.measure,
     "pending": pending.measure,
@@ -43,11 +45,13 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "page": page.measure,
     "sessions": sessions.measure,
 }
-ORDER = ("startup", "pending", "lab", "paint", "images", "estimates", *ALONE)
-_OWN_HUB = ("lab", "paint", "images")  # these use the demo's; the others measure Hubs of their own
+ORDER = ("startup", "pending", "lab", "paint", "launch", "images", "estimates", *ALONE)
+# These use the demo's; the others measure Hubs of their own.
+_OWN_HUB = ("lab", "paint", "launch", "images")
 _ROWS = {
     "lab": (lab.WHAT,),
     "paint": (paint.WHAT,),
+    "launch": (launch_page.WHAT,),
     "images": images.WHAT,
     "startup": ("100 sessions", "Memory of the Hub"),
     "pending": ("60 pending",),

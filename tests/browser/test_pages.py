@@ -136,11 +136,11 @@ def test_many_environments_are_searched(page, hub):
     page.keyboard.press("Space")
     assert "/hub/spawn" in page.url
     assert (
-        page.locator("#launch-summary").inner_text().startswith("JupyterLab in Environment 19 on")
+        page.locator("#launch-summary").inner_text().startswith("JupyterLab in Environment 119 on")
     )
     search.fill("nothing like this")
     assert count.inner_text() == "No environment fits. Search for less."
-    assert cards.locator(".portal-card-title").all_inner_texts() == ["Environment 19"]
+    assert cards.locator(".portal-card-title").all_inner_texts() == ["Environment 119"]
     search.fill("")
     page.get_by_role("button", name="odd", exact=True).click()
     page.get_by_role("button", name="Show all 200 environments").click()
