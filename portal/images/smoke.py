@@ -34,7 +34,7 @@ from ..models.image_job import Event, Facts, ImageJob, KernelResult, TestResult
 from ..models.resources import Resources
 from . import channel
 from .outcome import CouldNotRun, WorkFailed
-from .processes import end_descendants
+from .processes import children, end_descendants
 
 CHECK = "portal_session.check"
 _KEPT = 60  # lines of the log that a cause is looked for in
@@ -113,6 +113,7 @@ def _mark(job: ImageJob) -> tuple[int, int] | None:
 
 def _run(job: ImageJob, environment: Environment, report: Report) -> Seen:
     """The check in ``environment``, with a home that is removed afterwards."""
+    before = children()
     try:
         with tempfile.TemporaryDirectory(
             prefix="portal-test-", ignore_cleanup_errors=True
@@ -122,7 +123,7 @@ def _run(job: ImageJob, environment: Environment, report: Report) -> Seen:
             try:
                 return _checked(argv, env, home, environment, report)
             finally:
-                end_descendants()
+                end_descendants(but=before)
     except WorkFailed:
         raise
     except (OSError, PortalError) as error:
