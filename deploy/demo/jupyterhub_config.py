@@ -60,7 +60,8 @@ c.CatalogRules.allowed_binds = [
 ]
 # Where images are built and environments tested, and as whom.
 c.EnvironmentCatalog.kept_directory = demo["kept_environments"]
-c.EnvironmentCatalog.offer_untested = True
+c.Workshop.interval = 0.5
+c.CatalogRules.own_environments = "on"
 c.Images.directory = demo["images"]
 c.Images.service_account = demo["images_account"]
 c.Images.slurm_account = "" if one_account else "images"
@@ -87,6 +88,22 @@ c.LaunchForm.gpu_types = {
     "v100": {"title": "V100", "memory": "32 GB", "interconnect": "NVLink"},
     "t4": {"title": "T4", "memory": "16 GB", "interconnect": "PCIe"},
 }
+
+# With this token `portal environments test` asks the service, as a timer of a site does.
+c.JupyterHub.services.append(
+    {
+        "name": "environment-tests",
+        "api_token": Path(demo["environments_token"]).read_text().strip(),
+        "display": False,
+    }
+)
+c.JupyterHub.load_roles.append(
+    {
+        "name": "environment-tests",
+        "scopes": ["custom:portal:environments:manage", "access:services!service=portal"],
+        "services": ["environment-tests"],
+    }
+)
 
 notices = []
 if demo["simulated_gpus"]:

@@ -13,6 +13,7 @@ from portal.errors import InvalidRequest, PortalError
 from .exchange import WRITES, Exchange, Plan, Step, errors_of
 from .files import EnvironmentCatalog
 from .rules import CatalogRules
+from .testing_command import TestCommand
 
 
 class CatalogCommand(SiteCommand):
@@ -193,6 +194,7 @@ class EnvironmentsApp(CommandGroup):
         "import": (ImportCommand, ImportCommand.description),
         "validate": (ValidateCommand, ValidateCommand.description),
         "diff": (DiffCommand, DiffCommand.description),
+        "test": (TestCommand, TestCommand.description),
     }
 
 

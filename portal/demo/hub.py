@@ -51,7 +51,7 @@ class DemoHub:
             MARK: str(home.root),
             "PORTAL_DEMO_STATE": str(settings),
             "PORTAL_SERVICE_PORT": str(ports["service"]),
-            "CONFIGPROXY_AUTH_TOKEN": self._token(),
+            "CONFIGPROXY_AUTH_TOKEN": self._token("proxy-token"),
         }
         if "PORTAL_CONFIG_D" in os.environ:
             env["PORTAL_CONFIG_D"] = os.environ["PORTAL_CONFIG_D"]
@@ -108,13 +108,20 @@ class DemoHub:
             os.chown(path, self.account.uid, self.account.gid)
         path.chmod(mode)
 
-    def _token(self) -> str:
-        """The secret that the Hub and the proxy share; one per home."""
-        path = self.place / "proxy-token"
+    def _token(self, name: str) -> str:
+        """A secret, which is kept in the home and which the Hub's account can read."""
+        path = self.place / name
         if not path.exists():
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
                 file.write(secrets.token_hex(32))
+            if self.account.uid != os.geteuid():
+                os.chown(path, self.account.uid, self.account.gid)
         return path.read_text()
+
+    @property
+    def tests_token(self) -> str:
+        """With which the demo, and `portal environments test`, speak to the service."""
+        return self._token("environments-token")
 
 
 def _answers(url: str) -> bool:

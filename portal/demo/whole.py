@@ -26,6 +26,7 @@ from .process import MARK, end_all, leftovers, start_time
 from .slapd import Slapd
 from .slurm import PrivateSlurm
 from .supervisor import Supervisor
+from .tested import await_tests
 
 Say = Callable[[str], None]
 
@@ -121,11 +122,14 @@ class WholeDemo:
             session_logs=str(self.home.demo / "sessions"),
             image_python=str(_python(self.home.demo / "bin")),
             image_logs=str(self.home.demo / "image-logs"),
+            environments_token=str(hub.place / "environments-token"),
         )
         with self._step("the Hub and its proxy"):
             self.supervisor.pieces |= {"proxy": hub.proxy, "hub": hub.hub}
+            token = hub.tests_token  # made before the Hub looks for it
             hub.proxy.start()
             hub.hub.start()
+        await_tests(f"{hub.url}/services/portal/api/v1/environment-tests", token, self.say)
 
     @property
     def _images_account(self) -> Account:

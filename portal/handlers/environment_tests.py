@@ -14,9 +14,10 @@ from portal.models.environment import Environment, EnvironmentState
 from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from .action import Action, Done
-from .endpoint import Nothing, Operation
+from .endpoint import Endpoint, Nothing, Operation
 from .environment_editing import NAME
 from .environment_versions import GpuTypes, StartedTests
+from .paging import Page, PageQuery, offset_of, page
 from .work_log import WORK_ID, LogQuery, LogText, WorkEndpoint, WorkEvents
 
 _ONE = {"test_id": WORK_ID}
@@ -38,6 +39,26 @@ class TestEndpoint(WorkEndpoint):
             if found is None or not found.private or found.owner != self.person.name:
                 raise NotFound(f"There is no test {id}.")
         return test
+
+
+class Tests(Endpoint):
+    """All of them."""
+
+    path = "environment-tests"
+    operations = {
+        "get": Operation(
+            summary="Smoke tests of environments, the newest first.",
+            answer=Page[EnvironmentTest],
+            query=PageQuery,
+            scope=ENVIRONMENTS_MANAGE,
+        )
+    }
+
+    async def on_get(self) -> Page[EnvironmentTest]:
+        """Those that are under way and those that are over."""
+        query = self.query
+        items, total = await self.parts.store.tests.all(offset_of(query.after), query.limit)
+        return page(items, query, total)
 
 
 class OneTest(TestEndpoint):
@@ -189,4 +210,4 @@ def _due(environment: Environment) -> bool:
     return not environment.private and environment.state is not EnvironmentState.WITHDRAWN
 
 
-ENDPOINTS = (OneTest, TestLog, TestEvents, CancelTest, TestAll, TestEnvironment)
+ENDPOINTS = (Tests, OneTest, TestLog, TestEvents, CancelTest, TestAll, TestEnvironment)

@@ -114,6 +114,13 @@ class EnvironmentTestTable:
         order = [tests.c.id.desc()]
         return await self._database.run(lambda at: one_page(at, query, order, offset, limit, _test))
 
+    async def all(self, offset: int = 0, limit: int = 50) -> tuple[list[EnvironmentTest], int]:
+        """One page of everything that was tested, the newest first, and how many there are."""
+        order = [tests.c.id.desc()]
+        return await self._database.run(
+            lambda at: one_page(at, select(tests), order, offset, limit, _test)
+        )
+
     async def judge(self, verdict: Verdict) -> None:
         """Remember what a finished test says, in the place of what was known before."""
         values = verdict.model_dump() | {"passed": int(verdict.passed)}

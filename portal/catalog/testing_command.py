@@ -1,0 +1,163 @@
+"""``portal environments test``: has the service test environments again, and waits for the end."""
+
+from __future__ import annotations
+
+import json
+import stat
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from traitlets import Bool, Float, Unicode
+
+from portal.command import SiteCommand
+from portal.errors import ConfigurationError, InvalidRequest, PortalError, Unavailable
+from portal.models.catalog import EnvironmentTest
+from portal.models.image_job import LIVE, WorkState
+
+_AWAY = 502, 503, 504  # what a proxy and the service say while something restarts
+_PATIENCE = 300.0  # seconds that the service may be away meanwhile
+
+
+class TestCommand(SiteCommand):
+    """Tests one environment, or all."""
+
+    __test__ = False  # not a test of pytest's
+    name = "portal-environments-test"
+    description = (
+        "Have the portal test environments again: one by its NAME, or all of the catalog (--all). "
+        "Waits for the end; exit status 1 when something failed."
+    )
+    aliases = {
+        **SiteCommand.aliases,
+        "url": "TestCommand.url",
+        "token-file": "TestCommand.token_file",
+    }
+    flags = {
+        "all": ({"TestCommand": {"everything": True}}, "Test every environment of the catalog."),
+        "no-wait": ({"TestCommand": {"wait": False}}, "Do not wait for the end of the tests."),
+    }
+
+    url = Unicode(
+        "",
+        help="""
+        Where the portal's service answers; empty: as c.PortalSpawner.service_url says.
+
+        Example::
+
+            portal environments test --all --url=https://portal.example.org/services/portal/
+        """,
+    ).tag(config=True)
+
+    token_file = Unicode(
+        "/etc/data-scientist-portal/environments-token",
+        help="""
+        A file with a token of the Hub that has the scopes custom:portal:environments:manage and
+        access:services!service=portal; only its owner can read it.
+
+        Example::
+
+            portal environments test --all --token-file=/run/credentials/token
+        """,
+    ).tag(config=True)
+
+    everything = Bool(False, help="Test every environment; what --all sets.").tag(config=True)
+    wait = Bool(True, help="Wait for the end; what --no-wait unsets.").tag(config=True)
+    interval = Float(2.0, help="Seconds between two looks at a test.").tag(config=True)
+
+    def start(self) -> None:
+        """Do it."""
+        try:
+            good = self._act()
+        except PortalError as error:
+            self.end(error)
+        self.exit(0 if good else 1)
+
+    def _act(self) -> bool:
+        if self.everything == bool(self.extra_args) or len(self.extra_args) > 1:
+            raise InvalidRequest("Say which: portal environments test NAME, or --all")
+        path = "environments/test-all"
+        if not self.everything:
+            path = f"environments/{quote(self.extra_args[0], safe='')}/test"
+        answer = self._ask("POST", path, {})
+        tests = [EnvironmentTest.model_validate(one) for one in answer["items"]]
+        for one in answer.get("left_out", ()):
+            print(f"{one['environment']}: not tested. {one['reason']}")
+        if not self.wait:
+            print(answer.get("message") or f"{len(tests)} tests are under way.")
+            return True
+        ended = [self._ended(test) for test in tests]
+        return all(test.state is WorkState.PASSED for test in ended)
+
+    def _ended(self, test: EnvironmentTest) -> EnvironmentTest:
+        """Wait for one test, and print how it went."""
+        away_since: float | None = None
+        while test.state in LIVE:
+            time.sleep(self.interval)
+            try:
+                answer = self._ask("GET", f"environment-tests/{test.id}")
+            except Unavailable:  # it is being restarted; the test goes on
+                away_since = away_since or time.monotonic()
+                if time.monotonic() - away_since > _PATIENCE:
+                    raise
+                continue
+            away_since = None
+            test = EnvironmentTest.model_validate(answer)
+        where = f"on {test.gpu_type}" if test.gpu_type else "without GPUs"
+        print(f"{test.name} {where}: {test.state}. {test.message}".rstrip(), flush=True)
+        return test
+
+    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        base = self.url or str(self.config.PortalSpawner.get("service_url", ""))
+        if not base.startswith(("http://", "https://")):
+            raise ConfigurationError(
+                "Where the portal's service answers is not known: give --url, or set "
+                "c.PortalSpawner.service_url."
+            )
+        request = urllib.request.Request(  # noqa: S310  looked at above
+            f"{base.rstrip('/')}/api/v1/{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={
+                "Authorization": f"token {self._token()}",
+                "Content-Type": "application/json",
+            },
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            kind = Unavailable if error.code in _AWAY else PortalError
+            raise kind(_words(error)) from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise Unavailable(f"{base} does not answer: {reason}.") from None
+
+    def _token(self) -> str:
+        path = Path(self.token_file)
+        try:
+            # systemd's credentials are read through an ACL, which shows as a right of the group.
+            if path.stat().st_mode & (stat.S_IWGRP | stat.S_IRWXO):
+                raise ConfigurationError(
+                    f"{path} can be read by others: chmod 0600 it, and make another token."
+                )
+            token = path.read_text().strip()
+        except OSError as error:
+            raise ConfigurationError(
+                f"The token in {path} cannot be read: {error.strerror}. Name its file with "
+                "--token-file."
+            ) from None
+        if not token.isascii() or not token.isprintable() or " " in token or not token:
+            raise ConfigurationError(f"{path} holds no token.")
+        return token
+
+
+def _words(error: urllib.error.HTTPError) -> str:
+    """What the service says in its answer."""
+    try:
+        return str(json.load(error)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"The portal's service answers with status {error.code}."
