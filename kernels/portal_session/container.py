@@ -85,5 +85,8 @@ class Container:
             if (name in names or name.startswith(_PREFIXES))
             and name not in (VARIABLE, PASSED, "PATH", "HOME")
         }
+        if environ.get("PYTHONUSERBASE"):
+            # What a person installs comes before the image's own programs.
+            inside[f"{prefix}PREPEND_PATH"] = f"{environ['PYTHONUSERBASE']}/bin"
         own = {name: value for name, value in environ.items() if not name.startswith(_OF_APPTAINER)}
         return {**own, **inside}
