@@ -10,6 +10,7 @@ from . import (
     directory,
     environments,
     hub,
+    images,
     notices,
     proxy,
     slurm,
@@ -43,5 +44,9 @@ ALL: tuple[Check, ...] = (
     storage.logs,
     environments.files,
     environments.sources,
+    images.folder,
+    images.account,
+    images.programs,
+    images.wheel,
     notices.mail_server,
 )

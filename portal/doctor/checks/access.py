@@ -8,6 +8,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from portal.images.credentials import Secrets
+
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
 
@@ -115,6 +117,7 @@ def _secret_files(site: Site) -> list[Path]:
         password = site.setting(site.authenticator, "search_password_file")
         if password:
             files.append(Path(password))
+    files.append(Path(site.setting(Secrets, "key_file")))
     files.append(site.config_file.parent / "secrets.env")
     return files
 

@@ -28,6 +28,11 @@ async def command(site: Site) -> Result:
         return skipped("no environment is a container")
     kind = site.spawner
     name = site.setting(kind, "apptainer") if "apptainer" in kind.class_traits() else "apptainer"
+    return await examine(name)
+
+
+async def examine(name: str) -> Result:
+    """Whether ``name`` is an Apptainer that is new enough."""
     found = shutil.which(name)
     if not found:
         return warning(f"'{name}' is not on this machine", f"Install Apptainer. {_ON_NODES}")

@@ -35,7 +35,12 @@ def file_system(path: Path) -> str:
     return kind
 
 
-async def _remote_nodes(site: Site) -> bool:
+def is_local(path: Path) -> bool:
+    """Whether only this machine sees the file system of ``path``."""
+    return file_system(path) in _LOCAL
+
+
+async def remote_nodes(site: Site) -> bool:
     """Whether some nodes are other machines than this one; when in doubt, yes."""
     try:
         nodes = (await site.cluster.snapshot()).nodes.values()
@@ -49,7 +54,7 @@ async def homes(site: Site) -> Result:
     person = site.person or _first_person(site)
     if not person:
         return skipped("no person was found", "Name one: portal doctor --person=ada")
-    return await asyncio.to_thread(_home_of, person, await _remote_nodes(site))
+    return await asyncio.to_thread(_home_of, person, await remote_nodes(site))
 
 
 def _home_of(person: str, remote: bool) -> Result:
@@ -90,7 +95,7 @@ async def logs(site: Site) -> Result:
     if "log_directory" not in kind.class_traits():
         return skipped(f"{kind.__name__} keeps no logs of jobs")
     path = Path(site.setting(kind, "log_directory"))
-    return await asyncio.to_thread(_logs_in, path, site, await _remote_nodes(site))
+    return await asyncio.to_thread(_logs_in, path, site, await remote_nodes(site))
 
 
 def _logs_in(path: Path, site: Site, remote: bool) -> Result:
@@ -104,7 +109,7 @@ def _logs_in(path: Path, site: Site, remote: bool) -> Result:
         results.append(failure(f"{path} has mode {mode:04o}, not 0711", f"chmod 0711 {path}"))
     if not site.is_root and status.st_uid != os.geteuid():
         results.append(failure(f"{path} does not belong to '{site.account}'", make))
-    if file_system(path) in _LOCAL and remote:
+    if is_local(path) and remote:
         results.append(
             warning(
                 f"{path} is on {file_system(path)}, which the nodes do not see",

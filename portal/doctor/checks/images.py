@@ -1,0 +1,190 @@
+"""What builds and tests of images need: a folder, an account, programs, a wheel."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import shutil
+import stat
+from pathlib import Path
+
+from portal.images.registry import Registries
+from portal.images.settings import Images
+
+from ..command import ask
+from ..finding import Result, check, failure, ok, skipped, warning, worst
+from ..site import Site
+from . import apptainer, storage
+
+_HELP = "docs/how-to/registries.md"
+_ROOM, _LITTLE_ROOM = 100, 10  # GB; one image of NGC is some 20, and a build needs three times it
+
+
+def _images(site: Site) -> Images | None:
+    """The settings; None where this site builds no images."""
+    images = Images(config=site.config)
+    if site.config.get("Images") or Path(images.directory).exists():
+        return images
+    return None
+
+
+def _not_used() -> Result:
+    return skipped("no images are built here: c.Images.directory does not exist")
+
+
+@check("images-folder", "Images can be kept where all nodes see them")
+async def folder(site: Site) -> Result:
+    images = _images(site)
+    if images is None:
+        return _not_used()
+    remote = await storage.remote_nodes(site)
+    return await asyncio.to_thread(_folders, images, site, remote)
+
+
+def _folders(images: Images, site: Site, remote: bool) -> Result:
+    path, logs = Path(images.directory), Path(images.log_directory)
+    account = images.service_account or site.account
+    make = f"install -d -o {account} -g {account} -m 2775 {path}"
+    if not path.is_dir():
+        return failure(f"{path} (c.Images.directory) does not exist", make)
+    found = path.stat()
+    results = [ok(f"{path}, {storage.file_system(path)}")]
+    try:
+        owner = pwd.getpwnam(account).pw_uid
+    except KeyError:
+        owner = -1  # told by another check
+    if owner not in (-1, found.st_uid) or not found.st_mode & stat.S_IWUSR:
+        results.append(failure(f"{path} does not belong to '{account}', which builds there", make))
+    if found.st_mode & stat.S_IWOTH:
+        message = f"everyone can write to {path}, and so put an image of their own there"
+        results.append(failure(message, f"chmod o-w {path}"))
+    if (found.st_mode & 0o005) != 0o005:
+        message = f"people cannot read {path}, so no session starts"
+        results.append(failure(message, f"chmod o+rx {path}"))
+    if not site.is_root and not os.access(path, os.W_OK):
+        results.append(
+            warning(
+                f"'{site.account}' cannot write to {path}, so a build gets no password and no "
+                "mirror of a registry",
+                f"usermod -aG {account} {site.account}; chmod 2775 {path}; restart the Hub.",
+            )
+        )
+    results += _room(path)
+    if remote and storage.is_local(path):
+        results.append(
+            warning(
+                f"{path} is on {storage.file_system(path)}, which the nodes do not see",
+                "Set c.Images.directory to a folder that they share with the Hub.",
+            )
+        )
+    if not logs.is_dir() or (not site.is_root and not os.access(logs, os.W_OK | os.X_OK)):
+        results.append(
+            failure(
+                f"'{site.account}' cannot make the logs of builds in {logs} "
+                "(c.Images.log_directory)",
+                f"install -d -o {site.account} -g {site.account} -m 0711 {logs}",
+            )
+        )
+    return worst(results)
+
+
+def _room(path: Path) -> list[Result]:
+    free = shutil.disk_usage(path).free / 1e9
+    if free >= _ROOM:
+        return [ok(f"{free:.0f} GB free")]
+    mend = "Make room: `portal images prune --dry-run` names images that nothing uses."
+    found = f"only {free:.0f} GB are free in {path}"
+    return [failure(found, mend) if free < _LITTLE_ROOM else warning(found, mend)]
+
+
+@check("images-account", "Builds of images may be submitted")
+async def account(site: Site) -> Result:
+    images = _images(site)
+    if images is None:
+        return _not_used()
+    name = images.service_account or site.account
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return failure(
+            f"there is no account '{name}' (c.Images.service_account) on this machine",
+            f"useradd --system --user-group {name}, here and on the nodes. {_HELP}",
+        )
+    results = [ok(f"as '{name}'")]
+    if name != site.account and not site.is_root:
+        words = [word.replace("{user}", name) for word in site.runner.sudo]
+        for command in ("sbatch", "scancel"):
+            answer = await ask([*words, site.runner.path(command), "--version"])
+            if answer.status:
+                results.append(
+                    failure(
+                        f"{command} as {name}: {answer.words}",
+                        f"Name '{name}' in Runas_Alias of /etc/sudoers.d/portal (deploy/sudoers).",
+                    )
+                )
+    elif name != site.account:
+        message = "root needs no rule, so the Hub's was not tried"
+        mend = "Run it as the Hub's account: sudo -u portal portal doctor"
+        results.append(skipped(message, mend))
+    results += await _association(site, name, images.slurm_account)
+    return worst(results)
+
+
+async def _association(site: Site, name: str, wanted: str) -> list[Result]:
+    known = await site.cluster.associations(name)
+    if known is None:
+        return []  # Slurm keeps no accounts
+    accounts = sorted({one.account for one in known})
+    if wanted in accounts or (accounts and not wanted):
+        return [ok(f"Slurm account {wanted or ', '.join(accounts)}")]
+    where = f"the account '{wanted}' (c.Images.slurm_account)" if wanted else "any account"
+    return [
+        failure(
+            f"'{name}' has no association with {where} in Slurm, so it may have no jobs",
+            f"sacctmgr add user {name} account={wanted or 'ACCOUNT'}",
+        )
+    ]
+
+
+@check("images-programs", "The programs that build images are there")
+async def programs(site: Site) -> Result:
+    images = _images(site)
+    if images is None:
+        return _not_used()
+    name = Registries(config=site.config).skopeo
+    answer = await ask([name, "--version"])
+    if answer.status:
+        found = failure(
+            f"'{name}' does not run: {answer.words}",
+            "Install skopeo on this machine, or set c.Registries.skopeo: without it no tag can be "
+            "looked up.",
+        )
+    else:
+        found = ok(answer.stdout.strip())
+    return worst([found, await apptainer.examine(images.apptainer)])
+
+
+@check("images-wheel", "There is what goes into every image")
+async def wheel(site: Site) -> Result:
+    images = _images(site)
+    if images is None:
+        return _not_used()
+    return await asyncio.to_thread(_wheel, Path(images.wheels))
+
+
+def _wheel(path: Path) -> Result:
+    mend = (
+        f"Build it from kernels/ (pip wheel --no-deps -w {path} kernels/) into {path}, "
+        "c.Images.wheels, where the nodes see it."
+    )
+    try:
+        found = sorted(path.glob("portal_session-*.whl"))
+        closed = [file for file in found if not file.stat().st_mode & stat.S_IROTH]
+    except OSError as error:
+        return failure(f"{path} cannot be read: {error.strerror}", mend)
+    if not found:
+        return failure(f"{path} has no wheel of portal-session", mend)
+    if closed:
+        return failure(f"{closed[0]} is closed to the builds' account", f"chmod 0644 {closed[0]}")
+    return ok(found[-1].name)
