@@ -88,6 +88,13 @@ def test_what_a_person_registered_waits_for_its_test_whatever_it_is() -> None:
     assert offer(environment(VENV, private=True, owner="ada")).environment is None
 
 
+def test_what_a_persons_test_says_holds_for_that_person_alone() -> None:
+    public, own = environment(VENV), environment(VENV, private=True, owner="ada")
+    others = environment(VENV, private=True, owner="barbara")
+    assert len({one.fingerprint for one in (public, own, others)}) == 3
+    assert public.fingerprint == environment(VENV, title="Other", groups=["g"]).fingerprint
+
+
 def test_an_image_that_was_changed_is_not_offered() -> None:
     known = verdict(mark=(10, 20))
     assert offer(environment(), known, mark=(10, 20)).environment is not None

@@ -171,5 +171,8 @@ class Environment(Frozen):
         """What a test of this environment holds for: the same software, whatever its title,
         groups or resources are. 32 hexadecimal digits."""
         parts = [self.kind, self.image, self.digest, self.path, self.modules, self.server]
-        text = json.dumps([*parts, self.python], default=str)
+        # A person's own test says nothing of the same image in the catalog: it ran as that person,
+        # who could have had it say anything.
+        owner = [self.owner] if self.private else []
+        text = json.dumps([*parts, self.python, *owner], default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:32]

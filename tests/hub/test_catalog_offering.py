@@ -130,16 +130,16 @@ def test_the_command_of_the_night(demo: Any, grace: Caller) -> None:
 def test_an_environment_of_ones_own(
     demo: Any, ada: Person, ada_calls: Caller, grace: Caller, person: Callable[[str], Person]
 ) -> None:
-    venv = next(iter((demo.home.cache / "environments").glob("python-*/.portal-ready"))).parent
+    venv = demo.words["venv"]
     made = ada_calls.post(
-        "own-environments", json={"title": "My Torch", "kind": "venv", "path": str(venv)}
+        "own-environments", json={"title": "My Torch", "kind": "venv", "path": venv}
     )
     assert made.status_code == 201, made.text
     name = made.json()["name"]
     try:
         assert (name, made.json()["state"]) == ("ada.my-torch", "testing")
         again = ada_calls.post(
-            "own-environments", json={"title": "My Torch", "kind": "venv", "path": str(venv)}
+            "own-environments", json={"title": "My Torch", "kind": "venv", "path": venv}
         )
         assert again.status_code == 409
         ready = wait_until(
