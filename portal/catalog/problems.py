@@ -10,6 +10,8 @@ from pydantic import ValidationError
 from portal.models import Frozen
 from portal.models.environment import Environment
 
+from .shapes import shape_of
+
 Place = tuple[str | int, ...]
 
 
@@ -37,10 +39,11 @@ def explained(
 ) -> tuple[CatalogError, ...]:
     """pydantic's findings in the words of the definition's author, each with its line."""
     found = []
-    for detail in error.errors(include_url=False, include_context=False):
+    for detail in error.errors(include_url=False):
         place = tuple(step for step in detail["loc"] if step != "[key]")
         name = dotted(place)
         reason = detail["msg"].removeprefix("Value error, ")
+        shape = shape_of(place, str(detail.get("ctx", {}).get("pattern", "")))
         match detail["type"]:
             case "missing":
                 message = f"'{name}' is missing"
@@ -50,6 +53,8 @@ def explained(
                 message = f"'{name[:100]}' is not a known key{hint}"
             case "string_type" if isinstance(detail["input"], int | float):
                 message = f"'{name}' must be text: put it in quotes"
+            case "string_pattern_mismatch" if shape:
+                message = f"'{name[:100]}' {shape}"
             case _:
                 message = f"'{name[:100]}': {reason}" if name else reason
         line = line_of(place) if line_of else None

@@ -4,7 +4,7 @@ import { call } from "../api.js";
 import { ask, tell } from "../dialog.js";
 import { announce, byId, el, fill, setText } from "../dom.js";
 import { facts as factList } from "../panel.js";
-import { capital, exactly, share } from "../words.js";
+import { exactly } from "../words.js";
 import { LogBox, Work } from "./log.js";
 import { publishing, tryIt } from "./publish.js";
 import { Steps } from "./steps.js";
@@ -16,7 +16,7 @@ const main = byId("build");
 const id = main.dataset.id;
 const steps = new Steps(byId("steps"));
 const cards = new TestCards(byId("tests"));
-const log = new LogBox(byId("log-part"), { path: `builds/${id}/log`, title: "Log", id: "log" });
+const log = new LogBox(byId("log-part"), { path: `builds/${id}/log`, title: "Log", id: "log", level: "h2" });
 let last = null;
 let version = null; // the newest one that this build is of
 let timer = 0;
@@ -37,7 +37,7 @@ function show(build) {
   const failed = build.state === "failed" || build.state === "unknown";
   fill(
     main,
-    el("p.portal-facts.session-state", {}, workState(build.state), isLive(build) && build.step ? el("span", {}, capital(build.step), build.share !== null ? `, ${share(build.share)}` : "") : null),
+    el("p.portal-facts.session-state", {}, workState(build.state)),
     build.message ? el(`div.alert.${failed ? "alert-danger" : "alert-secondary"}.ending`, failed ? { role: "alert" } : {}, build.message) : null,
     factList([
       version ? ["Environment", el("a", { href: environmentPage(version.name) }, `${version.environment?.title ?? version.name}, version ${version.number}`)] : null,

@@ -27,7 +27,7 @@ export async function conflict(name, mine, choose) {
         "div.alert.alert-warning.conflict",
         { role: "group", "aria-labelledby": "conflict-title" },
         el("h3", { id: "conflict-title" }, `Version ${theirs.number} is newer than what you began with`),
-        el("p", {}, `${theirs.author} wrote it ${origins[theirs.origin] ?? ""} at `, when(theirs.at), theirs.comment ? `: ${theirs.comment}` : ".", " Nothing of yours is lost, and nothing was saved. Choose:"),
+        el("p", {}, `${theirs.author} wrote it ${origins[theirs.origin] ?? ""} at `, when(theirs.at), theirs.comment ? `: “${theirs.comment}”.` : ".", " Nothing of yours is lost, and nothing was saved. Choose:"),
         el(
           "div.entry-actions",
           {},

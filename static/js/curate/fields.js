@@ -37,7 +37,7 @@ export const GROUPS = [
     fields: [
       {
         name: "kernels", label: "Kernels", kind: "rows", one: "kernel", help: "None: those that the server finds.",
-        columns: [{ name: "name", label: "Name" }, { name: "title", label: "Title" }, { name: "language", label: "Language" }],
+        columns: [{ name: "name", label: "Kernel’s name" }, { name: "title", label: "Kernel’s title" }, { name: "language", label: "Language" }],
       },
       { name: "starters", label: "Starter notebooks", kind: "words", help: "Files that the portal has, e.g. pytorch.ipynb; separated by commas." },
     ],
@@ -97,7 +97,7 @@ export const GROUPS = [
       },
       {
         name: "variables", label: "Variables", kind: "pairs", one: "variable", help: "Not for passwords: everyone who uses it can read them.",
-        columns: [{ name: "name", label: "Name" }, { name: "value", label: "Value" }],
+        columns: [{ name: "name", label: "Variable" }, { name: "value", label: "Value" }],
       },
     ],
   },

@@ -148,7 +148,7 @@ function fieldOf(path) {
 // Which row of a list it is about, then what is wrong.
 function inWords(problem, name) {
   const row = problem.field.slice(name.length + 1).split(".")[0];
-  const told = problem.message.replace(`'${problem.field}': `, "").replace(/[^.!?]$/, "$&.");
+  const told = problem.message.replace(`'${problem.field}'`, "").replace(/^:? /, "").replace(/[^.!?]$/, "$&.");
   const words = capital(told);
   if (!row) return words;
   return /^[0-9]+$/.test(row) ? `No. ${Number(row) + 1}: ${words}` : `${row}: ${words}`;

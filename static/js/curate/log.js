@@ -9,8 +9,8 @@ const MOST = 400_000; // characters in the page; the browser stays quick with so
 const NEAR = 24; // pixels from the end that count as the end
 
 export class LogBox {
-  // `path`: where the API has the log, e.g. "builds/7/log".
-  constructor(place, { path, title, id }) {
+  // `path`: where the API has the log, e.g. "builds/7/log"; `level`: of its heading.
+  constructor(place, { path, title, id, level = "h3" }) {
     this.path = path;
     this.id = id;
     this.length = 0;
@@ -22,7 +22,7 @@ export class LogBox {
     this.follow = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-pressed": "true", onclick: () => this.#turn(!this.following) }, "Follow");
     this.save = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#save() }, "Save the whole log");
     place.replaceChildren(
-      el("div.part-head", {}, el("h3", { id: `${id}-title` }, title), this.words, el("div.entry-actions", {}, this.follow, this.save)),
+      el("div.part-head", {}, el(level, { id: `${id}-title` }, title), this.words, el("div.entry-actions", {}, this.follow, this.save)),
       this.pre,
     );
     this.pre.addEventListener("scroll", () => this.#scrolled());

@@ -1,0 +1,42 @@
+"""What a field of a definition must look like, in words: pydantic names a regular expression."""
+
+from __future__ import annotations
+
+from portal.models.environment import VERSION
+from portal.models.resources import MEMORY, SLURM_NAME, TIME
+
+_PATTERNS = {
+    MEMORY: "must be a size such as 32G or 512M",
+    TIME: "must be a time such as 2:00:00 or 1-00:00:00",
+    VERSION: "must be a version such as 12.4",
+    SLURM_NAME: "must be a name as Slurm has it",
+}
+_PATH = "must be an absolute path without ',' and ':'"
+_FIELDS = {
+    "name": "must be small letters, digits, dots, dashes and underscores, 63 at most, with a "
+    "letter or digit at both ends",
+    "icon": "must be small letters, digits and dashes",
+    "digest": "must be 'sha256:' and 64 digits, hexadecimal",
+    "image": _PATH,
+    "python": _PATH,
+    "path": _PATH,
+    "source": _PATH,
+    "target": _PATH,
+    "modules": "must be the name of a module, such as gcc/14.2",
+    "starters": "must be the name of a notebook, such as pytorch.ipynb",
+    "courses": "must be the name of a course",
+    "language": "must be one word, such as python",
+    "kernels": "must be letters, digits, dots, dashes and underscores",
+    "variables": "must be one line, under a name of letters, digits and underscores",
+}
+
+
+def shape_of(place: tuple[str | int, ...], pattern: str) -> str:
+    """The words for the value at ``place`` that does not match ``pattern``; "" where there are
+    none."""
+    if pattern in _PATTERNS:
+        return _PATTERNS[pattern]
+    steps = [step for step in place if isinstance(step, str)]
+    if len(steps) > 1 and steps[-1] in _FIELDS and steps[-1] != "name":
+        return _FIELDS[steps[-1]]
+    return _FIELDS.get(steps[0], "") if steps else ""
