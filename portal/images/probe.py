@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from ..models import Frozen
 from ..models.image_job import Facts
-from .apptainer import Apptainer
+from .apptainer import Apptainer, ApptainerFailed
 from .outcome import WorkFailed
 
 OLDEST = (3, 9)  # Python of a session's server (kernels/pyproject.toml)
@@ -192,8 +192,12 @@ class Found(Frozen):
 
 def probe(apptainer: Apptainer, image: Path) -> Found:
     """Look into ``image`` (a SIF or a sandbox directory). Raises WorkFailed."""
-    said = apptainer.execute(image, ["/bin/sh", "-c", _SHELL], limit=_LIMIT)
-    answers = _answers(said.text)
+    try:
+        answers = _answers(apptainer.execute(image, ["/bin/sh", "-c", _SHELL], limit=_LIMIT).text)
+    except ApptainerFailed as error:
+        if "/bin/sh" not in error.message:
+            raise
+        answers = []
     if not answers:
         raise WorkFailed(
             "There is no shell (/bin/sh) that works in this image, so that no session can start in "
