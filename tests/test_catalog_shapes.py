@@ -9,6 +9,7 @@ import pytest
 from portal.catalog.problems import explained
 from portal.models.environment import Environment
 
+KERNEL = {"name": "r", "title": "R", "language": "r"}
 GOOD = {"name": "torch", "title": "Torch", "kind": "container", "image": "/a.sif"}
 
 
@@ -25,12 +26,12 @@ GOOD = {"name": "torch", "title": "Torch", "kind": "container", "image": "/a.sif
         ("binds.0.source", {"binds": [{"source": "data"}]}, "absolute path"),
         (
             "kernels.0.name",
-            {"kernels": [{"name": "a b", "title": "A", "language": "r"}]},
+            {"kernels": [KERNEL | {"name": "a b"}]},
             "letters",
         ),
         (
             "kernels.0.language",
-            {"kernels": [{"name": "a", "title": "A", "language": "r s"}]},
+            {"kernels": [KERNEL | {"language": "r s"}]},
             "word",
         ),
         ("modules.0", {"modules": ["a b"]}, "gcc/14.2"),
