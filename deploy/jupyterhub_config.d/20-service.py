@@ -36,6 +36,7 @@ c.JupyterHub.services.append(
             or name in ("SLURM_CONF", "CREDENTIALS_DIRECTORY", "PGPASSFILE")
         }
         | {"PORTAL_HUB_PID": str(os.getpid())},  # with which it ends
+        "timeout": 120,  # a Hub without its service at its own start exits: not on a busy machine
         "oauth_no_confirm": True,  # part of the portal: no question whether to trust it
         "display": True,
         # A login at the service carries those of its scopes that the person holds, no others.

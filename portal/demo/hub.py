@@ -98,7 +98,7 @@ class DemoHub:
                 _answers(f"{self.url}/hub/health")
                 and _says(f"{self.url}/services/portal/api/v1/cluster") == HTTPStatus.FORBIDDEN
             ),
-            patience=60,
+            patience=150,
             cwd=place,
         )
 
