@@ -248,7 +248,8 @@ class _Build:
         """Bytecode by the image's own Pythons, which no session could keep."""
         binds = {str(folder): definition.PREFIX}
         workers = str(len(os.sched_getaffinity(0)))
-        words = ["-m", "compileall", "-q", "-j", workers]
+        # Nobody imports the packages' own tests, which are a fifth of the files.
+        words = ["-m", "compileall", "-q", "-j", workers, "-x", "/tests?/"]
         folders = {added.python: f"{definition.PREFIX}/lib"}
         if found.python3 and added.packages:
             folders[found.python3.executable] = f"{definition.PREFIX}/kernel-packages"
