@@ -51,6 +51,8 @@ CLASSES = (
     ("portal.launch.extending", "Extending"),
     ("portal.command", "SiteCommand"),
     ("portal.store.command", "CopyCommand"),
+    ("portal.catalog.images_command", "PruneCommand"),
+    ("portal.catalog.images_command", "CacheCommand"),
     ("portal.doctor.app", "DoctorApp"),
     ("portal.demo.app", "DemoApp"),
 )

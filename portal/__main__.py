@@ -20,6 +20,10 @@ class PortalCommand(CommandGroup):
             "portal.catalog.command.EnvironmentsApp",
             "Keep the catalog in git, check its files, test them.",
         ),
+        "images": (
+            "portal.catalog.images_command.ImagesApp",
+            "See which images nobody needs; unpack them on the nodes.",
+        ),
         "service": ("portal.app.PortalService", "The web service that the Hub manages."),
     }
 

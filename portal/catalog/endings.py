@@ -16,7 +16,11 @@ class End(NamedTuple):
     message: str = ""
 
 
-_SETTING = {Work.BUILD: "c.Images.resources", Work.TEST: "c.Images.test_resources"}
+_SETTING = {
+    Work.BUILD: "c.Images.resources",
+    Work.TEST: "c.Images.test_resources",
+    Work.CACHE: "c.Images.resources",
+}
 _NO_VERDICT = {
     JobState.NODE_FAIL: "Its node failed{where}.",
     JobState.BOOT_FAIL: "Its node could not be started{where}.",

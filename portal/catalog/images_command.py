@@ -1,0 +1,193 @@
+"""``portal images``: which images there are, which nobody needs, and their copies on the nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from traitlets import Bool, Float, List, Unicode
+
+from portal.command import CommandGroup, SiteCommand
+from portal.errors import InvalidRequest, NotFound, PortalError
+from portal.images.settings import Images
+from portal.models.image_job import WorkState
+from portal.slurm import Cluster, SlurmRunner
+from portal.store import Store
+
+from .files import EnvironmentCatalog
+from .image_files import ImageFile, ImageFiles
+from .node_copies import NodeCopies
+
+
+class ImagesCommand(SiteCommand):
+    """Base of the subcommands."""
+
+    classes = [Images, Store, EnvironmentCatalog]
+    aliases = {**SiteCommand.aliases, "directory": "Images.directory"}
+
+    def start(self) -> None:
+        """Do it; exit status 1 when something is not as it should be."""
+        try:
+            good = asyncio.run(self._with_store())
+        except PortalError as error:
+            self.end(error)
+        self.exit(0 if good else 1)
+
+    async def act(self, store: Store) -> bool:
+        """What the subcommand does; whether all is well."""
+        raise NotImplementedError
+
+    async def _with_store(self) -> bool:
+        store = Store(parent=self)
+        store.log.setLevel("CRITICAL")  # what it would write there is said by the error
+        try:
+            return await self.act(store)
+        finally:
+            await store.close()
+
+    async def images(self, store: Store) -> tuple[ImageFiles, list[ImageFile]]:
+        """The site's images. Raises PortalError."""
+        catalog = EnvironmentCatalog(parent=self)
+        folders = (catalog.directory, catalog.kept_directory)
+        files = ImageFiles(Images(parent=self).directory, filter(None, folders), store)
+        return files, await files.all()
+
+
+class ListCommand(ImagesCommand):
+    """Every image, its size, and who needs it."""
+
+    name = "portal-images-list"
+    description = "List the images that the portal has built, and who needs each."
+    flags = {"json": ({"ListCommand": {"json": True}}, "Print JSON.")}
+
+    json = Bool(False, help="Print JSON. Example: ``portal images list --json``").tag(config=True)
+
+    async def act(self, store: Store) -> bool:
+        _, images = await self.images(store)
+        if self.json:
+            print(json.dumps([_as_json(one) for one in images], indent=1))
+            return True
+        for one in images:
+            print(f"{one.path.name}  {_size(one.size)}  {'; '.join(one.needed_by) or 'unused'}")
+        total = sum(one.size for one in images)
+        print(f"{len(images)} images, {_size(total)}")
+        return True
+
+
+class PruneCommand(ImagesCommand):
+    """Removes images that nobody needs."""
+
+    name = "portal-images-prune"
+    description = (
+        "Remove the images that no session, no version that is or may be published, no file of "
+        "the catalog and no build needs. Run it as the account of the builds or of the service."
+    )
+    aliases = {**ImagesCommand.aliases, "older-than": "PruneCommand.older_than"}
+    flags = {
+        "dry-run": ({"PruneCommand": {"dry_run": True}}, "Say what would go, and remove nothing.")
+    }
+
+    dry_run = Bool(
+        False,
+        help="""
+        Say what would go, and remove nothing.
+
+        Example::
+
+            portal images prune --dry-run
+        """,
+    ).tag(config=True)
+
+    older_than = Float(
+        1.0,
+        min=0,
+        help="""
+        Days since an image was made, below which it stays in any case.
+
+        Example::
+
+            portal images prune --older-than=30
+        """,
+    ).tag(config=True)
+
+    async def act(self, store: Store) -> bool:
+        files, images = await self.images(store)
+        unused = [one for one in images if not one.needed_by]
+        going = [one for one in unused if one.age >= self.older_than * 86400]
+        for one in going:
+            if not self.dry_run:
+                await asyncio.to_thread(files.remove, one)
+            print(f"{'would go' if self.dry_run else 'gone'}  {one.path.name}  {_size(one.size)}")
+        words = "would be" if self.dry_run else "are"
+        young = f"; {len(unused) - len(going)} unused ones are too young" if unused != going else ""
+        total = sum(one.size for one in going)
+        print(f"{len(going)} of {len(images)} images {words} removed, {_size(total)}{young}.")
+        return True
+
+
+class CacheCommand(ImagesCommand):
+    """Unpacks the image of an environment on the nodes' own disks."""
+
+    name = "portal-images-cache"
+    description = (
+        "Unpack the image of the environment NAME into c.Images.node_cache on each node, with a "
+        "job there, so that sessions start faster. Run it as the Hub's account."
+    )
+    classes = [*ImagesCommand.classes, Cluster, SlurmRunner]
+    aliases = {**ImagesCommand.aliases, "node": "CacheCommand.nodes"}
+
+    nodes = List(
+        Unicode(),
+        help="""
+        Nodes; where none is named, all that take jobs.
+
+        Example::
+
+            portal images cache --node=gpu01 --node=gpu02 pytorch
+        """,
+    ).tag(config=True)
+
+    async def act(self, store: Store) -> bool:
+        if len(self.extra_args) != 1:
+            raise InvalidRequest("Name an environment: portal images cache NAME")
+        catalog = EnvironmentCatalog(parent=self)
+        await catalog.load()
+        environment = catalog.environments.get(self.extra_args[0])
+        if environment is None:
+            raise NotFound(f"{catalog.directory} has no environment '{self.extra_args[0]}'.")
+        runner = SlurmRunner(parent=self)
+        copies = NodeCopies(Cluster(parent=self, runner=runner), Images(parent=self), self.log)
+        good = True
+        try:
+            async for node, end in copies.make(environment, self.nodes):
+                good = good and end.state is WorkState.PASSED
+                print(f"{node}: {end.state}. {end.message}".rstrip(), flush=True)
+        finally:
+            runner.close()
+        return good
+
+
+class ImagesApp(CommandGroup):
+    """``portal images SUBCOMMAND``."""
+
+    name = "portal-images"
+    description = "The images that the portal has built."
+    subcommands: dict[str, Any] = {
+        "list": (ListCommand, ListCommand.description),
+        "prune": (PruneCommand, PruneCommand.description),
+        "cache": (CacheCommand, CacheCommand.description),
+    }
+
+
+def _as_json(image: ImageFile) -> dict[str, Any]:
+    return {
+        "name": image.path.name,
+        "size": image.size,
+        "age": round(image.age),
+        "needed_by": image.needed_by,
+    }
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
