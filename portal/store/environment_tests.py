@@ -34,6 +34,7 @@ tests = Table(
     Column("started_at", TIME),
     Column("ended_at", TIME),
     Column("result", Json),
+    Index(None, "fingerprint"),
     Index(None, "name"),
     Index(None, "state"),
     sqlite_autoincrement=True,

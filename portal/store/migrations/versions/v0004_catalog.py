@@ -100,6 +100,7 @@ def upgrade() -> None:
         _key("environment_tests", "id"),
         sqlite_autoincrement=True,
     )
+    op.create_index("ix_environment_tests_fingerprint", "environment_tests", ["fingerprint"])
     op.create_index("ix_environment_tests_name", "environment_tests", ["name"])
     op.create_index("ix_environment_tests_state", "environment_tests", ["state"])
     op.create_table(
