@@ -7,13 +7,13 @@ build/screenshots/."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
+import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import ldap3
 import pytest
 from api_client import Caller
 from hub_client import Person
@@ -50,20 +50,16 @@ def nvcr() -> Iterator[Registry]:
 @pytest.fixture(scope="module")
 def group(demo: Any) -> Iterator[str]:
     """A group of the directory that ada is in, and the outsider is not."""
-    ldap = demo.words["ldap"]
-    entry = f"cn={GROUP},{ldap['groups_dn']}"
-    login = ["-x", "-ZZ", "-H", ldap["uri"]]
-    login += ["-D", ldap["admin_dn"], "-y", ldap["admin_password_file"]]
-    env = {**os.environ, "LDAPTLS_CACERT": ldap["ca_file"]}
-
-    def told(words: list[str], text: str = "") -> None:
-        subprocess.run(words, input=text, text=True, env=env, check=True, capture_output=True)
-
-    members = "".join(f"member: uid={name},{ldap['people_dn']}\n" for name in (MEMBER, "grace"))
-    text = f"dn: {entry}\nobjectClass: groupOfNames\ncn: {GROUP}\n{members}"
-    told(["ldapadd", *login], text)
-    yield GROUP
-    told(["ldapdelete", *login, entry])
+    words = demo.words["ldap"]
+    entry = f"cn={GROUP},{words['groups_dn']}"
+    members = [f"uid={name},{words['people_dn']}" for name in (MEMBER, "grace")]
+    password = Path(words["admin_password_file"]).read_text().strip()
+    tls = ldap3.Tls(validate=ssl.CERT_REQUIRED, ca_certs_file=words["ca_file"])
+    server = ldap3.Server(words["ldaps_uri"], use_ssl=True, tls=tls)
+    with ldap3.Connection(server, words["admin_dn"], password, auto_bind=True) as directory:
+        assert directory.add(entry, "groupOfNames", {"cn": GROUP, "member": members})
+        yield GROUP
+        directory.delete(entry)
 
 
 @pytest.fixture(scope="module", autouse=True)
