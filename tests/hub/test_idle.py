@@ -3,20 +3,16 @@ GPUs are simulated: a job with "idle" in its name does not use its own."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import json
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
+from cells import run_cell
 from hub_client import Person, wait_until
 from other_hub import other_hub
-from tornado.httpclient import HTTPRequest
-from tornado.websocket import websocket_connect
 
 from portal.demo.ports import free_port
 
@@ -106,35 +102,6 @@ def idle(person: Person) -> dict[str, Any]:
 def hub_activity(person: Person) -> str:
     """When something was done in the session, as the Hub believes."""
     return str(person.server()["last_activity"])
-
-
-def run_cell(person: Person, code: str) -> None:
-    """Run it in a new kernel, as a notebook would, and wait until it is over."""
-    made = person.session("POST", "api/kernels")
-    assert made.status_code == 201, made.text
-    base = f"{person.url}/user/{person.name}/".replace("http", "ws", 1)
-
-    async def send() -> None:
-        url = f"{base}api/kernels/{made.json()['id']}/channels"
-        request = HTTPRequest(url, headers={"Authorization": f"token {person.token}"})
-        socket = await websocket_connect(request)
-        id_ = uuid.uuid4().hex
-        header = {"msg_id": id_, "msg_type": "execute_request", "session": "s", "username": ""}
-        header |= {"version": "5.3", "date": "2026-01-01T00:00:00Z"}
-        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
-        message = {"header": header, "parent_header": {}, "metadata": {}, "content": content}
-        await socket.write_message(json.dumps({**message, "buffers": [], "channel": "shell"}))
-        while True:
-            raw = await asyncio.wait_for(socket.read_message(), 60)
-            assert raw is not None
-            said = json.loads(raw)
-            own = said["parent_header"].get("msg_id") == id_
-            if own and said["msg_type"] == "execute_reply":
-                assert said["content"]["status"] == "ok", said
-                break
-        socket.close()
-
-    asyncio.run(send())
 
 
 def test_idle_gpus_are_warned_of_snoozed_and_given_back(url: str, owners: Any) -> None:

@@ -1,0 +1,40 @@
+"""Cells that are run in a session's kernels, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+
+from hub_client import Person
+from tornado.httpclient import HTTPRequest
+from tornado.websocket import websocket_connect
+
+
+def run_cell(person: Person, code: str) -> None:
+    """Run it in a new kernel, as a notebook would, and wait until it is over."""
+    made = person.session("POST", "api/kernels")
+    assert made.status_code == 201, made.text
+    base = f"{person.url}/user/{person.name}/".replace("http", "ws", 1)
+
+    async def send() -> None:
+        url = f"{base}api/kernels/{made.json()['id']}/channels"
+        request = HTTPRequest(url, headers={"Authorization": f"token {person.token}"})
+        socket = await websocket_connect(request)
+        id_ = uuid.uuid4().hex
+        header = {"msg_id": id_, "msg_type": "execute_request", "session": "s", "username": ""}
+        header |= {"version": "5.3", "date": "2026-01-01T00:00:00Z"}
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
+        message = {"header": header, "parent_header": {}, "metadata": {}, "content": content}
+        await socket.write_message(json.dumps({**message, "buffers": [], "channel": "shell"}))
+        while True:
+            raw = await asyncio.wait_for(socket.read_message(), 60)
+            assert raw is not None
+            said = json.loads(raw)
+            own = said["parent_header"].get("msg_id") == id_
+            if own and said["msg_type"] == "execute_reply":
+                assert said["content"]["status"] == "ok", said
+                break
+        socket.close()
+
+    asyncio.run(send())
