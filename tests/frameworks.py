@@ -1,0 +1,135 @@
+"""Virtual environments with machine-learning frameworks for CPUs, in which the tests run notebooks.
+
+They are made once and kept in the cache; what is in them is pinned in frameworks-constraints.txt.
+PyTorch is Debian's package: the wheel on the index brings gigabytes of CUDA's libraries with it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from portal.demo.home import Home
+from portal.demo.python_packages import (
+    SYSTEM_PYTHON,
+    digest,
+    remove_tree,
+    uv_environment,
+    uv_program,
+)
+
+CONSTRAINTS = Path(__file__).resolve().parent / "frameworks-constraints.txt"
+_READY = ".ready"
+
+
+@dataclass(frozen=True)
+class Framework:
+    """``packages`` from the index, beside ipykernel. ``system``: with Debian's Python packages.
+    ``check``: the module that shows that it works."""
+
+    name: str
+    packages: tuple[str, ...]
+    check: str
+    system: bool = False
+
+
+FRAMEWORKS = {
+    one.name: one
+    for one in (
+        # NumPy as Debian's torch was built with it.
+        Framework(
+            "torch", ("tensorboard", "pandas", "numpy==1.24.4"), "torch, torchvision", system=True
+        ),
+        Framework("tensorflow", ("tensorflow-cpu", "tensorboard"), "tensorflow"),
+        Framework("mxnet", ("mxnet", "numpy==1.23.5"), "mxnet"),  # the last NumPy for it
+    )
+}
+
+
+def python_of(name: str) -> Path:
+    """The interpreter of the environment ``name``, which is made where it is not there yet.
+
+    Skips the test where it cannot be had here, by its name.
+    """
+    framework = FRAMEWORKS[name]
+    cache = Home.find().cache
+    marks = (name, *framework.packages, CONSTRAINTS.read_text())
+    place = cache / "frameworks" / f"{name}-{digest(*marks)}"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with (place.parent / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other runs share the cache
+        if not (place / _READY).exists():
+            _make(framework, place, cache)
+    return place / "bin/python"
+
+
+def _make(framework: Framework, place: Path, cache: Path) -> None:
+    for old in place.parent.glob(f"{framework.name}-*"):
+        remove_tree(old)
+    environment = uv_environment(cache)
+    options = ["--system-site-packages"] if framework.system else []
+    _run([uv_program(), "venv", "-q", "--python", SYSTEM_PYTHON, *options, place], environment)
+    python = place / "bin/python"
+    _run(
+        [
+            *(uv_program(), "pip", "install", "-q", "--no-config", "--python", python),
+            *("--constraints", CONSTRAINTS, "ipykernel", *framework.packages),
+        ],
+        environment,
+    )
+    found = subprocess.run(
+        [python, "-c", f"import {framework.check}"], capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        last = (found.stderr.strip().splitlines() or ["it ended"])[-1]
+        pytest.fail(f"{framework.name} does not work here: {last}")
+    (place / _READY).touch()
+
+
+def _run(argv: Sequence[str | Path], environment: dict[str, str]) -> None:
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def kernelspec(argv: Sequence[str], folder: Path, name: str = "python3") -> None:
+    """Describe a kernel to Jupyter, as ``name`` in the data directory ``folder``."""
+    place = folder / "kernels" / name
+    place.mkdir(parents=True, exist_ok=True)
+    words = {"argv": [*argv, "{connection_file}"], "display_name": name, "language": ""}
+    (place / "kernel.json").write_text(json.dumps(words))
+
+
+def python_kernel(python: Path, folder: Path) -> None:
+    """Describe the kernel of ``python``."""
+    kernelspec([str(python), "-m", "ipykernel_launcher", "-f"], folder)
+
+
+def environment_for(folder: Path) -> dict[str, str]:
+    """The environment for a notebook whose kernels are in ``folder``: nothing of this machine's
+    Jupyter, GPUs or Slurm, and one thread, since notebooks run side by side."""
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("JUPYTER", "PORTAL", "SLURM", "CUDA", "PYTHON", "VIRTUAL_ENV"))
+    }
+    places = {name: str(folder) for name in ("JUPYTER_PATH", "JUPYTER_DATA_DIR", "IPYTHONDIR")}
+    return {**kept, **places, "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+
+
+def executing(notebook: Path, into: str = "executed") -> list[str]:
+    """The command that executes a notebook in its folder, and writes ``INTO.ipynb`` there."""
+    options = [
+        "--to=notebook",
+        "--execute",
+        f"--output={into}",
+        "--ExecutePreprocessor.timeout=400",
+    ]
+    return [sys.executable, "-m", "nbconvert", "--log-level=ERROR", *options, str(notebook)]
