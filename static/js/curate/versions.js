@@ -58,12 +58,13 @@ export class Versions {
 
   #offer(total) {
     byId("compare").hidden = total < 2;
+    if (total === this.total) return;
+    this.total = total;
     for (const [id, usual] of [["compare-old", 1], ["compare-new", 0]]) {
       const select = byId(id);
-      const chosen = select.value;
       const numbers = Array.from({ length: Math.min(total, 200) }, (_, at) => String(total - at));
       fill(select, numbers.map((number) => el("option", { value: number }, number)));
-      select.value = numbers.includes(chosen) ? chosen : (numbers[usual] ?? numbers[0] ?? "");
+      select.value = numbers[usual] ?? numbers[0] ?? "";
     }
   }
 
