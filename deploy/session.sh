@@ -8,7 +8,7 @@
 #   PORTAL_IMAGE        the image, as it stands in the command; with it come:
 #   PORTAL_APPTAINER    Apptainer's program
 #   PORTAL_VERIFY       1: no session without a good signature
-#   PORTAL_KEYRING      the folder of Apptainer's keyring for that; empty: the person's own
+#   PORTAL_KEYS         a file with the public keys for that; empty: the node's own keyrings
 #   PORTAL_NODE_COPY    the folder into which this node has unpacked the image, maybe
 #   PORTAL_IMAGE_ACCOUNT  whose that folder is
 #   PORTAL_MODULES      modules to load, separated by spaces
@@ -58,12 +58,20 @@ if [ -n "${PORTAL_IMAGE:-}" ]; then
   if [ -n "$copy" ] && theirs "$copy" && theirs "$(dirname -- "$copy")"; then
     image="$copy" # its signature was looked at when it was unpacked
   elif [ "${PORTAL_VERIFY:-}" = 1 ]; then
-    [ -n "${PORTAL_KEYRING:-}" ] && export APPTAINER_KEYSDIR="$PORTAL_KEYRING"
-    if ! "$PORTAL_APPTAINER" verify --all --local "$image" >/dev/null; then
+    keys=""
+    if [ -n "${PORTAL_KEYS:-}" ]; then
+      # Apptainer takes no keyring that is another account's, or that others can read.
+      keys=$(mktemp --directory) && cp -- "$PORTAL_KEYS" "$keys/pgp-public" || exit 73
+      export APPTAINER_KEYSDIR="$keys"
+    fi
+    "$PORTAL_APPTAINER" verify --all --local "$image" >/dev/null
+    status=$?
+    [ -n "$keys" ] && rm -rf -- "$keys"
+    unset APPTAINER_KEYSDIR
+    if [ "$status" != 0 ]; then
       echo "The image has no good signature: $image" >&2
       exit 73
     fi
-    unset APPTAINER_KEYSDIR
   fi
   words=()
   for word; do
@@ -76,7 +84,7 @@ if [ -n "${PORTAL_IMAGE:-}" ]; then
     export APPTAINERENV_PORTAL_IMAGE="$image"
   fi
 fi
-unset PORTAL_VERIFY PORTAL_KEYRING PORTAL_NODE_COPY PORTAL_IMAGE_ACCOUNT PORTAL_APPTAINER PORTAL_IMAGE
+unset PORTAL_VERIFY PORTAL_KEYS PORTAL_NODE_COPY PORTAL_IMAGE_ACCOUNT PORTAL_APPTAINER PORTAL_IMAGE
 
 if [ "${PORTAL_KIND:-}" = container ]; then
   # Known only here, in the job, and dropped by --cleanenv.

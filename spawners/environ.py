@@ -61,7 +61,7 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
         environment,
         apptainer=spawner.apptainer,
         verify=images.verify,
-        keyring=images.keyring,
+        keys=images.public_keys,
         node_copy=node_copy(environment, images.node_cache),
         account=images.service_account or pwd.getpwuid(os.geteuid()).pw_name,
     )

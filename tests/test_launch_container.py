@@ -99,8 +99,16 @@ def apptainer(tmp_path: Path) -> Path:
     signature. The real one signs in tests/test_images_signing.py."""
     program = tmp_path / "bin/apptainer"
     program.parent.mkdir()
-    program.write_text('#!/bin/sh\necho "$@ $APPTAINER_KEYSDIR" >>"$0.log"\n'
-                       'case "$*" in verify*broken*) exit 255;; esac\n')  # fmt: skip
+    program.write_text(
+        """#!/bin/sh
+        case "$*" in verify*broken*) exit 255;; esac
+        [ -n "$APPTAINER_KEYSDIR" ] || exit 0
+        echo "$@" >"$0.log"
+        stat -c %a "$APPTAINER_KEYSDIR" >>"$0.log"
+        cat "$APPTAINER_KEYSDIR/pgp-public" >>"$0.log"
+        echo "$APPTAINER_KEYSDIR" >>"$0.log"
+        """
+    )
     program.chmod(0o755)
     return program
 
@@ -109,9 +117,15 @@ def test_no_session_starts_from_an_image_with_a_broken_signature(
     apptainer: Path, tmp_path: Path
 ) -> None:
     began = ["sh", "-c", "echo began"]
-    good = run_script(container(), began, apptainer, verify=True, keyring="/k")
-    assert (good.stdout, good.returncode) == ("began\n", 0)
-    assert Path(f"{apptainer}.log").read_text() == f"verify --all --local {IMAGE} /k\n"
+    keys = tmp_path / "public"
+    keys.write_text("the keys\n")
+    good = run_script(container(), began, apptainer, verify=True, keys=str(keys))
+    assert (good.stdout, good.returncode) == ("began\n", 0), good.stderr
+    said, mode, read, place = Path(f"{apptainer}.log").read_text().splitlines()
+    assert (said, mode, read) == (f"verify --all --local {IMAGE}", "700", "the keys")
+    assert not Path(place).exists()
+    gone = run_script(container(), began, apptainer, verify=True, keys="/nonexistent")
+    assert (gone.stdout, gone.returncode) == ("", 73)
     broken = run_script(container(image="/i/broken.sif"), began, apptainer, verify=True)
     assert (broken.stdout, broken.returncode) == ("", 73)
     assert "signature of its image is missing or broken (/i/broken.sif)" in cause_of(broken.stderr)

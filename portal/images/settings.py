@@ -186,6 +186,19 @@ class Images(LoggingConfigurable):
         """,
     ).tag(config=True)
 
+    public_keys = Unicode(
+        "",
+        help="""
+        A file with the public keys that ``verify`` trusts when a session starts: a copy of
+        ``pgp-public`` of the builds' keyring, which everybody on the nodes can read, since
+        Apptainer's keyring is its owner's alone. Empty: the keyrings of the person and the node.
+
+        Example::
+
+            c.Images.public_keys = "/etc/data-scientist-portal/image-keys.pgp"
+        """,
+    ).tag(config=True)
+
     node_cache = Unicode(
         "",
         help="""

@@ -32,7 +32,8 @@ from ..launch.script import session_script
 from ..models.environment import Environment, Kernel, Kind, Server
 from ..models.image_job import Event, Facts, ImageJob, KernelResult, TestResult
 from ..models.resources import Resources
-from . import channel
+from . import channel, signing
+from .apptainer import Apptainer
 from .outcome import CouldNotRun, WorkFailed
 from .processes import children, end_descendants
 
@@ -108,7 +109,15 @@ def _mark(job: ImageJob) -> tuple[int, int] | None:
         raise CouldNotRun(
             f"{job.apptainer} is not on this node (c.Images.apptainer), so nothing could be tested."
         )
+    if job.verify:
+        with tempfile.TemporaryDirectory(prefix="portal-verify-") as home:
+            signing.verify(_apptainer(job, home), image)
     return None if image.is_dir() else (found.st_size, found.st_mtime_ns)
+
+
+def _apptainer(job: ImageJob, home: str) -> Apptainer:
+    keys = signing.keyring(job.keyring)
+    return Apptainer(job.apptainer, temporary=home, home=home, keyring=keys, log=channel.say)
 
 
 def _run(job: ImageJob, environment: Environment, report: Report) -> Seen:
@@ -146,8 +155,6 @@ def _command(
     env |= image_environment(
         environment,
         apptainer=apptainer,
-        verify=job.verify,
-        keyring=job.keyring or f"{account}/.apptainer/keys",
     )
     # Apptainer takes the home from the account, unless it is told another one.
     env |= {"HOME": home, "APPTAINER_HOME": home, "APPTAINER_CONFIGDIR": f"{account}/.apptainer"}

@@ -123,20 +123,20 @@ def image_environment(
     *,
     apptainer: str,
     verify: bool = False,
-    keyring: str = "",
+    keys: str = "",
     node_copy: str = "",
     account: str = "",
 ) -> dict[str, str]:
     """What deploy/session.sh looks at before a container starts; {} for the other kinds.
 
-    ``verify``: no session without a good signature of ``keyring``; ``node_copy``: the folder that
-    takes the image's place where it is there and is ``account``'s or root's alone.
+    ``verify``: no session without a good signature of one of the ``keys`` (a file); ``node_copy``:
+    the folder that takes the image's place where it is there and is ``account``'s or root's alone.
     """
     if environment.kind is not Kind.CONTAINER:
         return {}
     found = {"PORTAL_IMAGE": environment.image or "", "PORTAL_APPTAINER": apptainer}
     if verify:
-        found |= {"PORTAL_VERIFY": "1", "PORTAL_KEYRING": keyring}
+        found |= {"PORTAL_VERIFY": "1", "PORTAL_KEYS": keys}
     if node_copy:
         found |= {"PORTAL_NODE_COPY": node_copy, "PORTAL_IMAGE_ACCOUNT": account}
     return found
