@@ -9,6 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -198,12 +199,41 @@ def with_store(service: Service, work: Callable[[Store], Awaitable[Any]]) -> Any
     return asyncio.run(run())
 
 
+async def _fill_own(store: Store, environment: Environment) -> None:
+    """A test of a person's own image that did not pass."""
+    message = "The image holds no Python that can run a notebook server."
+    test = await store.tests.add(
+        fingerprint=environment.fingerprint,
+        name=environment.name,
+        number=None,
+        gpu_type="",
+        asker=environment.owner,
+        nonce="n",
+        log="",
+        at=1.7e9,
+    )
+    await store.tests.change(test.id, state=WorkState.FAILED, message=message, ended_at=1.7e9 + 60)
+    await store.tests.judge(
+        Verdict(
+            fingerprint=environment.fingerprint,
+            gpu_type="",
+            passed=False,
+            message=message,
+            at=1.7e9,
+        )
+    )
+
+
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
     """A catalog of five, with tests and measurements; nobody may register their own."""
     # asyncio.run() inside: Playwright's own loop must not run in this thread yet.
-    only_tested = "c.EnvironmentCatalog.offer_untested = False\n"
-    with synthetic_service(8, 20, telemetry="simulated", settings=only_tested) as started:
+    settings = (
+        "c.EnvironmentCatalog.offer_untested = False\n"
+        'c.CatalogRules.own_environments = "groups"\n'
+        'c.CatalogRules.own_groups = ["own"]\n'
+    )
+    with synthetic_service(8, 20, telemetry="simulated", settings=settings) as started:
         with_store(started, _fill)
         for one in (TORCH, *OTHERS):
             (started.environments / f"{one['name']}.yaml").write_text(json.dumps(one))
@@ -389,6 +419,43 @@ def test_where_nobody_may_register_the_page_says_so(visit: Callable[..., None], 
     expect(page.locator("form.card-form")).to_have_count(0)
     page.get_by_role("link", name="Request an environment").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Request an environment")
+
+
+def test_ones_own_says_why_it_failed_and_is_removed(
+    visit: Callable[..., None], page: Any, service: Service
+) -> None:
+    own = {
+        "name": "ada.mine",
+        "title": "My image",
+        "kind": "container",
+        "image": "/home/ada/mine.sif",
+        "private": True,
+        "owner": USER,
+    }
+    file = service.environments.parent / "kept/own/ada.mine.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(own))
+    environment = Environment.model_validate(own)
+    # Playwright's own loop runs in this thread: the database is asked in another one.
+    with ThreadPoolExecutor() as threads:
+        threads.submit(with_store, service, lambda to: _fill_own(to, environment)).result()
+    visit("catalog/own", "barbara")
+    expect(page.locator("#own-list")).to_have_count(0)
+    visit("catalog/own")
+    entry = page.locator("[data-environment='ada.mine']")
+    expect(entry).to_contain_text("Cannot be launched")
+    expect(entry).to_contain_text("The image holds no Python")
+    expect(entry).to_contain_text("Log of this test")
+    check(page, "catalog-own")
+    entry.get_by_role("link", name="My image").click()
+    expect(page.locator("main")).to_contain_text("Your own: only you see it.")
+    visit("catalog/ada.mine", "barbara")
+    expect(page.locator("main")).to_contain_text("There is no environment 'ada.mine'")
+    visit("catalog/own")
+    entry.get_by_role("button", name="Remove… My image").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove", exact=True).click()
+    expect(page.locator("#own-empty")).to_be_visible()
+    assert not file.exists()
 
 
 def test_many_environments_are_searched_without_waiting(

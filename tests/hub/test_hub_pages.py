@@ -43,11 +43,13 @@ def test_every_page_has_the_same_ways(person: Callable[[str], Person], path: str
     for_all = {
         "Home": "/hub/home",
         "Cluster": SERVICE,
+        "Catalog": f"{SERVICE}catalog",
         "Sessions": f"{SERVICE}sessions",
         "Usage": f"{SERVICE}usage",
         "Token": "/hub/token",
     }
     for_admins = {
+        "Curate": f"{SERVICE}curate",
         "Announcements": f"{SERVICE}announcements",
         "Audit log": f"{SERVICE}audit",
         "Admin": "/hub/admin",
