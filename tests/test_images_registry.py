@@ -178,6 +178,12 @@ async def test_a_mirror_answers_for_the_registry(
     row = kept("nvcr.io", secret, mirror=closed_registry.host, ca_file=str(closed_registry.ca_file))
     asked = parse_source("docker://nvcr.io/nvidia/pytorch:25.10-py3")
     assert (await registries.resolve(asked, [row])).digest.startswith("sha256:")
+    # A mirror that is kept as a registry of its own has its own password.
+    wrong = row._replace(secret=registries.secrets.encrypt("wrong"))
+    own = kept(closed_registry.host, secret)
+    assert await registries.resolve(asked, [wrong, own])
+    with pytest.raises(InvalidRequest, match="does not take the password"):
+        await registries.resolve(asked, [wrong])
     # What the mirror complains of counts, though nvcr.io too is asked.
     with pytest.raises(InvalidRequest, match=r"mirror of 'nvcr\.io', has no tag '9'"):
         await registries.resolve(asked.model_copy(update={"tag": "9"}), [row])

@@ -170,13 +170,19 @@ class Registries(LoggingConfigurable):
         return skopeo(self.skopeo, lambda: self._logins(host, kept), _registries(host, kept))
 
     def _logins(self, host: str, kept: Sequence[KeptRegistry]) -> dict[str, Login]:
-        """The logins for ``host`` and its mirror; for every registry where ``host`` is empty.
-        Blocking."""
+        """The logins for ``host`` and its mirror; for every registry where ``host`` is empty. A
+        mirror that is kept as a registry itself has its own, others get the registry's. Blocking.
+        """
         logins = {}
         for one in kept:
-            if host in ("", one.registry.host) and (login := self.secrets.login(one)):
-                for name in filter(None, (one.registry.host, one.registry.mirror)):
-                    logins[name] = login
+            if host not in ("", one.registry.host):
+                continue
+            if login := self.secrets.login(one):
+                logins[one.registry.host] = login
+            mirror = one.registry.mirror
+            own = _of(mirror, kept)
+            if mirror and (found := (own and self.secrets.login(own)) or login):
+                logins[mirror] = found
         return logins
 
     async def _manifest(
@@ -239,7 +245,10 @@ def _of(host: str, kept: Sequence[KeptRegistry]) -> KeptRegistry | None:
 
 
 def _registries(host: str, kept: Sequence[KeptRegistry]) -> list[Registry]:
-    return [one.registry for one in kept if host in ("", one.registry.host)]
+    """The registry and, where it is kept too, its mirror; all of them where ``host`` is empty."""
+    found = _of(host, kept)
+    names = {host, found.registry.mirror if found else host}
+    return [one.registry for one in kept if not host or one.registry.host in names]
 
 
 def _tags(data: bytes) -> list[str]:

@@ -17,7 +17,7 @@ from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
 from . import apptainer, storage
 
-_HELP = "docs/how-to/registries.md"
+_HELP = "docs/how-to/images.md"
 _ROOM, _LITTLE_ROOM = 100, 10  # GB; one image of NGC is some 20, and a build needs three times it
 
 
