@@ -66,14 +66,15 @@ def job(place: Path, server: Registry) -> ImageJob:
 
 @pytest.fixture(scope="module")
 def story(place: Path, server: Registry, job: ImageJob) -> dict[str, object]:
-    """Three builds of the same: one is killed while it installs, one is ended while it pulls
-    again, one comes to its end. What each left, and what was asked of the registry."""
+    """Three builds of the same: one is killed while it installs, one is ended while it looks into
+    the image, one comes to its end. What each left, and what was asked of the registry."""
     home, found = give(place / "home"), {}
     directory = Path(job.directory)
-    for name, number in (("killed", signal.SIGKILL), ("ended", signal.SIGTERM)):
+    ends = (("killed", signal.SIGKILL, "install"), ("ended", signal.SIGTERM, "probe"))
+    for name, number, step in ends:
         log = place / f"{name}.log"
         process = start(job, home, log)
-        _until(lambda log=log: _at(log, "install"), process)
+        _until(lambda log=log, step=step: _at(log, step), process)
         if number == signal.SIGKILL:
             os.killpg(process.pid, number)
         else:
