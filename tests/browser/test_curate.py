@@ -31,6 +31,14 @@ HOSTILE = "<img src=x onerror=window.hacked=1>"
 DIGEST = "sha256:" + "a" * 64
 
 
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    """The service looks at its files and the database first."""
+    expect.set_options(timeout=SOON)
+    yield
+    expect.set_options(timeout=5000)
+
+
 @pytest.fixture
 def page(page: Any) -> Iterator[Any]:
     """The page of conftest.py; what its Content-Security-Policy blocks fails the test, and so does
@@ -257,8 +265,9 @@ def test_from_a_draft_to_everyone_and_back(
     grace.get_by_role("button", name="Save as a new version").click()
     expect(grace.locator("#versions")).to_contain_text("better words")
     grace.get_by_role("button", name="Compare", exact=True).click()
-    expect(grace.locator("#comparison .diff-removed")).to_contain_text(f"First {HOSTILE}")
-    expect(grace.locator("#comparison .diff-added")).to_contain_text("title: Second")
+    differs = grace.get_by_role("region", name="The definitions")
+    expect(differs).to_contain_text(f"removed: title: First {HOSTILE}")
+    expect(differs).to_contain_text("added: title: Second")
     check(grace, "curate-environment")
 
     grace.get_by_role("button", name="Publish (version 2)").click()
