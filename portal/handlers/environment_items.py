@@ -121,6 +121,7 @@ class Shown:
         tested, name = self.parts.catalog.offering.tested(found), found.name
         mark = self.parts.catalog.offering.mark_of(found)
         shown = _PUBLIC | _MANAGED if self.person.admin else _PUBLIC
+        software = next((one.fingerprint for one in tested.values()), "")
         from_registry = found.source is not None and found.source.startswith("docker://")
         return {
             **found.model_dump(include=shown),
@@ -135,7 +136,7 @@ class Shown:
                 memory=found.max_memory,
                 time=found.max_time,
             ),
-            "versions": dict(self.software.get(found.fingerprint, {})),
+            "versions": dict(self.software.get(software, {})),
             "favourite": name in self.favourites,
             "last_used": self.last_used.get(name),
             "tested_at": max((one.at for one in tested.values()), default=None),
