@@ -156,5 +156,5 @@ def run(demo: Any, caller: Caller, place: Path) -> subprocess.CompletedProcess[s
         env={**os.environ, "FUZZ_TOKEN": caller.person.token},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=560,
     )
