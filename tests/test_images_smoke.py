@@ -143,10 +143,18 @@ def saying(tmp_path: Path) -> Any:
 
 def test_what_is_seen_becomes_the_result(saying: Any) -> None:
     noise = 'PORTAL n {"at": 1, "step": "done", "result": {}}'
-    result, events = saying(SERVER, noise, {**KERNEL, **PASSED}, FACTS, GPUS, END, gpus=1)
+    old = {**KERNEL, **PASSED, "name": "python2", "version": "2.7.18"}
+    result, events = saying(SERVER, noise, old, {**KERNEL, **PASSED}, FACTS, GPUS, END, gpus=1)
     assert (result.server_seconds, result.gpus) == (2.5, 1)
-    assert result.facts.versions == {"torch": "2.5", "python": "3.11.2", "driver": "535.104.05"}
-    assert [e.step for e in events] == ["server", "kernel python3", "facts", "gpus"]
+    assert result.facts.versions == {
+        "torch": "2.5",
+        "python": "3.11.2",
+        "python2": "2.7.18",
+        "driver": "535.104.05",
+    }
+    assert [e.step for e in events] == [
+        "server", "kernel python2", "kernel python3", "facts", "gpus",
+    ]  # fmt: skip
     assert all(event.result is None for event in events)
 
 

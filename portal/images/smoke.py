@@ -271,7 +271,9 @@ def _result(
     }
     for one in seen.kernels:
         if one.version:
-            versions.setdefault(one.kernel.language.lower(), one.version)
+            language = one.kernel.language.lower()
+            old = language == "python" and one.version.startswith("2.")
+            versions.setdefault("python2" if old else language, one.version)
     if gpus.get("driver"):
         versions["driver"] = str(gpus["driver"])[:40]
     number = facts.get("gpus")
