@@ -37,7 +37,7 @@ RUNS_IN = {
 }
 NOT_HERE = {
     "caffe2": "Caffe2 cannot be had for the Python of this machine",
-    "horovod": "Horovod cannot be had for the Python of this machine",
+    "horovod": "Horovod has no wheel for this Python, and takes minutes to build",
 }
 # What must be said on a machine without GPUs.
 SAYS = {
