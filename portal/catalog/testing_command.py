@@ -64,9 +64,39 @@ class TestCommand(SiteCommand):
         """,
     ).tag(config=True)
 
-    everything = Bool(False, help="Test every environment; what --all sets.").tag(config=True)
-    wait = Bool(True, help="Wait for the end; what --no-wait unsets.").tag(config=True)
-    interval = Float(2.0, help="Seconds between two looks at a test.").tag(config=True)
+    everything = Bool(
+        False,
+        help="""
+        Test every environment of the catalog.
+
+        Example::
+
+            portal environments test --all
+        """,
+    ).tag(config=True)
+
+    wait = Bool(
+        True,
+        help="""
+        Wait for the end of the tests.
+
+        Example::
+
+            portal environments test --all --no-wait
+        """,
+    ).tag(config=True)
+
+    interval = Float(
+        2.0,
+        min=0.1,
+        help="""
+        Seconds between two looks at a test.
+
+        Example::
+
+            portal environments test --all --TestCommand.interval=10
+        """,
+    ).tag(config=True)
 
     def start(self) -> None:
         """Do it."""
