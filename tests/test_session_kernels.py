@@ -41,6 +41,7 @@ from portal.models.environment import Environment
 from portal.models.resources import Resources
 
 PATIENCE = 60
+os_kill = os.kill
 SPEC = {"argv": ["/usr/bin/R", "--args", "{connection_file}"], "display_name": "R", "language": "R"}
 
 
@@ -289,7 +290,9 @@ async def test_an_interrupt_ends_the_command_and_not_the_kernel(bash: Kernel) ->
     assert await bash.run("echo $kept") == "7\n"
 
 
-async def test_a_kernel_in_the_container_ends_with_it_and_is_interrupted_once(beside: Path) -> None:
+async def test_a_kernel_in_the_container_ends_with_it_and_is_interrupted_once(
+    beside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A kernelspec of the image: ``sh`` stands for a kernel, and counts its interrupts."""
     count = 'n=0; trap "n=\\$((n+1)); echo \\$n >>~/count" INT; while :; do sleep 0.1; done'
     install(beside / "data", "counting", argv=["/bin/sh", "-c", count, "{connection_file}"])
@@ -305,13 +308,20 @@ async def test_a_kernel_in_the_container_ends_with_it_and_is_interrupted_once(be
         while not named(family, "sleep"):
             assert time.monotonic() < deadline
             await asyncio.sleep(0.05)
+        (inner,) = named(family, "sh")
+        told: list[int] = []
+        monkeypatch.setattr(
+            command_line.os, "kill", lambda pid, s: told.append(pid) or os_kill(pid, s)
+        )
         await provisioner.send_signal(signal.SIGINT)
+        # Apptainer would pass it on, so that the kernel had it a second time.
+        assert inner.pid in told
+        assert provisioner.process.pid not in told
         while not counted.exists() or not counted.read_text():
             assert time.monotonic() < deadline
             await asyncio.sleep(0.05)
         assert counted.read_text() == "1\n"
         assert await provisioner.poll() is None
-        (inner,) = named(family, "sh")
         inner.kill()
         while await provisioner.poll() is None:
             assert time.monotonic() < deadline
