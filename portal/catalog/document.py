@@ -107,7 +107,9 @@ class _Loader(CoreSchema, yaml.SafeLoader):
             self._depth -= 1
 
 
-CoreSchema.add_implicit_resolver(_NOTHING, re.compile(r"^(~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+CoreSchema.add_implicit_resolver(
+    _NOTHING, re.compile(r"^(~|null|Null|NULL|)$"), ["~", "n", "N", ""]
+)
 CoreSchema.add_implicit_resolver(
     _TRUTH, re.compile(r"^(true|True|TRUE|false|False|FALSE)$"), [*"tTfF"]
 )
