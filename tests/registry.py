@@ -200,6 +200,7 @@ class Registry:
 def registry(*, tls: bool = False, login: tuple[str, str] | None = None) -> Iterator[Registry]:
     """A registry, from its start to its end."""
     place = Path(tempfile.mkdtemp(prefix="registry-", dir="/var/tmp"))
+    place.chmod(0o755)  # other accounts read the certificate
     server = Registry(place, tls=tls, login=login)
     try:
         server.start()

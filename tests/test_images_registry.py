@@ -185,8 +185,9 @@ async def test_a_mirror_answers_for_the_registry(
     with pytest.raises(InvalidRequest, match="does not take the password"):
         await registries.resolve(asked, [wrong])
     # What the mirror complains of counts, though nvcr.io too is asked.
-    with pytest.raises(InvalidRequest, match=r"mirror of 'nvcr\.io', has no tag '9'"):
+    with pytest.raises(InvalidRequest, match=r"mirror of 'nvcr\.io', has no tag '9'") as raised:
         await registries.resolve(asked.model_copy(update={"tag": "9"}), [row])
+    assert "25.10-py3" in raised.value.message
 
 
 async def test_a_check_says_what_is_wrong(

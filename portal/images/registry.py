@@ -223,17 +223,23 @@ class Registries(LoggingConfigurable):
             return InvalidRequest(f"The registry {name} says too much of {source}.", "source")
         fault, said = fault_of(answer.stderr)
         if fault is Fault.TAG:
-            return await self._unknown_tag(asked, source, name)
+            return await self._unknown_tag(asked, source, name, found)
         if fault in (Fault.PASSWORD, Fault.DENIED):
             return _refused(source, name, found)
         return _other(fault, said, source, name)
 
-    async def _unknown_tag(self, asked: Skopeo, source: Source, name: str) -> PortalError:
-        repository = f"docker://{source.host}/{source.repository}"
+    async def _unknown_tag(
+        self, asked: Skopeo, source: Source, name: str, found: KeptRegistry | None
+    ) -> PortalError:
+        # skopeo lists the tags of the registry that it is told, never those of its mirror.
+        row = found.registry if found else None
+        host = row.mirror if row and row.mirror else source.host
+        repository = f"docker://{host}/{source.repository}"
+        options = ["--tls-verify=false"] if row and row.insecure else []
         if source.digest:
             return InvalidRequest(f"The registry {name} has no image {source}.", "source")
         words = f"The registry {name} has no tag '{source.tag}' of {source.repository}"
-        answer = await asked.ask("list-tags", repository, seconds=self.timeout)
+        answer = await asked.ask("list-tags", *options, repository, seconds=self.timeout)
         near = _near(source.tag, _tags(answer.stdout) if not answer.status else [])
         if not near:
             return InvalidRequest(f"{words}.", "source")
