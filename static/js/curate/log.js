@@ -6,6 +6,7 @@ import { el, setText } from "../dom.js";
 import { bytes } from "./words.js";
 
 const MOST = 400_000; // characters in the page; the browser stays quick with so many
+const PIECE = 20_000;
 const NEAR = 24; // pixels from the end that count as the end
 
 export class LogBox {
@@ -55,7 +56,10 @@ export class LogBox {
     this.frame = 0;
     if (!this.waiting) return;
     if (this.waiting.length > MOST) this.#cut();
-    this.pre.append(document.createTextNode(this.waiting));
+    // In pieces, so that the oldest ones can go without the others.
+    for (let at = 0; at < this.waiting.length; at += PIECE) {
+      this.pre.append(document.createTextNode(this.waiting.slice(at, at + PIECE)));
+    }
     this.length += this.waiting.length;
     this.waiting = "";
     while (this.length > MOST && this.pre.childNodes.length > 1) {
