@@ -30,6 +30,7 @@ API = f"{PORTAL}api/v1/"
 SOON = 20_000  # milliseconds: a refresh, and a slow machine
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 DIGEST = "sha256:" + "a" * 64
+NONCE = "0123456789abcdef" * 2  # what a log says with it is not shown
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -358,7 +359,7 @@ def test_a_build_with_a_huge_and_hostile_log(
             source=f"docker://nvcr.io/x/{named}:1",
             digest=DIGEST,
             asker="grace",
-            nonce="n",
+            nonce=NONCE,
             log=log.name,
             at=time.time(),
         )
@@ -403,7 +404,7 @@ def test_a_log_stops_following_where_one_reads(demo: Any, grace: Any, admin: Per
             source="docker://nvcr.io/x/y:1",
             digest=DIGEST,
             asker="grace",
-            nonce="n",
+            nonce=NONCE,
             log=log.name,
             at=time.time(),
         )
@@ -444,7 +445,7 @@ def test_a_finished_build_with_its_tests_is_tried_and_published(
     async def work(store: Store) -> int:
         now = time.time()
         build = await store.builds.add(
-            key=named, source="docker://a.io/b:1", digest=DIGEST, asker="grace", nonce="n",
+            key=named, source="docker://a.io/b:1", digest=DIGEST, asker="grace", nonce=NONCE,
             log="none", at=now,
         )  # fmt: skip
         await store.builds.change(
@@ -454,7 +455,7 @@ def test_a_finished_build_with_its_tests_is_tried_and_published(
         for gpu_type, passed in (("", True), ("v100", False)):
             test = await store.tests.add(
                 fingerprint=version.environment.fingerprint, name=named, number=1,
-                gpu_type=gpu_type, asker="grace", nonce="n", log="none", at=now,
+                gpu_type=gpu_type, asker="grace", nonce=NONCE, log="none", at=now,
             )  # fmt: skip
             found = TestResult(
                 server=Server.INSIDE,
