@@ -54,6 +54,7 @@ CLASSES = (
     ("portal.catalog.command", "ExportCommand"),
     ("portal.catalog.command", "ImportCommand"),
     ("portal.catalog.testing_command", "TestCommand"),
+    ("portal.catalog.images_command", "ListCommand"),
     ("portal.catalog.images_command", "PruneCommand"),
     ("portal.catalog.images_command", "CacheCommand"),
     ("portal.doctor.app", "DoctorApp"),
