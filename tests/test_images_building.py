@@ -198,7 +198,26 @@ HEAD = "Bootstrap: docker\nFrom: debian:12\n"
         (f"{HEAD}%SETUP\n  touch /x\n", "%setup runs on the node"),
         (f"{HEAD}%files\n  /etc/shadow /x\n", "%files would copy '/etc/shadow'"),
         (f"{HEAD}%files\n  ../key /x\n", "%files would copy '../key'"),
-        (f"{HEAD}%files\n  'outside/shadow' /x\n", "%files would copy 'outside/shadow'"),
+        (f"{HEAD}%files\n  outside/shadow /x\n", "%files would copy 'outside/shadow'"),
+        (f'{HEAD}%files\n  "outside/shadow" /x\n', "%files would copy 'outside/shadow'"),
+        (f"{HEAD}%files\n  'outside/shadow' /x\n", "is no name that is followed here"),
+        (f'{HEAD}%files\n  "a /../../etc/shadow" /x\n', "is no name that is followed here"),
+        (f"{HEAD}%files\n  $HOME/.apptainer/keys /x\n", "is no name that is followed here"),
+        (f"{HEAD}%files\n  $(touch${{IFS}}/tmp/x) /x\n", "is no name that is followed here"),
+        (f"{HEAD}%files\n  `id` /x\n", "is no name that is followed here"),
+        (f"{HEAD}%files from other\n  /$(id) /x\n", "is no name that is followed here"),
+        (f"{HEAD}%files\n  -t/tmp /x\n", "is no name that is followed here"),
+        (f"{HEAD}%files\n  *t /x\n", "would be an option of cp"),
+        (f"{HEAD}%files\n  a#/../../etc/shadow /x\n", "is no name that is followed here"),
+        (f"{HEAD}%files\n  {{{{ key }}}} /x\n", "is no name that is followed here"),
+        (f"{HEAD}%files\nbootstrap : x\n  /etc/shadow /x\n", "copy '/etc/shadow'"),
+        (f"{HEAD}%files\n # a\x0b%post\n  /etc/shadow /x\n", "control characters"),
+        (f"{HEAD}%files\n # a\u2028%post\n  /etc/shadow /x\n", "control characters"),
+        (f"{HEAD}%appfiles one\n  /etc/shadow x\n", "'%appfiles one' is no section"),
+        (f"{HEAD}%pre\n  touch /x\n", "line 3: %pre runs on the node"),
+        (f"{HEAD}%%setup\n  touch /x\n", "'%%setup' is no section"),
+        (f"{HEAD}%setup\t\n  touch /x\n", "is no section"),
+        (f"{HEAD}%arguments\n  a=%setup\n{{{{ a }}}}\n  id\n", "'%arguments' is no section"),
         (f"{HEAD}%files\n  out* /x\n", "%files would copy 'outside"),
         (f"{HEAD}%post\n  true && sudo apt install x\n", "line 4: the file asks for root"),
         ("just words\n", "no line 'Bootstrap: …'"),
@@ -207,6 +226,7 @@ HEAD = "Bootstrap: docker\nFrom: debian:12\n"
 )
 def test_definition_files_that_are_not_followed(tmp_path, text, said):
     (tmp_path / "outside").symlink_to("/etc")
+    (tmp_path / "-t").touch()
     with pytest.raises(WorkFailed, match=r"site\.def") as caught:
         read_definition(definition(tmp_path, text))
     assert said in caught.value.message

@@ -1,14 +1,16 @@
 """A definition file that an admin gives: what of it may be built, under an account without rights.
 
-A definition file can run commands on the node (%setup), copy any file of the node into the image
-(%files) and ask for bootstraps that need root. None of that is done here.
+A definition file can run commands on the node (%pre, %setup, and what a shell makes of a name in
+%files), copy any file of the node into the image (%files, %appfiles) and ask for bootstraps that
+need root. None of that is done here, so only what is known here is let through: sections and names
+are read as Apptainer 1.4 reads them (its pkg/build/types/parser/deffile.go), which takes "%%setup"
+for %setup and fills in the values of %arguments anywhere.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 from pathlib import Path
 
 from .outcome import WorkFailed
@@ -16,7 +18,16 @@ from .outcome import WorkFailed
 # Agents that fetch or copy an image (apptainer-build(1)); the others install packages as root.
 _AGENTS = frozenset({"docker", "localimage", "oci", "oci-archive", "docker-archive", "oras"})
 _LARGEST = 262_144  # bytes
-_SECTION = re.compile(r"^%(\w+)\s*(.*)$")
+# Those that run in the image, or do not run.
+_SECTIONS = frozenset(
+    {"environment", "files", "help", "labels", "post", "runscript", "startscript", "test"}
+)
+_ON_THE_NODE = frozenset({"pre", "setup"})
+_SECTION = re.compile(r"^%([A-Za-z]+)(?: +(.*))?$")
+# Lines end in other places for Python than for Apptainer where these are.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
+# Apptainer gives the name to a shell, and what comes of it to cp.
+_NAME = re.compile(r"[A-Za-z0-9._+@*?\[\]/][A-Za-z0-9._+@*?\[\]/-]*")
 _ROOT = re.compile(r"(^|[;&|(]\s*)(sudo|su|doas|pkexec)\s", re.MULTILINE)
 
 
@@ -34,6 +45,8 @@ def read_definition(path: Path) -> str:
         text = raw.decode()
     except UnicodeDecodeError:
         raise WorkFailed(f"'{path}' is not UTF-8 text.") from None
+    if _CONTROL.search(text):
+        raise WorkFailed(f"'{path}' has control characters in it: remove them.")
     agents = 0
     for number, section, line in _lines(text):
         where = f"'{path.name}', line {number}: "
@@ -45,10 +58,15 @@ def read_definition(path: Path) -> str:
                     f"{where}the bootstrap '{value[:40]}' asks for root. Start from an image "
                     f"instead: {', '.join(sorted(_AGENTS))}."
                 )
-        elif section == "setup":
+        elif section in _ON_THE_NODE:
             raise WorkFailed(
-                f"{where}%setup runs on the node, outside of the image, and is not done here. Put "
-                "the commands into %post, which runs in it."
+                f"{where}%{section} runs on the node, outside of the image, and is not done here. "
+                "Put the commands into %post, which runs in it."
+            )
+        elif section not in ("", "files from", *_SECTIONS):
+            raise WorkFailed(
+                f"{where}'{line.strip()[:60]}' is no section that is followed here. Those are "
+                f"{', '.join(f'%{one}' for one in sorted(_SECTIONS))}; '%' begins no other line."
             )
         elif section in ("post", "test") and _ROOT.search(line):
             raise WorkFailed(
@@ -69,18 +87,27 @@ def copied_files(path: Path, text: str | None = None) -> list[Path]:
     folder = Path(os.path.realpath(path.parent))
     found: list[Path] = []
     for number, section, line in _lines(path.read_text(errors="replace") if text is None else text):
-        if section != "files":
+        if section not in ("files", "files from"):
             continue
-        try:
-            words = shlex.split(line, comments=True)
-        except ValueError:
-            words = [line.strip()]
-        if not words:
+        # The first word; quotes around it are not a part of it.
+        pattern = re.sub(r'^"(.*)"$', r"\1", re.split(r"[ \t]+", line.strip(), maxsplit=1)[0])
+        if not _NAME.fullmatch(pattern):
+            raise WorkFailed(
+                f"'{path.name}', line {number}: '{pattern[:200]}' in %files is no name that is "
+                "followed here: letters, digits and . _ + @ - / * ? [ ] only, and no '-' at the "
+                "beginning."
+            )
+        if section == "files from":
             continue
-        pattern = words[0]
         if pattern.startswith("/") or ".." in pattern.split("/"):
             raise WorkFailed(_outside(path, number, pattern))
         for one in sorted(path.parent.glob(pattern)):
+            name = str(one.relative_to(path.parent))
+            if name.startswith("-"):
+                raise WorkFailed(
+                    f"'{path.name}', line {number}: '{name[:200]}' would be an option of cp. "
+                    "Give the file another name."
+                )
             for member in [one, *(sorted(one.rglob("*")) if one.is_dir() else [])]:
                 if not Path(os.path.realpath(member)).is_relative_to(folder):
                     raise WorkFailed(_outside(path, number, str(member.relative_to(path.parent))))
@@ -102,17 +129,17 @@ def _lines(text: str) -> list[tuple[int, str, str]]:
     that come from another stage of the build are "files from"."""
     found = []
     section = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        match = _SECTION.match(line)
-        if match:
-            section = match.group(1).lower()
-            if section == "files" and match.group(2).startswith("from"):
-                section = "files from"
-            if section == "setup":
-                found.append((number, section, line))
-        elif re.match(r"(?i)bootstrap\s*:", line):
+    for number, line in enumerate(text.split("\n"), 1):
+        if re.match(r"(?i)bootstrap:", line):
             section = ""  # the next stage's header
             found.append((number, section, line))
+        elif line.lstrip().startswith("%"):
+            match = _SECTION.match(line)
+            section = match.group(1).lower() if match else "?"
+            if match and section == "files" and (match.group(2) or "").startswith("from "):
+                section = "files from"
+            if section not in (*_SECTIONS, "files from"):
+                found.append((number, section, line))
         elif line.strip() and not line.lstrip().startswith("#"):
             found.append((number, section, line))
     return found
