@@ -137,6 +137,7 @@ def test_from_a_reference_to_a_tile(
     tests = grace.locator("#tests")
     for kernel in KERNELS:
         expect(tests).to_contain_text(kernel)
+    grace.get_by_role("heading", name="Smoke tests").scroll_into_view_if_needed()
     picture(grace, "4-tested")
 
     grace.get_by_role("button", name="Publish", exact=True).click()
@@ -165,8 +166,10 @@ def test_a_member_of_the_group_runs_every_kernel(demo: Any, visitor: Callable[[s
         ada.wait_for_url(re.compile(f"/user/{MEMBER}/lab"), timeout=BUILD)
         for title, (code, answer) in KERNELS.items():
             ada.goto(f"{demo.url}/user/{MEMBER}/lab/workspaces/{title.replace(' ', '')}?reset")
-            card = ada.locator(".jp-LauncherCard[data-category='Notebook']")
-            card.filter(has_text=re.compile(f"^{title}")).first.click()
+            labels = ada.locator(
+                ".jp-LauncherCard[data-category='Notebook'] .jp-LauncherCard-label"
+            )
+            labels.filter(has_text=re.compile(rf"^\s*{title}\b")).click()
             toolbar = ada.locator(".jp-NotebookPanel-toolbar")
             expect(toolbar).to_contain_text(title, timeout=60_000)
             assert answer in run_cell(ada, code)
