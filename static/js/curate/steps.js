@@ -6,7 +6,7 @@ import { isLive } from "./words.js";
 
 // The steps of portal.images.building in their order; one that is not known here is shown as it is called.
 const STEPS = {
-  waiting: "Wait for a node",
+  queue: "Wait for a node",
   prepare: "Prepare",
   pull: "Pull",
   probe: "Look inside",
@@ -27,7 +27,7 @@ export class Steps {
     if (build.step && build.step !== "done" && !this.seen.includes(build.step)) this.seen.push(build.step);
     // A site that does not sign has no such step.
     const known = Object.keys(STEPS).filter((step) => step !== "sign" || this.seen.includes(step));
-    const now = build.state === "waiting" ? "waiting" : build.step;
+    const now = build.state === "waiting" ? "queue" : build.step;
     const order = [...known, ...this.seen.filter((step) => !known.includes(step))];
     const at = now === "done" ? order.length : order.indexOf(now);
     const text = JSON.stringify([build.state, now, build.share, build.message, order]);
