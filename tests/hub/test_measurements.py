@@ -49,4 +49,4 @@ def test_what_a_cell_shows_is_in_the_catalog(
 
     page = barbara.page(f"/services/portal/catalog/{ENVIRONMENT}")
     simulated = " simulated" if row["simulated"] else ""
-    assert f"{name} 1 × {row['gpu_type']}{simulated} fp16 1,012.5 1,212.5 2 " in page, page
+    assert f"{name} 1 \u00d7 {row['gpu_type']}{simulated} fp16 1,012.5 1,212.5 2 " in page, page
