@@ -8,6 +8,7 @@ build/screenshots/."""
 from __future__ import annotations
 
 import re
+import secrets
 import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +30,8 @@ expect = playwright.expect
 NGC = "docker://nvcr.io/nvidia/pytorch:25.10-py3"
 BROKEN = "docker://nvcr.io/nvidia/broken:1.0"
 GROUP, MEMBER, OUTSIDER = "vision", "ada", "student09"
+MARK = secrets.token_hex(3)  # a name stays for ever, and a demo may see this story twice
+NAME, BROKEN_NAME = f"pytorch-{MARK}", f"broken-{MARK}"
 BUILD, TESTS = 420_000, 240_000  # milliseconds; the machine may be busy
 KERNELS = {  # the launcher's card, what is run, and what it says
     "Python 3": ("import sys; print(sys.version_info[0] + 40, 'done')", "43 done"),
@@ -67,7 +70,7 @@ def cleared(demo: Any) -> Iterator[None]:
     """Nothing of this story stays in the catalog."""
     yield
     with Caller(demo.url, "grace") as grace:
-        for name in ("pytorch-25.10", "broken-1.0"):
+        for name in (NAME, BROKEN_NAME):
             grace.post(f"environments/{name}/withdraw", json={"message": "The test is over."})
         grace.delete("registries/nvcr.io")
 
@@ -100,12 +103,16 @@ def picture(page: Any, name: str) -> None:
     page.screenshot(path=PICTURES / f"ngc-{name}.png")
 
 
-def paste(demo: Any, page: Any, source: str) -> None:
-    """The page of a new environment, with ``source`` looked up."""
+def paste(demo: Any, page: Any, source: str, name: str) -> None:
+    """The page of a new environment, with ``source`` looked up, and a name of ours."""
     page.goto(service(demo, "curate/new"))
     page.get_by_label("Image reference or path").fill(source)
     page.get_by_role("button", name="Look it up").click()
     expect(page.locator("#origin-words")).to_contain_text("sha256:", timeout=60_000)
+    proposed = source.rpartition("/")[2].partition("-")[0].replace(":", "-")
+    expect(page.get_by_label("Name", exact=True)).to_have_value(proposed)
+    page.get_by_label("Name", exact=True).fill(name)
+    expect(page.locator("#editor-status")).to_contain_text("Nothing is wrong", timeout=60_000)
 
 
 def test_from_a_reference_to_a_tile(
@@ -123,7 +130,7 @@ def test_from_a_reference_to_a_tile(
     expect(grace.locator("#list")).to_contain_text("nvcr.io")
     assert "a-key-of-ngc" not in grace.content()
 
-    paste(demo, grace, NGC)
+    paste(demo, grace, NGC, NAME)
     expect(grace.get_by_label("Title", exact=True)).to_have_value("PyTorch 25.10")
     grace.get_by_label("What is new, for the history").fill("NGC's PyTorch of October")
     picture(grace, "2-paste")
@@ -146,7 +153,7 @@ def test_from_a_reference_to_a_tile(
     form.get_by_label("Groups, separated by commas").fill(group)
     picture(grace, "5-publish")
     form.get_by_role("button", name="Publish").click()
-    grace.wait_for_url(re.compile("/curate/pytorch-25.10"))
+    grace.wait_for_url(re.compile(f"/curate/{NAME}"))
 
 
 def test_a_member_of_the_group_runs_every_kernel(demo: Any, visitor: Callable[[str], Any]) -> None:
@@ -185,12 +192,12 @@ def test_somebody_else_sees_nothing_of_it(demo: Any, visitor: Callable[[str], An
     page.goto(service(demo, "catalog"))
     expect(page.locator(".tile").first).to_be_visible()
     expect(page.get_by_text("PyTorch 25.10")).to_have_count(0)
-    assert page.goto(service(demo, "catalog/pytorch-25.10")).status == 404
+    assert page.goto(service(demo, f"catalog/{NAME}")).status == 404
     with Caller(demo.url, OUTSIDER) as caller:
-        assert caller.get("environments/pytorch-25.10").status_code == 404
-        assert "pytorch" not in caller.get("environments").text
+        assert caller.get(f"environments/{NAME}").status_code == 404
+        assert NAME not in caller.get("environments").text
     outsider = Person(demo.url, OUTSIDER)
-    refused = outsider.launch({"environment": "pytorch-25.10"})
+    refused = outsider.launch({"environment": NAME})
     assert refused.status_code == 403
     assert "no environment of that name" in refused.text
 
@@ -199,7 +206,7 @@ def test_an_image_that_does_not_work_is_refused_with_its_reason(
     demo: Any, nvcr: Registry, visitor: Callable[[str], Any]
 ) -> None:
     grace = visitor("grace")
-    paste(demo, grace, BROKEN)
+    paste(demo, grace, BROKEN, BROKEN_NAME)
     grace.get_by_role("button", name="Build", exact=True).click()
     grace.wait_for_url(re.compile("/curate/builds/[0-9]+"))
     expect(grace.locator("#build, #tests-words").filter(has_text="ssl").first).to_be_visible(
@@ -207,9 +214,9 @@ def test_an_image_that_does_not_work_is_refused_with_its_reason(
     )
     picture(grace, "8-broken")
     with Caller(demo.url, "grace") as caller:
-        version = caller.get("environments/broken-1.0/versions/1").json()
+        version = caller.get(f"environments/{BROKEN_NAME}/versions/1").json()
         assert version["state"] == "failed"
         assert "ssl" in version["message"]
-        refused = caller.post("environments/broken-1.0/versions/1/publish", json={})
+        refused = caller.post(f"environments/{BROKEN_NAME}/versions/1/publish", json={})
         assert refused.status_code == 409
-    assert not (Path(demo.words["environments"]) / "broken-1.0.yaml").exists()
+    assert not (Path(demo.words["environments"]) / f"{BROKEN_NAME}.yaml").exists()
