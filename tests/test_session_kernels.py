@@ -17,9 +17,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import images
+import pexpect
 import psutil
 import pytest
-from jupyter_client.kernelspec import NoSuchKernel
+from bash_kernel import kernel as bash_kernel
+from ipykernel.kernelapp import IPKernelApp
+from jupyter_client.kernelspec import KernelSpec, NoSuchKernel
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory
 from portal_session import command_line, container_bash, kernels
@@ -96,7 +99,8 @@ def test_kernelspecs_of_an_image_are_read_with_care() -> None:
 
     printed = one("/a/ir", json.dumps(SPEC)) + one("/b/ir", json.dumps({**SPEC, "argv": ["x"]}))
     printed += one("/a/half", '{"argv": [') + one("/a/odd", "[]") + one("/a/number", "3")
-    evil = {**SPEC, "metadata": {"kernel_provisioner": {"provisioner_name": "evil"}, "k": 1}}
+    on_the_node = {"kernel_provisioner": {"provisioner_name": "evil"}, HERE: True}
+    evil = {**SPEC, "metadata": {**on_the_node, "k": 1}}
     printed += one("/a/Evil", json.dumps(evil)) + one("/a/bash", json.dumps(SPEC))
     found = _read_specs(printed.encode() + b"/bash\0\0")
     assert set(found) == {"ir", "evil", "bash"}
@@ -104,6 +108,43 @@ def test_kernelspecs_of_an_image_are_read_with_care() -> None:
     assert found["evil"].metadata == {"k": 1}
     assert found["bash"].metadata == {HERE: True}, "the image's own would need a Python there"
     assert _read_specs(b"") == {}
+
+
+def test_no_kernelspec_that_was_found_runs_beside_its_container(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in the container writes into the same home."""
+    on_the_node = {"kernel_provisioner": {"provisioner_name": "local-provisioner"}, HERE: True}
+    install(folders[1], "mine", metadata=on_the_node)
+    told = json.dumps({"exec": ["/bin/false"], "image": "/i.sif", "roots": []})
+    monkeypatch.setenv("PORTAL_CONTAINER", told)
+    spec = SessionKernelSpecs().get_kernel_spec("mine")
+    assert spec.argv[0] == "/usr/bin/R"
+    assert spec.metadata == {}
+
+
+async def test_variables_of_a_kernelspec_are_not_apptainers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = json.dumps({"exec": ["/bin/apptainer", "exec"], "image": "/i.sif", "roots": []})
+    monkeypatch.setenv("PORTAL_CONTAINER", told)
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    seen: dict[str, Any] = {}
+
+    async def launched(self: Any, cmd: list[str], **kwargs: Any) -> Any:
+        seen.update(kwargs, cmd=cmd)
+
+    monkeypatch.setattr(command_line.LocalProvisioner, "launch_kernel", launched)
+    own = {"LD_PRELOAD": "/home/x.so", "APPTAINER_BIND": "/:/node", "LANG": "de", "OF_SPEC": "1"}
+    spec = KernelSpec(env=own)
+    provisioner = SessionProvisioner(kernel_spec=spec)
+    await provisioner.launch_kernel(["R"], env={**os.environ, **own})
+    env = seen["env"]
+    assert seen["cmd"] == ["/bin/apptainer", "exec", "/i.sif", "R"]
+    assert not {"LD_PRELOAD", "APPTAINER_BIND", "OF_SPEC"} & set(env)
+    assert env["LANG"] == "C.UTF-8"
+    assert env["APPTAINERENV_OF_SPEC"] == "1"
+    assert env["APPTAINERENV_LANG"] == "de"
 
 
 def test_secrets_and_the_nodes_own_places_stay_out_of_the_container() -> None:
@@ -357,3 +398,26 @@ def test_a_container_that_does_not_start_has_no_kernels(
     monkeypatch.delenv("PORTAL_CONTAINER")
     with pytest.raises(SystemExit, match="no container"):
         container_bash.main()
+
+
+def test_the_bash_kernel_reads_no_settings_that_the_container_can_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = json.dumps({"exec": ["/bin/false"], "image": "/i.sif", "roots": [str(tmp_path)]})
+    monkeypatch.setenv("PORTAL_CONTAINER", told)
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    seen: dict[str, Any] = {}
+
+    def launch(**told: Any) -> None:
+        folder = Path(os.environ["IPYTHONDIR"])
+        seen.update(told, folder=folder, mode=folder.stat().st_mode)
+
+    monkeypatch.setattr(IPKernelApp, "launch_instance", launch)
+    for module, name in ((pexpect, "spawn"), (bash_kernel, "check_output")):
+        monkeypatch.setattr(module, name, getattr(module, name))  # main() replaces them
+    container_bash.main()
+    assert seen["ignore_cwd"] is True
+    assert not seen["folder"].is_relative_to(tmp_path)
+    assert seen["mode"] & 0o777 == 0o700
+    assert not seen["folder"].exists()

@@ -76,7 +76,12 @@ class SessionProvisioner(LocalProvisioner):
         spec = self.kernel_spec
         if container is not None and not spec.metadata.get(HERE):
             cmd = container.command(cmd, str(kwargs.get("cwd") or ""))
-            kwargs["env"] = container.environment(kwargs["env"], tuple(spec.env))
+            env = container.environment(kwargs["env"], tuple(spec.env))
+            for name in spec.env:  # meant for the kernel; Apptainer's own is as it was
+                env.pop(name, None)
+                if name in os.environ:
+                    env[name] = os.environ[name]
+            kwargs["env"] = env
             self._in_container = True
         return await super().launch_kernel(cmd, **kwargs)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,11 @@ def main() -> None:
     at = _rc_file(Path(pexpect.__file__).with_name(_RC), container)
     pexpect.spawn = _spawn(pexpect.spawn, container, env, at)
     kernel.check_output = _output(kernel.check_output, container, env)
-    IPKernelApp.launch_instance(kernel_class=kernel.BashKernel)
+    # This program is the node's: neither the person's settings of IPython nor modules in the
+    # notebook's folder, where the container writes too, are read by it.
+    with tempfile.TemporaryDirectory(prefix="portal-bash-") as folder:
+        os.environ["IPYTHONDIR"] = folder
+        IPKernelApp.launch_instance(kernel_class=kernel.BashKernel, ignore_cwd=True)
 
 
 def _rc_file(source: Path, container: Container) -> str:

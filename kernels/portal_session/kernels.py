@@ -77,6 +77,8 @@ class SessionKernelSpecs(KernelSpecManager):
             spec = self._in_container.specs()[name]
         else:
             spec = super().get_kernel_spec(kernel_name)
+            if self._in_container is not None:
+                _keep_inside(spec)
         if self._titles.get(name) and not own:
             spec.display_name = self._titles[name]
         return spec
@@ -110,13 +112,15 @@ class KernelsInContainer:
     def specs(self) -> dict[str, KernelSpec]:
         """By name. Blocks for as long as the container takes to start, once; a container that
         does not start has none, and is asked again the next time."""
+        from .command_line import for_commands  # which knows this module
+
         with self._lock:
             if self._found is not None:
                 return self._found
             try:
                 done = subprocess.run(
                     self._container.command(["/bin/sh", "-c", _READ, "sh", *_FOLDERS]),
-                    env=self._container.environment(os.environ),
+                    env=self._container.environment(for_commands(os.environ)),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     timeout=_PATIENCE,
@@ -144,11 +148,17 @@ def _read_specs(data: bytes) -> dict[str, KernelSpec]:
             spec = KernelSpec(resource_dir=str(folder), **content)
         except Exception:  # noqa: S112 - whatever is in that file, the other kernels can start
             continue
-        # It names programs of the image; a provisioner that it names would be the node's.
-        spec.metadata.pop("kernel_provisioner", None)
+        _keep_inside(spec)
         if folder.name.lower() != BASH:
             found.setdefault(folder.name.lower(), spec)
     return found
+
+
+def _keep_inside(spec: KernelSpec) -> None:
+    """It names programs of the container, whoever wrote it: what is in the container can write
+    kernelspecs too, and none of them may say that it runs on the node."""
+    for name in ("kernel_provisioner", HERE):
+        spec.metadata.pop(name, None)
 
 
 def _bash() -> KernelSpec:
