@@ -249,18 +249,22 @@ def test_a_definition_file_is_built_as_it_was_read(directory, tmp_path, monkeypa
     """A real one: what %post makes is there; it stops before the long part."""
     layout = images.bare().layout
     path = definition(
-        tmp_path, f"Bootstrap: oci\nFrom: {layout}\n%files\n  data /data\n%post\n  echo 1 >/made\n"
+        tmp_path,
+        f"Bootstrap: oci\nFrom: {layout}\n%files\n  data /data\n%post\n  echo 1 >/made\n"
+        "  echo /tmp/* /var/tmp/* >/others\n",
     )
     (tmp_path / "data").write_text("here")
-    seen = {}
+    seen: dict[str, str] = {}
 
     def look(apptainer, root):
         seen["made"], seen["data"] = (root / "made").read_text(), (root / "data").read_text()
+        seen["others"] = (root / "others").read_text()
         raise WorkFailed("stop here")
 
     monkeypatch.setattr(building, "probe", look)
     digest = path_digest(parse_source(str(path)))
     assert refused(build_job(directory, str(path), digest)) == "stop here"
+    assert seen.pop("others").split()[1:] == ["/var/tmp/*"], "other jobs of the account"
     assert seen == {"made": "1\n", "data": "here"}
 
 

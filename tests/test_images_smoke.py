@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -112,6 +114,35 @@ def test_an_image_without_python_is_tried_with_the_server_beside_it(
     assert result.kernels[0].version.startswith("5.")
     found = made.stat()
     assert result.mark == (found.st_size, found.st_mtime_ns)
+
+
+def test_an_image_under_test_sees_nothing_of_the_accounts_other_jobs(
+    image: tuple[Path, Path],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """Their files in /tmp and their processes: all are of the same account."""
+    apptainer, made = image
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = Environment(name="b", title="B", kind="container", image=str(made))
+    told = job(environment, apptainer=str(apptainer))
+    argv, env = smoke._command(told, environment, str(home))
+    end = argv.index(str(made)) + 1
+    look = 'echo 1 >"$HOME/made"; cd /proc; echo [0-9]*; echo /tmp/* /var/tmp/*'
+    with tempfile.NamedTemporaryFile(prefix="of-another-job-", dir="/tmp") as other:
+        done = subprocess.run(
+            [*argv[:end], "/bin/sh", "-c", look],
+            env=env,
+            cwd=home,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (home / "made").read_text() == "1\n", done.stderr
+    processes, files = done.stdout.splitlines()
+    assert len(processes.split()) < 6
+    assert other.name not in files
+    assert "/tmp/portal-" not in files
 
 
 # -- how it is judged ----------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from .outcome import CouldNotRun, WorkFailed
 from .probe import PYTHON, Found, FoundPython, probe, read_python
 from .pull_files import PullFiles, environment_of
 from .registry_words import Fault, fault_of
-from .workplace import check_space, full, is_full, workplace
+from .workplace import alone, check_space, full, is_full, workplace
 
 _CACHE = ".cache"  # in the folder of images
 _ADDED = 1_500_000_000  # bytes: the portal's own part, unpacked and packed
@@ -111,6 +111,7 @@ class _Build:
         home = work / "home"
         home.mkdir(mode=0o700)
         self.variables = environment_of(PullFiles(job.auth_file, job.registries_conf), home)
+        self.variables |= alone(work)
         apptainer = Apptainer(
             job.apptainer,
             cache=str(self.cache),

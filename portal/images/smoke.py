@@ -36,6 +36,7 @@ from . import channel, signing
 from .apptainer import Apptainer
 from .outcome import CouldNotRun, WorkFailed
 from .processes import children, end_descendants
+from .workplace import alone
 
 CHECK = "portal_session.check"
 _KEPT = 60  # lines of the log that a cause is looked for in
@@ -127,7 +128,8 @@ def _run(job: ImageJob, environment: Environment, report: Report) -> Seen:
         with tempfile.TemporaryDirectory(
             prefix="portal-test-", ignore_cleanup_errors=True
         ) as folder:
-            home = str(Path(folder).resolve())
+            home = str(Path(folder).resolve() / "home")
+            Path(home).mkdir(mode=0o700)
             argv, env = _command(job, environment, home)
             try:
                 return _checked(argv, env, home, environment, report)
@@ -158,6 +160,7 @@ def _command(
     )
     # Apptainer takes the home from the account, unless it is told another one.
     env |= {"HOME": home, "APPTAINER_HOME": home, "APPTAINER_CONFIGDIR": f"{account}/.apptainer"}
+    env |= alone(Path(home).parent, home)
     return [str(session_script()), *argv], env
 
 

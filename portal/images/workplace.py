@@ -45,6 +45,22 @@ def workplace(folder: Path) -> Iterator[Path]:
         lock.close()
 
 
+def alone(work: Path, *seen: str) -> dict[str, str]:
+    """Variables with which Apptainer's containers of this account see nothing of its other jobs
+    on the node: /tmp and /var/tmp are folders of their own below ``work``, and their processes are
+    all that there are. ``seen``: folders that they see all the same, wherever those are.
+
+    (APPTAINER_BINDPATH is also the one that ``apptainer build`` hands on to %post.)
+    """
+    binds = []
+    for place in ("/tmp", "/var/tmp"):  # noqa: S108  the container's
+        own = work / place.strip("/").replace("/", "-")
+        own.mkdir(mode=0o1777, exist_ok=True)
+        binds.append(f"{own}:{place}")
+    binds += [f"{one}:{one}" for one in seen]
+    return {"APPTAINER_BINDPATH": ",".join(binds), "APPTAINER_PID": "1"}
+
+
 def remove_left(folder: Path) -> list[str]:
     """Remove the temporary folders of builds that live no more; the names of those."""
     gone = []
