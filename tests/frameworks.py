@@ -33,12 +33,16 @@ _READY = ".ready"
 @dataclass(frozen=True)
 class Framework:
     """``packages`` from the index, beside ipykernel. ``system``: with Debian's Python packages.
-    ``check``: the module that shows that it works."""
+    ``check``: the module that shows that it works. ``source``: a package that has no wheel; it is
+    compiled here, with ``tools`` installed and the variables ``settings`` set."""
 
     name: str
     packages: tuple[str, ...]
     check: str
     system: bool = False
+    source: str = ""
+    tools: tuple[str, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 FRAMEWORKS = {
@@ -50,6 +54,27 @@ FRAMEWORKS = {
         ),
         Framework("tensorflow", ("tensorflow-cpu", "tensorboard"), "tensorflow"),
         Framework("mxnet", ("mxnet", "numpy==1.23.5"), "mxnet"),  # the last NumPy for it
+        # With gloo alone, and for Debian's torch alone: about four and a half minutes of CPU time.
+        Framework(
+            "horovod",
+            ("tensorboard", "cloudpickle==3.1.2", "numpy==1.24.4"),
+            "horovod.torch",
+            system=True,
+            source="horovod==0.28.1",
+            # torch 1.13 looks for headers with pkg_resources.packaging: gone in setuptools 70.
+            # wheel 0.46 has no bdist_wheel for so old a setuptools.
+            tools=("setuptools==69.5.1", "wheel==0.45.1", "pybind11==3.1.0", "packaging==26.3"),
+            settings=(
+                ("HOROVOD_WITH_PYTORCH", "1"),
+                ("HOROVOD_WITH_GLOO", "1"),
+                ("HOROVOD_WITHOUT_MPI", "1"),
+                ("HOROVOD_WITHOUT_TENSORFLOW", "1"),
+                ("HOROVOD_WITHOUT_MXNET", "1"),
+                # For speed: else CMake adds -O3, which takes longer and makes no test faster.
+                ("HOROVOD_DEBUG", "1"),
+                ("CXXFLAGS", "-w -O0 -g0"),
+            ),
+        ),
     )
 }
 
@@ -62,6 +87,8 @@ def python_of(name: str) -> Path:
     framework = FRAMEWORKS[name]
     cache = Home.find().cache
     marks = (name, *framework.packages, CONSTRAINTS.read_text())
+    if framework.source:
+        marks += (framework.source, *framework.tools, repr(framework.settings))
     place = cache / "frameworks" / f"{name}-{digest(*marks)}"
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / f"{name}.lock").open("w") as lock:
@@ -85,6 +112,8 @@ def _make(framework: Framework, place: Path, cache: Path) -> None:
         ],
         environment,
     )
+    if framework.source:
+        _compile(framework, place, environment)
     found = subprocess.run(
         [python, "-c", f"import {framework.check}"], capture_output=True, text=True, check=False
     )
@@ -92,6 +121,25 @@ def _make(framework: Framework, place: Path, cache: Path) -> None:
         last = (found.stderr.strip().splitlines() or ["it ended"])[-1]
         pytest.fail(f"{framework.name} does not work here: {last}")
     (place / _READY).touch()
+
+
+def _compile(framework: Framework, place: Path, environment: dict[str, str]) -> None:
+    """Install ``source`` from the index's archive of it, in the environment at ``place``."""
+    python = place / "bin/python"
+    install = [uv_program(), "pip", "install", "-q", "--no-config", "--python", python]
+    _run([*install, *framework.tools], environment)  # in place of what the constraints name
+    # Debian's torch does not tell compilers where its own C++ interface and pybind11 are.
+    headers = [Path("/usr/include/torch/csrc/api/include")]
+    headers += place.glob("lib/python3*/site-packages/pybind11/include")
+    settings = {
+        **environment,
+        **dict(framework.settings),
+        "CPLUS_INCLUDE_PATH": os.pathsep.join(map(str, headers)),
+        "MAKEFLAGS": f"-j{os.cpu_count() or 1}",
+    }
+    # uv would give back what it compiled before, with other settings or for another torch.
+    options = ["--no-build-isolation", "--no-deps", "--no-cache"]
+    _run([*install, *options, framework.source], settings)
 
 
 def _run(argv: Sequence[str | Path], environment: dict[str, str]) -> None:
