@@ -49,14 +49,14 @@ def bare() -> OciImage:
 
 
 def broken() -> OciImage:
-    """Its Python 3 starts and cannot import ssl: its library is gone."""
+    """Its Python 3 starts, and no kernel does: the library of C++ is gone, which ZeroMQ needs."""
     whole = small()
-    layout = whole.layout.with_name(f"broken-{whole.layout.name}")
+    layout = whole.layout.with_name(f"broken-cxx-{whole.layout.name}")
     with locked(layout.parent, "broken", print):
         if not layout.exists():
             with new_directory(layout) as new:
                 shutil.copytree(whole.layout, new, dirs_exist_ok=True)
-                missing = f"/usr/lib/{os.uname().machine}-linux-gnu/libssl.so.3"
+                missing = f"/usr/lib/{os.uname().machine}-linux-gnu/libstdc++.so.6"
                 argv = ["umoci", "insert", *_rootless(), "--image", f"{new}:latest"]
                 run([*argv, "--whiteout", missing], "break the OCI image")
                 run(["chmod", "-R", "a+rX", new], "make the OCI image readable")

@@ -209,14 +209,14 @@ def test_an_image_that_does_not_work_is_refused_with_its_reason(
     paste(demo, grace, BROKEN, BROKEN_NAME)
     grace.get_by_role("button", name="Build", exact=True).click()
     grace.wait_for_url(re.compile("/curate/builds/[0-9]+"))
-    expect(grace.locator("#build, #tests-words").filter(has_text="ssl").first).to_be_visible(
+    expect(grace.locator("#build, #tests-words").filter(has_text="libstdc++").first).to_be_visible(
         timeout=BUILD
     )
     picture(grace, "8-broken")
     with Caller(demo.url, "grace") as caller:
         version = caller.get(f"environments/{BROKEN_NAME}/versions/1").json()
         assert version["state"] == "failed"
-        assert "ssl" in version["message"]
+        assert "libstdc++" in version["message"]
         refused = caller.post(f"environments/{BROKEN_NAME}/versions/1/publish", json={})
         assert refused.status_code == 409
     assert not (Path(demo.words["environments"]) / f"{BROKEN_NAME}.yaml").exists()
