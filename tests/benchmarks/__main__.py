@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 from . import (
+    builds,
     estimates,
     images,
     lab,
@@ -30,10 +31,11 @@ from .cluster import ROOT, Cluster, NotMeasured, started
 from .report import Row
 
 PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
-    "lab": lab.measure,  # these four first: see _OWN_HUB
+    "lab": lab.measure,  # these five first: see _OWN_HUB
     "paint": paint.measure,
     "launch": launch_page.measure,
     "images": images.measure,
+    "builds": builds.measure,
     "startup": startup.measure,
     "pending": pending.measure,
     "estimates": estimates.measure,  # last: it leaves ten thousand jobs' traces in Slurm
@@ -45,14 +47,15 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "page": page.measure,
     "sessions": sessions.measure,
 }
-ORDER = ("startup", "pending", "lab", "paint", "launch", "images", "estimates", *ALONE)
+ORDER = ("startup", "pending", "lab", "paint", "launch", "images", "builds", "estimates", *ALONE)
 # These use the demo's; the others measure Hubs of their own.
-_OWN_HUB = ("lab", "paint", "launch", "images")
+_OWN_HUB = ("lab", "paint", "launch", "images", "builds")
 _ROWS = {
     "lab": (lab.WHAT,),
     "paint": (paint.WHAT,),
     "launch": (launch_page.WHAT,),
     "images": images.WHAT,
+    "builds": (builds.WHAT,),
     "startup": ("100 sessions", "Memory of the Hub"),
     "pending": ("60 pending",),
     "estimates": (estimates.WHAT,),
