@@ -6,5 +6,5 @@ Each module measures one thing; ``__main__`` starts the demo's cluster and runs 
 import sys
 from pathlib import Path
 
-# The modules of the tests import each other by their bare names, as pytest's `pythonpath` lets them.
+# The modules of the tests import each other by bare names, as pytest's `pythonpath` lets them.
 sys.path.append(str(Path(__file__).resolve().parents[1]))

@@ -60,6 +60,7 @@ def group(demo: Any) -> Iterator[str]:
     tls = ldap3.Tls(validate=ssl.CERT_REQUIRED, ca_certs_file=words["ca_file"])
     server = ldap3.Server(words["ldaps_uri"], use_ssl=True, tls=tls)
     with ldap3.Connection(server, words["admin_dn"], password, auto_bind=True) as directory:
+        directory.delete(entry)  # of a run that was killed
         assert directory.add(entry, "groupOfNames", {"cn": GROUP, "member": members})
         yield GROUP
         directory.delete(entry)
