@@ -278,6 +278,20 @@ async def test_only_private_ones_count_in_the_folder_of_own_ones(files: Path, st
     assert len(catalog.errors) == 2
 
 
+@pytest.mark.parametrize("folder", ["files", "kept/previews"])
+async def test_nobody_registers_something_for_somebody_else(
+    files: Path, store: Store, folder: str
+) -> None:
+    """Its test would run as that person, without their asking."""
+    own = "title: Mine\nkind: venv\npath: /tmp/evil\nprivate: true\nowner: ada\n"
+    write(files / folder, f"name: x.preview\n{own}")
+    catalog = catalog_of(files, store)
+    await catalog.load()
+    assert set(catalog.environments) == {"torch"}
+    (error,) = catalog.errors
+    assert "'private' is for what people register" in error.message
+
+
 async def test_previews_are_for_admins(files: Path, store: Store) -> None:
     write(files / "kept/previews", "name: torch.preview\ntitle: Next\nkind: venv\npath: /v\n")
     catalog = catalog_of(files, store)

@@ -300,6 +300,9 @@ def _wrong_place(file: str, environment: Environment) -> str:
     folder, _, rest = file.rpartition("/")
     if folder == PREVIEWS and not environment.name.endswith(PREVIEW):
         return f"the name of a preview ends with '{PREVIEW}'"
+    if environment.private and folder != OWN:
+        # Its tests run as its owner, who asked for them: nobody else registers it.
+        return "'private' is for what people register for themselves"
     if folder == OWN and (not environment.private or Path(rest).stem != environment.name):
         return "what a person registered is private and has the name of its file"
     return ""
