@@ -273,6 +273,14 @@ def test_a_file_that_changed_meanwhile(directory, sif):
     assert "has changed since this build was asked for" in said
 
 
+@pytest.mark.parametrize("name", ["/dev/zero", "pipe", "folder"])
+def test_what_never_ends_is_not_read(tmp_path, name):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(WorkFailed, match=name):
+        path_digest(parse_source(str(tmp_path / name)))
+
+
 def test_a_file_that_is_no_image(directory, tmp_path):
     path = tmp_path / "a.sif"
     path.write_text("not an image")

@@ -17,7 +17,7 @@ from registry import Registry, registry
 
 from portal.errors import ConfigurationError, InvalidRequest, RegistryUnavailable
 from portal.images.credentials import Secrets
-from portal.images.pull_files import environment_of
+from portal.images.pull_files import authorities_in, environment_of
 from portal.images.registry import Registries
 from portal.images.registry_words import Fault, fault_of
 from portal.models.catalog import KeptRegistry
@@ -377,3 +377,15 @@ async def test_a_job_gets_what_it_needs_and_gives_it_back(
 def test_complaints_are_told_apart(said: str, fault: Fault) -> None:
     line = f'time="2026-11-22T01:06:24Z" level=fatal msg="{said}"\n'
     assert fault_of(line)[0] is fault
+
+
+def test_nothing_but_certificates_goes_to_a_job(closed_registry: Registry, tmp_path: Path) -> None:
+    both = tmp_path / "both.pem"
+    certificates = Path(str(closed_registry.ca_file)).read_text()
+    key = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n"
+    both.write_text(key + certificates)
+    assert authorities_in(str(both)) == certificates
+    with pytest.raises(OSError, match="not a file"):
+        authorities_in("/dev/zero")
+    with pytest.raises(OSError, match="no certificate"):
+        authorities_in("/etc/hostname")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import stat
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -175,6 +176,9 @@ async def test_bad_input_gets_a_sentence(site: Site) -> None:
     assert "the address says" in await site.refused("PUT", put, {"host": "ghcr.io"})
     assert "user name" in await site.refused("PUT", put, {"password": "x"})
     assert "no certificate" in await site.refused("PUT", put, {"ca_file": "/etc/shadow"})
+    os.mkfifo(site.place / "pipe")
+    for endless in ("/dev/zero", str(site.place / "pipe")):
+        assert "no certificate" in await site.refused("PUT", put, {"ca_file": endless})
     assert "is not in" in await site.refused("PUT", put, {"password_file": "/etc/shadow"})
     secret = site.place / "nvcr"
     secret.write_text("one\n")

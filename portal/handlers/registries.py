@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
 from typing import Annotated
 
-from cryptography.x509 import load_pem_x509_certificates
 from pydantic import Field, StringConstraints
 
 from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.images.credentials import Secrets
+from portal.images.pull_files import authorities_in
 from portal.models import Frozen
 from portal.models.catalog import KeptRegistry, Registry, RegistryDraft
 from portal.models.image import SourceKind, parse_source
@@ -183,8 +182,8 @@ def _check_files(draft: Draft, secrets: Secrets) -> None:
         secrets.read(draft.password_file)
     if draft.ca_file:
         try:
-            load_pem_x509_certificates(Path(draft.ca_file).read_bytes())
-        except (OSError, ValueError):
+            authorities_in(draft.ca_file)
+        except OSError:
             raise InvalidRequest(
                 f"The service can read no certificate (PEM) in {draft.ca_file}.", "ca_file"
             ) from None

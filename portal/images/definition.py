@@ -7,6 +7,8 @@ environment of the one script, which nothing evaluates.
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 from pathlib import Path
 
 from ..models.image import Source, SourceKind
@@ -88,12 +90,20 @@ def path_digest(source: Source) -> str:
 
     path = Path(source.path)
     try:
-        with path.open("rb") as file:
+        # Neither a pipe, which waits, nor a device, which never ends, holds a thread up.
+        with open(path, "rb", opener=_at_once) as file:  # Path.open has no opener
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise WorkFailed(f"'{path}' is not a file.")
             whole = hashlib.file_digest(file, "sha256")
         if source.kind is SourceKind.DEFINITION:
             for copied in copied_files(path):
                 whole.update(f"\0{copied}\0".encode())
-                whole.update(copied.read_bytes())
+                with copied.open("rb") as file:
+                    whole.update(hashlib.file_digest(file, "sha256").digest())
     except OSError as error:
         raise WorkFailed(f"'{path}' cannot be read: {error.strerror}.") from None
     return f"sha256:{whole.hexdigest()}"
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

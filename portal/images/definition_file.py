@@ -34,19 +34,7 @@ _ROOT = re.compile(r"(^|[;&|(]\s*)(sudo|su|doas|pkexec)\s", re.MULTILINE)
 def read_definition(path: Path) -> str:
     """The text of a definition file that may be built. Raises WorkFailed, with the line that is
     in the way."""
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_LARGEST + 1)
-    except OSError as error:
-        raise WorkFailed(f"'{path}' cannot be read: {error.strerror}.") from None
-    if len(raw) > _LARGEST:
-        raise WorkFailed(f"'{path}' is larger than {_LARGEST // 1024} KiB.")
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        raise WorkFailed(f"'{path}' is not UTF-8 text.") from None
-    if _CONTROL.search(text):
-        raise WorkFailed(f"'{path}' has control characters in it: remove them.")
+    text = _text(path)
     agents = 0
     for number, section, line in _lines(text):
         where = f"'{path.name}', line {number}: "
@@ -79,6 +67,23 @@ def read_definition(path: Path) -> str:
     return text
 
 
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise WorkFailed(f"'{path}' cannot be read: {error.strerror}.") from None
+    if len(raw) > _LARGEST:
+        raise WorkFailed(f"'{path}' is larger than {_LARGEST // 1024} KiB.")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise WorkFailed(f"'{path}' is not UTF-8 text.") from None
+    if _CONTROL.search(text):
+        raise WorkFailed(f"'{path}' has control characters in it: remove them.")
+    return text
+
+
 def copied_files(path: Path, text: str | None = None) -> list[Path]:
     """The files below the definition's folder that it copies into the image, links followed.
 
@@ -86,7 +91,7 @@ def copied_files(path: Path, text: str | None = None) -> list[Path]:
     """
     folder = Path(os.path.realpath(path.parent))
     found: list[Path] = []
-    for number, section, line in _lines(path.read_text(errors="replace") if text is None else text):
+    for number, section, line in _lines(_text(path) if text is None else text):
         if section not in ("files", "files from"):
             continue
         # The first word; quotes around it are not a part of it.

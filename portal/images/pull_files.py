@@ -10,6 +10,7 @@ containers-certs.d(5). A mirror is a host of its own: the password is kept under
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 import shutil
@@ -20,11 +21,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import load_pem_x509_certificates
+
 from ..errors import ConfigurationError
 from ..models.catalog import Registry
 from .credentials import Login
 
 _AUTHORITIES = "/etc/ssl/certs"  # the machine's, beside its bundle (Go's crypto/x509)
+_MOST_AUTHORITIES = 4 * 1024 * 1024  # bytes; a distribution's bundle has some 220,000
 _DOCKER_HUB = "https://index.docker.io/v1/"  # Docker's own name of docker.io in such files
 
 
@@ -62,6 +67,20 @@ def registries_text(registries: Iterable[Registry]) -> str:
     return "\n".join(parts)
 
 
+def authorities_in(path: str) -> str:
+    """The certificates in a PEM file, and nothing else of it: a private key that stands beside
+    them is not for the jobs. Blocks. Raises OSError, with words where there is none."""
+    with open(path, "rb", opener=_at_once) as file:  # Path.open has no opener
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "It is not a file", path)
+        raw = file.read(_MOST_AUTHORITIES + 1)
+    try:
+        found = load_pem_x509_certificates(raw[:_MOST_AUTHORITIES])
+    except ValueError:
+        raise OSError(errno.EINVAL, "It holds no certificate (PEM)", path) from None
+    return "".join(one.public_bytes(Encoding.PEM).decode() for one in found)
+
+
 def write(
     folder: Path, logins: Mapping[str, Login], registries: Iterable[Registry], *, mode: int
 ) -> PullFiles:
@@ -80,7 +99,7 @@ def write(
         authorities.mkdir()
         authorities.chmod(stat.S_IMODE(folder.stat().st_mode))
         for number, name in enumerate(files):
-            _write(authorities / f"{number}.pem", Path(name).read_text(), mode)
+            _write(authorities / f"{number}.pem", authorities_in(name), mode)
     if text or files:
         _write(conf, text, mode)
     return PullFiles(str(auth) if logins else "", str(conf) if text or files else "")
@@ -151,6 +170,11 @@ def sweep(directory: Path, keep: Iterable[PullFiles]) -> None:
         for folder in (directory / ".auth").iterdir():
             if folder not in kept:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _at_once(path: str, flags: int) -> int:
+    # A pipe in the file's place does not hold the service up.
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _write(path: Path, text: str, mode: int) -> None:
