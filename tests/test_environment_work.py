@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from portal.errors import InvalidRequest, NotFound
+from portal.errors import InvalidRequest, NotFound, TooManyRequests
 from portal.handlers.environment_comparison import ComparisonQuery, VersionComparison
+from portal.handlers.environment_tests import TestEvents
 from portal.handlers.environment_work import (
     Reference,
     ResolveImage,
@@ -154,3 +156,25 @@ async def test_a_reference_is_asked_for_with_what_is_known_of_registries(store: 
     assert seen == [("docker://nvcr.io/nvidia/pytorch:25.10-py3", [])]
     with pytest.raises(InvalidRequest, match="is neither docker://"):
         await ask("nvcr.io/nvidia/pytorch")
+
+
+async def test_nobody_takes_all_the_places_for_logs(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stream(name: str) -> Any:
+        values = {"person": SimpleNamespace(name=name), "work": opened}
+        application = SimpleNamespace(settings={"ending": asyncio.Event()})
+        request = SimpleNamespace(method="HEAD")
+        more = {"application": application, "request": request, "finish": done, "set_header": done}
+        return asked(TestEvents, store, **values, **more)
+
+    async def opened(id: str) -> None:
+        pass
+
+    def done(*words: str) -> None:
+        pass
+
+    monkeypatch.setattr(TestEvents, "_open", {stream("ada") for _ in range(5)})
+    with pytest.raises(TooManyRequests):
+        await stream("ada").stream("1")
+    await stream("grace").stream("1")

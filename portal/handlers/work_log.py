@@ -24,6 +24,7 @@ _BEAT = 20  # looks without news, until a proxy is told that the stream is alive
 _SLOWEST = 30.0  # seconds that a viewer may take to read one event
 _LONGEST = 300.0  # then the browser connects anew, with the rights that it has then
 _MOST = 20  # streams at the same time, of everyone
+_EACH = 5  # of one person, who must not keep others from theirs
 
 
 class LogQuery(Query):
@@ -69,7 +70,8 @@ class WorkEvents(WorkEndpoint):
         await self.work(id)
         if self.settings["ending"].is_set():
             raise Unavailable("The portal's service is being restarted.")
-        if len(self._open) >= _MOST:
+        mine = sum(one.person.name == self.person.name for one in self._open)
+        if mine >= _EACH or len(self._open) >= _MOST:
             raise TooManyRequests("Too many logs are followed at the moment. Ask for pieces of it.")
         self.set_header("X-Accel-Buffering", "no")  # nginx
         if self.request.method == "HEAD":
