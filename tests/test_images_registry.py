@@ -16,6 +16,7 @@ import pytest
 from registry import Registry, registry
 
 from portal.errors import ConfigurationError, InvalidRequest, RegistryUnavailable
+from portal.images import pull_files
 from portal.images.credentials import Secrets
 from portal.images.pull_files import authorities_in, environment_of
 from portal.images.registry import Registries
@@ -389,3 +390,26 @@ def test_nothing_but_certificates_goes_to_a_job(closed_registry: Registry, tmp_p
         authorities_in("/dev/zero")
     with pytest.raises(OSError, match="no certificate"):
         authorities_in("/etc/hostname")
+
+
+async def test_a_link_of_the_builds_account_is_not_followed(
+    registries: Registries, closed_registry: Registry, tmp_path: Path
+) -> None:
+    """The folder of images is theirs; what is removed in it is removed by the service's account."""
+    ours, theirs = tmp_path / "ours", tmp_path / "images"
+    (ours / "kept").mkdir(parents=True)
+    theirs.mkdir()
+    (theirs / ".auth").symlink_to(ours)
+    pull_files.sweep(theirs, [])
+    assert (ours / "kept").exists()
+    row = kept("nvcr.io", registries.secrets.encrypt(PASSWORD))
+    asked = parse_source("docker://nvcr.io/nvidia/pytorch:1")
+    with pytest.raises(ConfigurationError, match="is a link"):
+        await registries.hand_over(asked, [row], str(theirs))
+    assert [one.name for one in ours.iterdir()] == ["kept"]
+    (theirs / ".auth").unlink()
+    files = await registries.hand_over(asked, [row], str(theirs))
+    pull_files.sweep(theirs, [files])
+    assert Path(files.auth_file).exists()
+    pull_files.sweep(theirs, [])
+    assert not list((theirs / ".auth").iterdir())

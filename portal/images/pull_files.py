@@ -136,6 +136,8 @@ def hand_over(
     place = directory / ".auth"
     try:
         place.mkdir(exist_ok=True)
+        if place.is_symlink():
+            raise OSError(errno.ELOOP, f"'{place}' is a link", str(place))
         if place.stat().st_uid == os.geteuid():
             place.chmod(0o2750)
         folder = Path(tempfile.mkdtemp(dir=place))
@@ -165,11 +167,18 @@ def take_back(files: PullFiles) -> None:
 def sweep(directory: Path, keep: Iterable[PullFiles]) -> None:
     """Remove what earlier services left in ``directory`` (of images), but for that of the jobs
     that still live."""
-    kept = {Path(name).parent for files in keep for name in files if name}
+    kept = {Path(name).parent.name for files in keep for name in files if name}
+    # The account of the builds owns ``directory``: a link in the place of the folder would have
+    # this account remove what is its own.
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     with suppress(OSError):
-        for folder in (directory / ".auth").iterdir():
-            if folder not in kept:
-                shutil.rmtree(folder, ignore_errors=True)
+        place = os.open(directory / ".auth", flags)
+        try:
+            for name in os.listdir(place):  # noqa: PTH208  a descriptor, not a path
+                if name not in kept:
+                    shutil.rmtree(name, ignore_errors=True, dir_fd=place)
+        finally:
+            os.close(place)
 
 
 def _at_once(path: str, flags: int) -> int:
