@@ -112,6 +112,14 @@ async def account(site: Site) -> Result:
             f"useradd --system --user-group {name}, here and on the nodes. {_HELP}",
         )
     results = [ok(f"as '{name}'")]
+    if name == site.account:
+        results.append(
+            warning(
+                f"builds and tests run as '{name}', the service's own account: whoever manages "
+                "environments has code of theirs run with all that it may",
+                f"Make an account for them and set c.Images.service_account ({_HELP}).",
+            )
+        )
     if name != site.account and not site.is_root:
         words = [word.replace("{user}", name) for word in site.runner.sudo]
         for command in ("sbatch", "scancel"):
