@@ -164,7 +164,7 @@ class Endpoint(APIHandler):
         if not self.request.body:
             if body_required(model):
                 raise InvalidRequest("The request has no body; send a JSON object.")
-            return model()
+            return self._checked(model, {})
         try:
             body = model.model_validate_json(self.request.body)
         except ValidationError as error:
