@@ -12,7 +12,7 @@ from registry import Registry
 
 from portal.demo.apptainer import apptainer_environment, ensure_apptainer
 from portal.demo.home import Home
-from portal.demo.making import locked
+from portal.demo.making import locked, make_readable_directory
 from portal.demo.python_packages import session_key, session_wheel
 from portal.errors import ConfigurationError
 from portal.images.definition import image_path, recipe_key
@@ -44,6 +44,7 @@ def wheels() -> Path:
     cache = Home.find().cache
     with locked(cache, "test-wheels", print):
         folder = cache / "test-images" / f"wheels-{session_key()}"
+        make_readable_directory(folder.parent)
         session_wheel(folder, cache)
     return folder
 

@@ -23,6 +23,7 @@ from portal.demo.home import Home
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = "/services/portal/api/v1/environments"
+HISTORY = "/services/portal/api/v1/history"  # it can only be read
 
 CONFIG = """
 import os
@@ -45,6 +46,7 @@ c.JupyterHub.load_roles = [
 ]
 c.EnvironmentCatalog.directory = {catalog!r}
 c.EnvironmentCatalog.offer_untested = True
+c.CatalogRules.allowed_variables = ["SECRET"]
 c.Workshop.test_by_itself = False
 c.PortalService.token_age = 1
 load_subconfig({service!r})
@@ -349,17 +351,17 @@ def test_a_cookie_alone_cannot_post(hub: Hub) -> None:
     browser = hub.browser("ada")
     browser.get("/services/portal/")
     browser.headers["Accept"] = "application/json"
-    answer = browser.post(ENVIRONMENTS)
+    answer = browser.post(HISTORY)
     assert answer.status_code == 403
     assert error_of(answer)["code"] == "not_logged_in"
     xsrf = browser.cookies.get("_xsrf", path="/services/portal/")
-    answer = browser.post(ENVIRONMENTS, headers={"X-XSRFToken": xsrf})
+    answer = browser.post(HISTORY, headers={"X-XSRFToken": xsrf})
     assert answer.status_code == 405  # believed, and there is nothing to post to
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE"])
 def test_other_methods_are_refused_in_json(hub: Hub, method: str) -> None:
-    answer = hub.client("ada").request(method, ENVIRONMENTS)
+    answer = hub.client("ada").request(method, HISTORY)
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET, HEAD"
     assert error_of(answer)["code"] == "method_not_allowed"

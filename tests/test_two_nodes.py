@@ -35,6 +35,8 @@ def folder() -> Iterator[Path]:
 def test_all_processes_agree(slurm_cluster: Demo, folder: Path, name: str, framework: str) -> None:
     python = python_of(framework)
     python_kernel(python, folder / "jupyter")
+    for path in (folder / "jupyter").rglob("*"):  # whatever the umask
+        path.chmod(0o755 if path.is_dir() else 0o644)
     shutil.copy(STARTERS / f"{name}.ipynb", folder / "work")
     kept = ("JUPYTER_PATH", "JUPYTER_DATA_DIR", "IPYTHONDIR", "OMP_NUM_THREADS")
     given = environment_for(folder / "jupyter")

@@ -10,7 +10,7 @@ from typing import Any
 from traitlets import Float
 from traitlets.config import LoggingConfigurable
 
-from portal.errors import Conflict, InvalidRequest, NotFound
+from portal.errors import Conflict, InvalidRequest, NotFound, PortalError
 from portal.models.catalog import EnvironmentVersion, Origin
 from portal.models.environment import Environment, EnvironmentState, Kind
 from portal.store import Store
@@ -53,8 +53,15 @@ class Curator(LoggingConfigurable):
 
     async def run(self) -> None:
         """Notice what is changed by hand, for ever."""
+        said = ""
         while True:
-            await self.sync()
+            try:
+                await self.sync()
+                said = ""
+            except PortalError as error:  # the database is away: the files are still there later
+                if error.message != said:
+                    said = error.message
+                    self.log.warning("The history of the catalog waits: %s", said)
             await asyncio.sleep(self.sync_interval)
 
     async def sync(self) -> dict[str, EnvironmentVersion]:
