@@ -18,6 +18,7 @@ from portal.models.scope import MEANINGS
 
 from .endpoint import JSON, Endpoint, Nothing, Operation, body_required
 
+EVENTS = "text/event-stream"
 _REF = "#/components/schemas/{model}"
 _ABOUT = """\
 Everything that the portal's pages show and do, for programs. Times are Unix seconds, memory is MiB,
@@ -199,10 +200,10 @@ def _query_parameters(query: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     if operation.media != JSON:
-        success: dict[str, Any] = {
-            "description": operation.summary,
-            "content": {operation.media.partition(";")[0]: {"schema": {"type": "string"}}},
-        }
+        kind = operation.media.partition(";")[0]
+        # A schema of a stream would be one of its events, and each kind has another.
+        body: dict[str, Any] = {} if kind == EVENTS else {"schema": {"type": "string"}}
+        success: dict[str, Any] = {"description": operation.summary, "content": {kind: body}}
         status = operation.status
     elif operation.answer is Nothing:
         success, status = {"description": "Done."}, 204

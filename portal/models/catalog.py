@@ -202,7 +202,7 @@ class RegistryDraft(Frozen):
     ] = None
     password_file: Annotated[str, StringConstraints(pattern=r"^(/[^\x00-\x1f\x7f]*)?$")] = ""
     mirror: Annotated[str, StringConstraints(pattern=rf"^({_HOST})?$")] = ""
-    insecure: bool = False
+    insecure: Annotated[bool, Field(strict=True)] = False
     ca_file: Annotated[str, StringConstraints(pattern=r"^(/[^\x00-\x1f\x7f]*)?$")] = ""
 
 
