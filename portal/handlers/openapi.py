@@ -202,8 +202,8 @@ def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     if operation.media != JSON:
         kind = operation.media.partition(";")[0]
         # A schema of a stream would be one of its events, and each kind has another.
-        body: dict[str, Any] = {} if kind == EVENTS else {"schema": {"type": "string"}}
-        success: dict[str, Any] = {"description": operation.summary, "content": {kind: body}}
+        content: dict[str, Any] = {} if kind == EVENTS else {"schema": {"type": "string"}}
+        success: dict[str, Any] = {"description": operation.summary, "content": {kind: content}}
         status = operation.status
     elif operation.answer is Nothing:
         success, status = {"description": "Done."}, 204
