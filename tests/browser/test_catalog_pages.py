@@ -12,7 +12,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import pytest
+from hub_client import wait_until
 from looks import check
 
 from portal.models.catalog import Measurement, Verdict
@@ -237,6 +239,13 @@ def service() -> Iterator[Service]:
         with_store(started, _fill)
         for one in (TORCH, *OTHERS):
             (started.environments / f"{one['name']}.yaml").write_text(json.dumps(one))
+        # Verdicts are asked for every few seconds only.
+        headers = {"Authorization": f"token {USER}-token"}
+        address = f"{started.url}api/v1/environments"
+        wait_until(
+            "the tested environment is offered",
+            lambda: '"pytorch"' in httpx.get(address, headers=headers, timeout=20).text,
+        )
         yield started
 
 
