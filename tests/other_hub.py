@@ -33,6 +33,7 @@ c.JupyterHub.cookie_secret_file = {place!r} + "/cookie-secret"
 c.JupyterHub.services = []
 c.JupyterHub.load_roles = []
 c.Store.url = "sqlite:///" + {place!r} + "/portal.sqlite"  # a database has one Hub
+c.EnvironmentCatalog.offer_untested = True  # nobody tests for it: it has no service
 place = {place!r}
 """
 
