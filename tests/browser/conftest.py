@@ -36,7 +36,7 @@ def browser() -> Iterator[playwright.Browser]:
 def page(browser: playwright.Browser) -> Iterator[playwright.Page]:
     context = browser.new_context(viewport={"width": 1200, "height": 900})
     opened = context.new_page()
-    opened.set_default_timeout(20_000)
+    opened.set_default_timeout(40_000)  # two halves of the suite share two cores
     opened.errors = []
     opened.on("pageerror", lambda error: opened.errors.append(str(error)))
     yield opened
