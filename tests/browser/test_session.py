@@ -22,7 +22,7 @@ from looks import PICTURES
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
 
-SOON = 30_000  # milliseconds: a poll of the page, one of the service, and a slow machine
+SOON = 60_000  # milliseconds: a poll of the page, one of the service, and a slow machine
 MOVE = 120_000  # a job that starts, its server, the save and the page that loads again
 WHO, NEIGHBOUR = "ada", "student08"
 IDLE = "idle-venv"  # its name makes the demo's simulated GPUs idle
