@@ -27,7 +27,7 @@ expect = playwright.expect
 
 PORTAL = "/services/portal/"
 API = f"{PORTAL}api/v1/"
-SOON = 20_000  # milliseconds: a refresh, and a slow machine
+SOON = 40_000  # milliseconds: a refresh, and a slow machine
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 DIGEST = "sha256:" + "a" * 64
 NONCE = "0123456789abcdef" * 2  # what a log says with it is not shown

@@ -19,7 +19,7 @@ pytest.importorskip("axe_core_python.sync_playwright")
 expect = playwright.expect
 
 PORTAL = "/services/portal/"
-SOON = 20_000  # milliseconds: a refresh, and a slow machine
+SOON = 40_000  # milliseconds: a refresh, and a slow machine
 
 
 @pytest.fixture
