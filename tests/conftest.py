@@ -29,6 +29,16 @@ def pytest_configure(config: pytest.Config) -> None:
     skips.register(config)
 
 
+@pytest.fixture(autouse=True)
+def umask_kept() -> Iterator[None]:
+    """The Hub's configuration sets a umask, also where a test only reads it; what later tests make
+    must stay readable to the people of the demo."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
+
+
 class Demo(Running):
     """A demo that the tests started, and how they reach it.
 
