@@ -162,9 +162,12 @@ class Registry:
         asked = re.findall(r'"((?:GET|HEAD|PUT|POST|PATCH) \S+) HTTP', self.log.read_text())
         return [one for one in asked if re.search(pattern, one)]
 
-    def delivered(self, digest: str) -> list[int]:
-        """How many bytes of this blob each GET took. Apptainer opens one that it has already, and
-        reads nothing of it: what was under way in the sockets is counted all the same."""
+    def delivered(self, digest: str = r"\S+") -> list[int]:
+        """How many bytes of this blob (of any, where none is named) each GET took.
+
+        Apptainer opens one that it has already, and reads nothing of it: what was under way in the
+        sockets is counted all the same.
+        """
         line = rf'"GET \S+/blobs/{digest} HTTP/1\.1" 200 (\d+)'
         return [int(size) for size in re.findall(line, self.log.read_text())]
 

@@ -17,6 +17,7 @@ from .report import Row
 
 WHAT = "A build from a registry (Debian with Python)"
 PATIENCE = 600.0
+_SMALL = 100_000  # bytes: an image's configuration, which tells its architecture
 
 
 def measure(cluster: Cluster) -> list[Row]:
@@ -27,17 +28,20 @@ def measure(cluster: Cluster) -> list[Row]:
         settings = {"host": answers.host, "insecure": True}
         _done(grace.put(f"registries/{answers.host}", json=settings))
         hand = _by_hand(cluster, answers)
-        jobs, pulls = _jobs(cluster), len(answers.requests("/blobs/"))
+        jobs = _jobs(cluster)
         first = _built(grace, answers, "bench-first")
-        once, pulled = _jobs(cluster) - jobs, len(answers.requests("/blobs/")) - pulls
+        once, pulled = _jobs(cluster) - jobs, sum(answers.delivered())
         again = _built(grace, answers, "bench-again")
-        more = len(answers.requests("/blobs/")) - pulls - pulled
+        more = sum(answers.delivered()) - pulled
         builds = [_ask(grace, answers, f"bench-{name}", "second") for name in ("one", "two")]
     shared = len({build["id"] for build in builds})
-    print(f"  by hand {hand:.1f} s, first {first:.1f} s ({once} jobs), again {again:.2f} s")
+    print(
+        f"  by hand {hand:.1f} s; first {first:.1f} s, {once} jobs, {pulled:,} bytes; "
+        f"again {again:.2f} s, {more:,} bytes"
+    )
     return [
         Row(f"{WHAT}: the first", first, "s", "apptainer build by hand", hand),
-        Row(f"{WHAT}: again", again, "s", goal="nothing is pulled", met=more == 0),
+        Row(f"{WHAT}: again", again, "s", goal="no layer is pulled", met=more < _SMALL),
         Row(f"{WHAT}: builds when two ask at once", shared, "", goal="1", met=shared == 1),
     ]
 

@@ -8,6 +8,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from portal.errors import PortalError
+from portal.images.apptainer import Apptainer, unpack
 from portal.models.environment import Environment
 
 from .cluster import Cluster, NotMeasured
@@ -46,13 +48,10 @@ def measure(cluster: Cluster) -> list[Row]:
 
 def _unpacked(cluster: Cluster, environment: Environment, target: Path) -> Environment:
     """The same environment from a directory."""
-    done = subprocess.run(
-        [cluster.state["apptainer"], "build", "--sandbox", target, str(environment.image)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise NotMeasured(f"the image could not be unpacked: {done.stderr[-300:]}")
+    apptainer = Apptainer(cluster.state["apptainer"], temporary=str(target.parent))
+    try:
+        unpack(apptainer, Path(str(environment.image)), target)
+    except PortalError as error:
+        raise NotMeasured(f"the image could not be unpacked: {error}") from None
     subprocess.run(["chmod", "-R", "a+rX", target], check=True)
     return environment.model_copy(update={"image": str(target)})
