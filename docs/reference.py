@@ -46,6 +46,7 @@ CLASSES = (
     ("portal.notices", "Notices"),
     ("portal.catalog.workshop", "Workshop"),
     ("portal.catalog.own", "OwnEnvironments"),
+    ("portal.courses.settings", "Courses"),
     ("portal.store", "Store"),
     ("portal.hubapi", "HubApi"),
     ("portal.launch.extending", "Extending"),

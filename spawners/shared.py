@@ -16,6 +16,7 @@ from traitlets.log import get_logger
 
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.tile import Tiles
+from portal.courses.book import CourseBook
 from portal.estimates import HUB, StartEstimates
 from portal.images.settings import Images
 from portal.models.announcement import Announcement
@@ -54,6 +55,7 @@ class Shared:
     announced: Announced = field(init=False)
     favourites: Favourites = field(init=False)
     tiles: Tiles = field(init=False)
+    book: CourseBook = field(init=False)
 
     def __post_init__(self) -> None:
         self.preparation = Preparation(self.blocking)
@@ -62,6 +64,7 @@ class Shared:
         self.announced = Announced(self.store)
         self.favourites = Favourites(self.store)
         self.tiles = Tiles(self.catalog, self.store)
+        self.book = CourseBook(self.store)
 
     _only: ClassVar[Shared | None] = None
 

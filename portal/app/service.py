@@ -24,6 +24,7 @@ from portal.catalog import CatalogRules, EnvironmentCatalog
 from portal.catalog.curating import Curator
 from portal.catalog.own import OwnEnvironments
 from portal.catalog.workshop import Workshop
+from portal.courses.settings import Courses
 from portal.dashboard import Dashboard
 from portal.errors import ConfigurationError
 from portal.estimates import SERVICE, StartEstimates
@@ -59,6 +60,7 @@ class PortalService(Application):
     classes = [
         EnvironmentCatalog,
         CatalogRules,
+        Courses,
         Curator,
         Workshop,
         OwnEnvironments,
@@ -247,6 +249,7 @@ class PortalService(Application):
             workshop=Workshop(parent=self),
             own=OwnEnvironments(parent=self),
             curator=Curator(parent=self),
+            courses=Courses(parent=self),
         )
 
     def _default_resources(self) -> Resources:

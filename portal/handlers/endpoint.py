@@ -103,12 +103,16 @@ class Endpoint(APIHandler):
                 raise NotFound(f"There is no such {name.replace('_', ' ')}.")
         if operation.scope and not self.may(operation.scope):
             await self.refused(operation.summary, operation.scope)
+        await self.admit()
         self.query = self._checked(operation.query, self._query_values())
         self.body = None
         if operation.body is not None:
             self.body = self._checked_body(operation.body)
         if operation.media != JSON:
             self.set_header("Content-Type", operation.media)
+
+    async def admit(self) -> None:
+        """Raise NotAllowed or NotFound for who may not ask this, before what they send is read."""
 
     def may(self, scope: str) -> bool:
         """Whether the asker holds ``scope``."""

@@ -14,6 +14,8 @@ from portal.catalog.own import OwnEnvironments
 from portal.catalog.software import Software
 from portal.catalog.tile import Tiles
 from portal.catalog.workshop import Workshop
+from portal.courses.book import CourseBook
+from portal.courses.settings import Courses
 from portal.errors import PortalError
 from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
@@ -61,6 +63,8 @@ class Parts:
     own: OwnEnvironments = field(default_factory=OwnEnvironments)
     allowance: Allowance = field(default_factory=Allowance)
     curator: Curator = field(default_factory=Curator)
+    courses: Courses = field(default_factory=Courses)
+    book: CourseBook = field(init=False)
     software: Software = field(init=False)
     situations: Situations = field(init=False)
     moves: Moves = field(init=False)
@@ -71,6 +75,7 @@ class Parts:
         self.own.join(self.catalog, self.store, self.workshop)
         self.tiles = Tiles(self.catalog, self.store)
         self.curator.join(self.catalog, self.store, self.note)
+        self.book = CourseBook(self.store)
         self.software = Software(self.store)
         self.situations = Situations(self)
         self.moves = Moves(self.hub, self.log)

@@ -16,6 +16,8 @@ AUDIT_READ = "custom:portal:audit:read"
 ANNOUNCEMENTS_MANAGE = "custom:portal:announcements:manage"
 ENVIRONMENTS_MANAGE = "custom:portal:environments:manage"
 METRICS_READ = "custom:portal:metrics:read"
+COURSES_CREATE = "custom:portal:courses:create"
+COURSES_MANAGE = "custom:portal:courses:manage"
 # A session's own token holds these two, with !server=…; no role of a person needs them.
 TELEMETRY_REPORT = "custom:portal:telemetry:report"
 SESSION_OWN = "custom:portal:session:own"
@@ -32,6 +34,8 @@ MEANINGS = {
     ANNOUNCEMENTS_MANAGE: "Write and withdraw announcements.",
     ENVIRONMENTS_MANAGE: "Curate the catalog: build, test, publish and withdraw environments.",
     METRICS_READ: "Read the service's metrics for Prometheus.",
+    COURSES_CREATE: "Ask for a course of one's own, and teach it.",
+    COURSES_MANAGE: "See, approve and archive everyone's courses.",
     TELEMETRY_REPORT: "Report what a session's own GPUs do.",
     SESSION_OWN: "See and change a session from inside it: its time, its resources.",
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from . import Frozen
 from .announcement import Level
+from .course_live import CourseSituation
 from .idle import IdleState
 from .move import Move
 
@@ -70,4 +71,5 @@ class Situation(Frozen):
     announcements: tuple[Message, ...] = ()
     idle: IdleState = IdleState()
     move: Move | None = None
+    course: CourseSituation | None = None  # of a session that belongs to a course
     links: dict[str, str] = {}  # "session": its page; "launch"; "cluster"

@@ -14,6 +14,7 @@ from .address import Address
 from .announcements import AnnouncementTable
 from .audit import AuditTable
 from .builds import BuildTable
+from .courses import CourseTable, MemberTable
 from .database import Database, ping
 from .environment_requests import EnvironmentRequestTable, FavouriteTable
 from .environment_tests import EnvironmentTestTable
@@ -140,6 +141,8 @@ class Store(LoggingConfigurable):
         self.favourites = FavouriteTable(self.database)
         self.measurements = MeasurementTable(self.database)
         self.registries = RegistryTable(self.database)
+        self.courses = CourseTable(self.database)
+        self.members = MemberTable(self.database)
 
     @property
     def place(self) -> str:

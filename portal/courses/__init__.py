@@ -1,0 +1,1 @@
+"""Shared classes: rosters, calendars, reservations, staggered starts, handouts and help."""

@@ -1,0 +1,126 @@
+"""What a site says about courses."""
+
+from __future__ import annotations
+
+from traitlets import Enum, Float, Integer, List, Unicode
+from traitlets.config import LoggingConfigurable
+
+
+class Courses(LoggingConfigurable):
+    """Shared classes: who may make a course, where their files are, and how they start."""
+
+    creation = Enum(
+        ("request", "free", "off"),
+        "request",
+        help="""
+        What an instructor's course needs: "request", an admin's approval; "free", nothing; "off":
+        only admins make courses. Instructors are who holds the scope
+        `custom:portal:courses:create`: members of `c.LDAPAuthenticator.instructor_groups`.
+
+        Example::
+
+            c.Courses.creation = "free"
+        """,
+    ).tag(config=True)
+
+    directory = Unicode(
+        "",
+        help="""
+        The service's own folder for what courses hand out and collect; nobody else needs to see
+        it. Empty: `courses` in the folder that the service runs in.
+
+        Example::
+
+            c.Courses.directory = "/srv/portal/courses"
+        """,
+    ).tag(config=True)
+
+    data_roots = List(
+        Unicode(),
+        help="""
+        Folders below which a course's shared data and its folder of handouts may be. Nodes see
+        the former at the same path, the service reads the latter.
+
+        Example::
+
+            c.Courses.data_roots = ["/data/courses"]
+        """,
+    ).tag(config=True)
+
+    lead_minutes = Integer(
+        20,
+        min=1,
+        max=24 * 60,
+        help="""
+        Minutes before a meeting at which its reservation begins and, where the course wants that,
+        sessions are started.
+
+        Example::
+
+            c.Courses.lead_minutes = 30
+        """,
+    ).tag(config=True)
+
+    claim_minutes = Integer(
+        15,
+        min=1,
+        max=24 * 60,
+        help="""
+        Minutes after a meeting's beginning at which sessions that nobody has opened are stopped.
+
+        Example::
+
+            c.Courses.claim_minutes = 20
+        """,
+    ).tag(config=True)
+
+    days_ahead = Integer(
+        14,
+        min=1,
+        max=366,
+        help="""
+        How many days before a meeting its reservation is made, so that a refusal is known early.
+
+        Example::
+
+            c.Courses.days_ahead = 30
+        """,
+    ).tag(config=True)
+
+    at_once = Integer(
+        16,
+        min=1,
+        max=200,
+        help="""
+        How many sessions of all courses are being asked of the Hub at the same time.
+
+        Example::
+
+            c.Courses.at_once = 8
+        """,
+    ).tag(config=True)
+
+    interval = Float(
+        2.0,
+        min=0.1,
+        help="""
+        Seconds between two looks at what is to start, to release and to end.
+
+        Example::
+
+            c.Courses.interval = 5
+        """,
+    ).tag(config=True)
+
+    help_minutes = Integer(
+        30,
+        min=1,
+        max=8 * 60,
+        help="""
+        Minutes that a helper may stay in a student's session.
+
+        Example::
+
+            c.Courses.help_minutes = 15
+        """,
+    ).tag(config=True)

@@ -1,0 +1,172 @@
+"""A course: who teaches whom, in which environment, with what resources, and when."""
+
+from __future__ import annotations
+
+from datetime import date
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+from zoneinfo import available_timezones
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from . import Frozen
+from .environment import MAX_DESCRIPTION, AbsolutePath, Environment, Name
+from .resources import Resources, SlurmName
+
+# Short, and without dots or underscores: it is part of a server's name, a group's, a
+# reservation's and a folder's.
+CourseName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?$")]
+Login = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f,:/]{1,255}$")]
+Clock = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]  # "09:00"
+Minutes = Annotated[int, Field(ge=5, le=24 * 60)]
+_NOTHING: tuple[date, ...] = ()
+
+
+class CourseState(StrEnum):
+    """How far a course is. Whether it runs now is also a question of its dates."""
+
+    DRAFT = "draft"  # its instructor still writes it
+    REQUESTED = "requested"  # an admin is to approve it
+    REFUSED = "refused"
+    APPROVED = "approved"
+    ARCHIVED = "archived"
+
+
+class Role(StrEnum):
+    """What somebody is in a course."""
+
+    STUDENT = "student"
+    ASSISTANT = "assistant"
+    INSTRUCTOR = "instructor"
+
+
+STAFF = frozenset({Role.ASSISTANT, Role.INSTRUCTOR})
+
+
+class WeeklyTime(Frozen):
+    """A time of every week; ``day`` 0 is Monday. In the course's time zone."""
+
+    day: Annotated[int, Field(ge=0, le=6)]
+    begins: Clock
+    minutes: Minutes
+
+
+class SingleTime(Frozen):
+    """A time of one day, beside the weekly ones. In the course's time zone."""
+
+    date: date
+    begins: Clock
+    minutes: Minutes
+
+
+class CourseReservation(Frozen):
+    """What is reserved in Slurm for each meeting; ``nodes`` 0 and ``gpus`` 0: nothing."""
+
+    nodes: Annotated[int, Field(ge=0, le=4096)] = 0
+    gpus: Annotated[int, Field(ge=0, le=65536)] = 0  # where this Slurm can reserve GPUs
+    partition: SlurmName | None = None
+
+
+class Handouts(Frozen):
+    """Where the files of a course come from: a git repository, a folder, or the page alone."""
+
+    kind: Literal["none", "git", "folder"] = "none"
+    source: Annotated[str, StringConstraints(max_length=1024)] = ""  # an address; a path
+    branch: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._/-]{0,100}$")] = ""
+
+
+class Course(Frozen):
+    """What an instructor writes of a course. Who is in it stands in the roster (CourseMember).
+
+    ``environment`` is a name of the catalog and ``version`` the one that is pinned; what that
+    was is kept beside the course (KeptCourse.pinned). ``budget``: GPU-hours, None without limit.
+    ``help``: whether staff must be let into a session by its student.
+    """
+
+    name: CourseName
+    title: Annotated[str, StringConstraints(min_length=1, max_length=120, strip_whitespace=True)]
+    description: Annotated[str, StringConstraints(max_length=MAX_DESCRIPTION)] = ""  # Markdown
+    roster_group: Annotated[str, StringConstraints(max_length=255)] = ""  # of the directory
+    environment: Name
+    version: Annotated[int, Field(ge=1)] | None = None  # None: the newest, at each save
+    default: Resources = Resources()  # of one student's session
+    largest: Resources = Resources()
+    account: SlurmName | None = None  # the Slurm account that sessions are charged to
+    budget: Annotated[float, Field(ge=0, le=1e9)] | None = None
+    timezone: Annotated[str, StringConstraints(max_length=64)] = "UTC"
+    begins: date
+    ends: date
+    weekly: Annotated[tuple[WeeklyTime, ...], Field(max_length=50)] = ()
+    single: Annotated[tuple[SingleTime, ...], Field(max_length=366)] = ()
+    without: Annotated[tuple[date, ...], Field(max_length=366)] = _NOTHING  # holidays
+    reservation: CourseReservation = CourseReservation()
+    prestart: bool = False  # sessions start before each meeting, for everyone
+    handouts: Handouts = Handouts()
+    data: AbsolutePath | None = None  # read-only in everyone's session
+    help: Literal["ask", "always", "off"] = "ask"
+    together: bool = False  # a room with shared notebooks
+    grades: bool = False  # nbgrader
+
+    @field_validator("timezone")
+    @classmethod
+    def _a_zone(cls, value: str) -> str:
+        if value not in available_timezones():
+            raise ValueError(f"'{value}' is no time zone such as 'Europe/Berlin'")
+        return value
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.ends < self.begins:
+            raise ValueError("the course ends before it begins")
+        if (self.ends - self.begins).days > 2 * 366:
+            raise ValueError("a course takes two years at most; copy it to the next term")
+        return self
+
+    @property
+    def group(self) -> str:
+        """The Hub's group of everyone in the course."""
+        return group_of(self.name)
+
+    @property
+    def server(self) -> str:
+        """The name of each member's server."""
+        return f"course-{self.name}"
+
+
+def group_of(course: str) -> str:
+    """The Hub's group of a course's people; environments name courses by it, too."""
+    return f"course-{course}"
+
+
+class KeptCourse(Frozen):
+    """A course as it is kept. ``number`` counts its edits: whoever saves says which one they saw.
+
+    ``pinned`` is the environment as it was in the pinned version. Times are Unix seconds.
+    """
+
+    course: Course
+    state: CourseState = CourseState.DRAFT
+    number: int = 1
+    pinned: Environment | None = None
+    created_by: str
+    created_at: float
+    changed_at: float
+    answer: str = ""  # the admin's words to a request
+    answered_by: str = ""
+    answered_at: float | None = None
+    archived_at: float | None = None
+
+    @property
+    def name(self) -> str:
+        return self.course.name
+
+
+class CourseMember(Frozen):
+    """One person of a course. ``source``: "list", or "group" for who comes from the directory."""
+
+    course: str
+    person: str
+    role: Role
+    source: Literal["list", "group"] = "list"
+    added_by: str = ""
+    added_at: float = 0.0

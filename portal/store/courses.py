@@ -1,0 +1,117 @@
+"""Courses and who is in them. Written by the service only; the Hub reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, select, update
+
+from portal.errors import Conflict, NotFound
+from portal.models.course import Course, CourseMember, CourseState, KeptCourse
+
+from .course_tables import course_members, courses
+from .database import Database
+
+_AGAIN = "Somebody else has changed this course meanwhile. Look at it again, then save."
+
+
+class CourseTable:
+    """The table of courses. Every method raises StoreUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, kept: KeptCourse, members: Sequence[CourseMember] = ()) -> None:
+        """Keep a new course with its first members. Raises Conflict where the name is taken."""
+        statement = self._database.insert(courses).values(_values(kept)).on_conflict_do_nothing()
+
+        def keep(to: Connection) -> bool:
+            if not to.execute(statement.returning(courses.c.name)).first():
+                return False
+            if members:
+                to.execute(course_members.insert(), [one.model_dump() for one in members])
+            return True
+
+        if not await self._database.run(keep, write=True):
+            raise Conflict(f"There is a course '{kept.name}' already. Choose another name.")
+
+    async def save(self, kept: KeptCourse) -> KeptCourse:
+        """Put ``kept`` in the place of its number, which goes up by one. Raises Conflict where the
+        number is not the newest, NotFound."""
+        new = kept.model_copy(update={"number": kept.number + 1})
+        this = (courses.c.name == kept.name) & (courses.c.number == kept.number)
+        statement = update(courses).where(this).values(_values(new)).returning(courses)
+        row = await self._database.run(lambda to: to.execute(statement).first(), write=True)
+        if row is None:
+            await self.get(kept.name)
+            raise Conflict(_AGAIN)
+        return _kept(row)
+
+    async def get(self, name: str) -> KeptCourse:
+        """One course. Raises NotFound."""
+        query = select(courses).where(courses.c.name == name)
+        row = await self._database.run(lambda at: at.execute(query).first())
+        if row is None:
+            raise NotFound(f"There is no course '{name}'.")
+        return _kept(row)
+
+    async def all(self, *states: CourseState) -> list[KeptCourse]:
+        """Those in one of ``states`` (in any where none is named), by name."""
+        query = select(courses).order_by(courses.c.name)
+        if states:
+            query = query.where(courses.c.state.in_([str(one) for one in states]))
+        return await self._database.run(lambda at: [_kept(row) for row in at.execute(query)])
+
+
+class MemberTable:
+    """The table of courses' members. Every method raises StoreUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def of(self, course: str) -> list[CourseMember]:
+        """Everyone in a course, by name."""
+        query = select(course_members).where(course_members.c.course == course)
+        query = query.order_by(course_members.c.person)
+        return await self._database.run(lambda at: [_member(row) for row in at.execute(query)])
+
+    async def of_person(self, person: str) -> list[CourseMember]:
+        """What somebody is, in every course, by its name."""
+        query = select(course_members).where(course_members.c.person == person)
+        query = query.order_by(course_members.c.course)
+        return await self._database.run(lambda at: [_member(row) for row in at.execute(query)])
+
+    async def put(self, members: Sequence[CourseMember]) -> None:
+        """Add people, or change what they are."""
+        insert = self._database.insert(course_members)
+        changed = {name: insert.excluded[name] for name in ("role", "source", "added_by")}
+        statement = insert.on_conflict_do_update(index_elements=["course", "person"], set_=changed)
+        rows = [one.model_dump() for one in members]
+        if rows:
+            await self._database.run(lambda to: to.execute(statement, rows), write=True)
+
+    async def remove(self, course: str, people: Sequence[str]) -> None:
+        """Take people off; who is not there is left out."""
+
+        def take(to: Connection) -> None:
+            for person in people:
+                this = (course_members.c.course == course) & (course_members.c.person == person)
+                to.execute(delete(course_members).where(this))
+
+        await self._database.run(take, write=True)
+
+
+def _values(kept: KeptCourse) -> dict[str, Any]:
+    values = kept.model_dump(mode="json")
+    return {"name": kept.name, **values}
+
+
+def _kept(row: Row[Any]) -> KeptCourse:
+    values = row._asdict()
+    del values["name"]
+    return KeptCourse(**{**values, "course": Course.model_validate(values["course"])})
+
+
+def _member(row: Row[Any]) -> CourseMember:
+    return CourseMember.model_validate(row._asdict())
