@@ -20,6 +20,7 @@ Login = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f,:/]{1,255}
 Clock = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]  # "09:00"
 Minutes = Annotated[int, Field(ge=5, le=24 * 60)]
 _NOTHING: tuple[date, ...] = ()
+_YEARS = (2000, 2200)  # others are slips of a finger, and clocks know nothing of them
 
 
 class CourseState(StrEnum):
@@ -118,6 +119,8 @@ class Course(Frozen):
     def _in_order(self) -> Self:
         if self.ends < self.begins:
             raise ValueError("the course ends before it begins")
+        if self.begins.year < _YEARS[0] or self.ends.year > _YEARS[1]:
+            raise ValueError(f"a course is in the years {_YEARS[0]} to {_YEARS[1]}")
         if (self.ends - self.begins).days > 2 * 366:
             raise ValueError("a course takes two years at most; copy it to the next term")
         return self
