@@ -14,6 +14,8 @@ from .address import Address
 from .announcements import AnnouncementTable
 from .audit import AuditTable
 from .builds import BuildTable
+from .course_live import CourseMessageTable, HelpTable, PresenceTable
+from .course_starts import CourseReservationTable, CourseStartTable
 from .courses import CourseTable, MemberTable
 from .database import Database, ping
 from .environment_requests import EnvironmentRequestTable, FavouriteTable
@@ -143,6 +145,11 @@ class Store(LoggingConfigurable):
         self.registries = RegistryTable(self.database)
         self.courses = CourseTable(self.database)
         self.members = MemberTable(self.database)
+        self.starts = CourseStartTable(self.database)
+        self.reservations = CourseReservationTable(self.database)
+        self.presence = PresenceTable(self.database)
+        self.course_messages = CourseMessageTable(self.database)
+        self.help = HelpTable(self.database)
 
     @property
     def place(self) -> str:
