@@ -55,3 +55,54 @@ class CourseStart(Frozen):
     release_at: float | None = None
     ended_at: float | None = None
     message: str = ""
+
+
+class Count(Frozen):
+    """How often something was so, in words."""
+
+    words: str
+    number: int
+
+
+class StartReport(Frozen):
+    """What came of a start. ``median`` and ``last`` are seconds from the press of the button until
+    a session was ready, of those that were; None where none was.
+
+    ``failures``: why sessions did not start, the most frequent reason first; ``missing``: what was
+    not as it should be for the course, in sentences.
+    """
+
+    total: int
+    ready: int
+    failed: int
+    skipped: int
+    left: int  # neither ready nor failed yet
+    median: float | None = None
+    last: float | None = None
+    failures: tuple[Count, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+class ReservationState(StrEnum):
+    """How far one meeting's reservation is."""
+
+    PLANNED = "planned"  # its time has not come
+    ASKED = "asked"  # Slurm is being asked, or was when the service ended
+    MADE = "made"
+    REFUSED = "refused"
+
+
+class KeptReservation(Frozen):
+    """What the portal reserved, or tried to, for one meeting. Times are Unix seconds.
+
+    ``name`` is Slurm's; ``spec`` what was last asked for, so that a change is noticed; ``message``
+    why it was refused or is not as it should be, in words; ``at``: when Slurm was asked last.
+    """
+
+    name: str
+    course: str
+    meeting_at: float
+    state: ReservationState
+    message: str = ""
+    spec: str = ""
+    at: float

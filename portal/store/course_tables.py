@@ -58,6 +58,17 @@ course_seats = Table(
     Column("ready_at", TIME),
     Column("ended_at", TIME),
 )
+course_reservations = Table(
+    "course_reservations",
+    metadata,
+    Column("name", NAME, primary_key=True),
+    Column("course", NAME, nullable=False, index=True),
+    Column("meeting_at", TIME, nullable=False),
+    Column("state", NAME, nullable=False),
+    Column("message", TEXT, nullable=False),
+    Column("spec", TEXT, nullable=False),
+    Column("at", TIME, nullable=False),
+)
 course_presence = Table(
     "course_presence",
     metadata,

@@ -74,6 +74,15 @@ def upgrade() -> None:
         _key("course_seats", "start_id", "person"),
     )
     op.create_table(
+        "course_reservations",
+        *_words("name", "course"),
+        *_times("meeting_at", nullable=False),
+        *_words("state", "message", "spec"),
+        *_times("at", nullable=False),
+        _key("course_reservations", "name"),
+    )
+    _index("course_reservations", "course")
+    op.create_table(
         "course_presence",
         *_words("course", "person", "session_id"),
         *_times("seen_at", nullable=False),
@@ -135,3 +144,4 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     _index("course_handouts", "course")
+    _index("sessions", "course", "submitted_at")

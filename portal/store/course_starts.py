@@ -1,0 +1,130 @@
+"""Sessions that are started for a whole course, one seat a person, and what was reserved for its
+meetings. Written by the service only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, select, update
+
+from portal.errors import NotFound
+from portal.models.course_start import CourseStart, KeptReservation, Seat, StartKind
+
+from .course_tables import course_reservations, course_seats, course_starts
+from .database import Database
+
+_SEAT = ("state", "message", "asked_at", "ready_at", "ended_at")
+
+
+class CourseStartTable:
+    """The tables of starts and their seats. Every method raises StoreUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, start: CourseStart, seats: Sequence[Seat]) -> CourseStart:
+        """Keep a new start with its seats, at once; what is returned has its id."""
+        insert = course_starts.insert().values(start.model_dump(exclude={"id"}))
+
+        def keep(to: Connection) -> CourseStart:
+            kept = _start(to.execute(insert.returning(course_starts)).one())
+            rows = [{**one.model_dump(), "start_id": kept.id} for one in seats]
+            if rows:
+                to.execute(course_seats.insert(), rows)
+            return kept
+
+        return await self._database.run(keep, write=True)
+
+    async def get(self, id_: int) -> CourseStart:
+        """One start. Raises NotFound."""
+        query = select(course_starts).where(course_starts.c.id == id_)
+        row = await self._database.run(lambda at: at.execute(query).first())
+        if row is None:
+            raise NotFound("There is no such start.")
+        return _start(row)
+
+    async def of_course(self, course: str, limit: int = 50) -> list[CourseStart]:
+        """The last ones of a course, the newest first."""
+        query = select(course_starts).where(course_starts.c.course == course)
+        return await self._starts(query.order_by(course_starts.c.id.desc()).limit(limit))
+
+    async def newest(self, course: str) -> CourseStart | None:
+        """The last one of a course that is no rehearsal; None where there is none."""
+        query = select(course_starts).where(
+            course_starts.c.course == course, course_starts.c.kind != StartKind.REHEARSAL.value
+        )
+        found = await self._starts(query.order_by(course_starts.c.id.desc()).limit(1))
+        return found[0] if found else None
+
+    async def of_meeting(self, course: str, meeting_at: float) -> CourseStart | None:
+        """What was started for the meeting that begins then (Unix seconds)."""
+        query = select(course_starts).where(
+            course_starts.c.course == course, course_starts.c.meeting_at == meeting_at
+        )
+        found = await self._starts(query.limit(1))
+        return found[0] if found else None
+
+    async def live(self) -> list[CourseStart]:
+        """Those that have something left to do, the oldest first."""
+        query = select(course_starts).where(course_starts.c.ended_at.is_(None))
+        return await self._starts(query.order_by(course_starts.c.id))
+
+    async def seats(self, *start_ids: int) -> list[Seat]:
+        """The seats of these starts, by start and name."""
+        query = select(course_seats).where(course_seats.c.start_id.in_(start_ids))
+        query = query.order_by(course_seats.c.start_id, course_seats.c.person)
+        rows = await self._database.run(lambda at: list(at.execute(query))) if start_ids else []
+        return [Seat.model_validate(row._asdict()) for row in rows]
+
+    async def put(self, seats: Sequence[Seat]) -> None:
+        """Put these in the place of what is kept of them; all or none."""
+        insert = self._database.insert(course_seats)
+        changed = {name: insert.excluded[name] for name in _SEAT}
+        keys = ["start_id", "person"]
+        statement = insert.on_conflict_do_update(index_elements=keys, set_=changed)
+        rows = [one.model_dump() for one in seats]
+        if rows:
+            await self._database.run(lambda to: to.execute(statement, rows), write=True)
+
+    async def end(self, id_: int, at: float, message: str = "") -> None:
+        """Nothing is left to do for this start since ``at`` (Unix seconds)."""
+        this = course_starts.c.id == id_
+        statement = update(course_starts).where(this).values(ended_at=at, message=message)
+        await self._database.run(lambda to: to.execute(statement), write=True)
+
+    async def _starts(self, query: Any) -> list[CourseStart]:
+        rows = await self._database.run(lambda at: list(at.execute(query)))
+        return [_start(row) for row in rows]
+
+
+class CourseReservationTable:
+    """The table of what the portal reserved for meetings. Every method raises StoreUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def all(self, course: str | None = None) -> list[KeptReservation]:
+        """Those of one course, or of all, by name."""
+        query = select(course_reservations).order_by(course_reservations.c.name)
+        if course is not None:
+            query = query.where(course_reservations.c.course == course)
+        rows = await self._database.run(lambda at: list(at.execute(query)))
+        return [KeptReservation.model_validate(row._asdict()) for row in rows]
+
+    async def put(self, one: KeptReservation) -> None:
+        """Keep this in the place of what is there under its name."""
+        values = one.model_dump()
+        insert = self._database.insert(course_reservations).values(values)
+        changed = {name: insert.excluded[name] for name in values if name != "name"}
+        statement = insert.on_conflict_do_update(index_elements=["name"], set_=changed)
+        await self._database.run(lambda to: to.execute(statement), write=True)
+
+    async def remove(self, names: Collection[str]) -> None:
+        """Forget these."""
+        statement = delete(course_reservations).where(course_reservations.c.name.in_(list(names)))
+        await self._database.run(lambda to: to.execute(statement), write=True)
+
+
+def _start(row: Row[Any]) -> CourseStart:
+    return CourseStart.model_validate(row._asdict())
