@@ -7,20 +7,15 @@ import json
 import uuid
 
 from hub_client import Person
-from tornado.httpclient import HTTPRequest
-from tornado.websocket import websocket_connect
 
 
 def run_cell(person: Person, code: str) -> None:
     """Run it in a new kernel, as a notebook would, and wait until it is over."""
     made = person.session("POST", "api/kernels")
     assert made.status_code == 201, made.text
-    base = f"{person.url}/user/{person.name}/".replace("http", "ws", 1)
 
     async def send() -> None:
-        url = f"{base}api/kernels/{made.json()['id']}/channels"
-        request = HTTPRequest(url, headers={"Authorization": f"token {person.token}"})
-        socket = await websocket_connect(request)
+        socket = await person.socket(f"api/kernels/{made.json()['id']}/channels")
         id_ = uuid.uuid4().hex
         header = {"msg_id": id_, "msg_type": "execute_request", "session": "s", "username": ""}
         header |= {"version": "5.3", "date": "2026-01-01T00:00:00Z"}

@@ -9,6 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import local_hosts
+from tornado.httpclient import HTTPRequest
+from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 PASSWORD = "portal-demo"
 
@@ -31,7 +34,12 @@ class Person:
 
     def __init__(self, url: str, name: str, password: str = PASSWORD) -> None:
         self.url, self.name = url.rstrip("/"), name
-        self.http = httpx.Client(base_url=self.url, timeout=60, follow_redirects=True)
+        self.http = httpx.Client(
+            base_url=self.url,
+            timeout=60,
+            follow_redirects=True,
+            transport=local_hosts.LocalHosts(),
+        )
         self.login_answer = self.login(password)
         self.token = ""
 
@@ -44,7 +52,9 @@ class Person:
 
     @property
     def xsrf(self) -> str:
-        return next((c.value or "" for c in self.http.cookies.jar if c.name == "_xsrf"), "")
+        """The Hub's: the service and each session have one of their own."""
+        cookies = (c for c in self.http.cookies.jar if (c.name, c.path) == ("_xsrf", "/hub/"))
+        return next((cookie.value or "" for cookie in cookies), "")
 
     @property
     def logged_in(self) -> bool:
@@ -99,11 +109,26 @@ class Person:
             timeout,
         )
 
+    @property
+    def host(self) -> str:
+        """The address, without a path, of this person's sessions."""
+        return local_hosts.host_of(self.url, self.name)
+
+    def session_url(self, server: str = "") -> str:
+        """The address of a session's server, with its slash."""
+        return f"{self.host}/user/{self.name}/{server + '/' if server else ''}"
+
     def session(self, method: str, path: str, server: str = "", **kwargs: Any) -> httpx.Response:
         """A call into the running session, through the proxy, with this person's token."""
-        base = f"{self.url}/user/{self.name}/{server + '/' if server else ''}"
         headers = {"Authorization": f"token {self.token}", **kwargs.pop("headers", {})}
-        return httpx.request(method, base + path, headers=headers, timeout=60, **kwargs)
+        url = self.session_url(server) + path
+        return local_hosts.request(method, url, headers=headers, **kwargs)
+
+    async def socket(self, path: str, server: str = "") -> WebSocketClientConnection:
+        """A websocket of the running session, with this person's token."""
+        url, headers = local_hosts.reached(self.session_url(server) + path)
+        headers["Authorization"] = f"token {self.token}"
+        return await websocket_connect(HTTPRequest(url.replace("http", "ws", 1), headers=headers))
 
     def page(self, path: str) -> str:
         """The visible text of a Hub page, white space folded."""

@@ -22,6 +22,7 @@ from portal.where import data_path
 CONFIG = """
 load_subconfig({demo!r})
 c.JupyterHub.bind_url = "http://127.0.0.1:{public}"
+c.JupyterHub.subdomain_host = ""  # as at a site without a wildcard name; the demo has hosts
 c.JupyterHub.hub_bind_url = "{scheme}://127.0.0.1:{hub}"
 c.JupyterHub.hub_connect_url = "{scheme}://127.0.0.1:{hub}"
 c.ConfigurableHTTPProxy.should_start = True

@@ -8,8 +8,6 @@ import threading
 import time
 
 from hub_client import Person, wait_until
-from tornado.httpclient import HTTPRequest
-from tornado.websocket import websocket_connect
 
 
 def terminal(person: Person, command: str, server: str = "", *, wait: bool = True) -> str:
@@ -22,10 +20,7 @@ def terminal(person: Person, command: str, server: str = "", *, wait: bool = Tru
     assert made.status_code == 200, made.text
 
     async def send() -> None:
-        base = f"{person.url}/user/{person.name}/{server + '/' if server else ''}"
-        url = base.replace("http", "ws", 1) + f"terminals/websocket/{made.json()['name']}"
-        request = HTTPRequest(url, headers={"Authorization": f"token {person.token}"})
-        socket = await websocket_connect(request)
+        socket = await person.socket(f"terminals/websocket/{made.json()['name']}", server)
         line = f"cd; ( {command} ) > {name}.part 2>&1; mv {name}.part {name}\r"
         await socket.write_message(json.dumps(["stdin", line]))
         await asyncio.sleep(1)

@@ -15,7 +15,10 @@ demo = json.loads(Path(os.environ["PORTAL_DEMO_STATE"]).read_text())
 one_account = demo["form"] != "people"
 
 # Where it serves: loopback only. The proxy is a piece of the demo, so it outlives the Hub.
-c.JupyterHub.bind_url = demo["url"]
+# Each person's sessions have a host of their own, NAME.localhost, so that what runs in them has
+# another origin than the Hub's pages.
+c.JupyterHub.bind_url = demo["bind_url"]
+c.JupyterHub.subdomain_host = demo["url"]
 c.JupyterHub.hub_bind_url = demo["hub_url"]
 c.JupyterHub.hub_connect_url = demo["hub_url"]
 c.ConfigurableHTTPProxy.should_start = False
@@ -66,6 +69,7 @@ c.Images.directory = demo["images"]
 c.Images.service_account = demo["images_account"]
 c.Images.slurm_account = "" if one_account else "images"
 c.Images.log_directory = demo["image_logs"]
+c.Images.node_cache = demo["node_cache"]  # empty until `portal images cache`
 c.Images.python = demo["image_python"]
 c.Images.wheels = demo["wheels"]
 c.Images.beside = demo["venv"]

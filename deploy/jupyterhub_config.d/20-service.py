@@ -8,6 +8,7 @@ from jupyterhub.app import JupyterHub
 from traitlets.config import Application
 
 from portal.models import scope
+from spawners.domains import SERVICE, host_of
 
 c = get_config()  # noqa: F821
 
@@ -25,7 +26,7 @@ port = os.environ.get("PORTAL_SERVICE_PORT", "8010")
 
 c.JupyterHub.services.append(
     {
-        "name": "portal",
+        "name": SERVICE,
         "url": f"http://127.0.0.1:{port}",
         "command": [sys.executable, "-m", "portal", "service", f"--config={config_file}"],
         # What the configuration file may read; the Hub gives a service no more than this.
@@ -43,6 +44,10 @@ c.JupyterHub.services.append(
         "oauth_client_allowed_scopes": sorted(set(scope.MEANINGS) - scope.OF_SESSIONS),
     }
 )
+
+# Where sessions have hosts of their own (c.JupyterHub.subdomain_host), the service stays with the
+# Hub: its pages and the Hub's ask each other.
+c.JupyterHub.subdomain_hook = host_of
 
 # What the service knows beside JupyterHub's own scopes; who holds which: 30-roles.py.
 c.JupyterHub.custom_scopes.update(

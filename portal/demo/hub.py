@@ -22,6 +22,9 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 class DemoHub:
     """``proxy`` and ``hub``: two daemons that serve ``url`` together.
 
+    It is the Hub's own host; each person's sessions have one below it (NAME.localhost), which
+    browsers take for this machine by themselves (RFC 6761, 6.3).
+
     ``account``: whom they run as. ``settings`` is the file that the Hub's configuration
     (deploy/demo/jupyterhub_config.py) reads. Raises ConfigurationError where a part is missing.
     """
@@ -30,7 +33,7 @@ class DemoHub:
         self, home: Home, deploy: Path, ports: Ports, port: int, account: Account, settings: Path
     ) -> None:
         self.home = home
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"http://localhost:{port}"
         place = home.demo / "hub"
         self.place = place
         ports.pick("hub", "proxy-api", "service")
@@ -72,6 +75,7 @@ class DemoHub:
                 f"--api-port={ports['proxy-api']}",
                 f"--default-target={hub_url}",
                 f"--error-target={hub_url}/hub/error",
+                "--host-routing",
                 "--log-level=warn",
             ],
             run=home.run,

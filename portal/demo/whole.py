@@ -87,7 +87,8 @@ class WholeDemo:
             started=start_time(os.getpid()),
             ready=False,
             only=self.only,
-            url=f"http://127.0.0.1:{self.port}",
+            url=f"http://localhost:{self.port}",
+            bind_url=f"http://127.0.0.1:{self.port}",
             form="people" if self.real_accounts else "one account",
             account=myself().name,
             people=list(self.people.persons) if self.real_accounts else [],
@@ -114,6 +115,7 @@ class WholeDemo:
         self._tell(
             **found,
             images=str(self.home.images),
+            node_cache=str(self.home.node_cache),
             images_account=self._images_account.name if self.real_accounts else "",
             kept_environments=str(hub.place / "environments"),
             hub_url=f"http://127.0.0.1:{self.ports['hub']}",
@@ -138,11 +140,14 @@ class WholeDemo:
     def _give_folders(self, catalog: Path, hub: Account) -> None:
         """The Hub's account curates the catalog; images belong to an account of their own, with
         the Hub's in its group, and everyone can read them."""
-        self.home.images.mkdir(exist_ok=True)
+        images = self._images_account
+        for folder, mode in ((self.home.images, 0o2775), (self.home.node_cache, 0o755)):
+            folder.mkdir(exist_ok=True)
+            if self.real_accounts:
+                os.chown(folder, images.uid, images.gid)
+            folder.chmod(mode)
         if self.real_accounts:
             os.chown(catalog, hub.uid, hub.gid)
-            os.chown(self.home.images, self._images_account.uid, self._images_account.gid)
-        self.home.images.chmod(0o2775)
 
     def _start_directory(self, reader: int) -> None:
         slapd = Slapd(self.home.demo / "slapd", self.deploy, self.home.people, reader_uid=reader)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import local_hosts
 import pytest
 from hub_client import Person
 from jobs import living_jobs, only_job
@@ -85,8 +86,9 @@ def test_one_person_cannot_reach_anothers_session_or_files(
     terminal(ada, "umask 077; echo secret > mine.txt")
     assert ada.session("GET", "api/contents/mine.txt").status_code == 200
     barbara.api("GET", "/user")
-    answer = httpx.get(
-        f"{demo.url}/user/ada/api/contents/mine.txt",
+    answer = local_hosts.request(
+        "GET",
+        f"{ada.session_url()}api/contents/mine.txt",
         headers={"Authorization": f"token {barbara.token}"},
     )
     assert answer.status_code in (403, 404)
