@@ -23,6 +23,8 @@ MAY_KNOW: dict[str, set[str]] = {
     "launch": BASE,
     **{adapter: BASE | {"launch"} for adapter in ADAPTERS},
     **{noun: BASE | ADAPTERS | {"launch"} for noun in NOUNS},
+    # Their environments come from the catalog; a file of a course is read as one of those.
+    "courses": BASE | ADAPTERS | {"launch", "catalog", "sessions"},
     "notices": BASE | ADAPTERS | {"launch", "sessions"},  # the mails lead to a session
     "dashboard": BASE | ADAPTERS | {"launch", "sessions"},  # it drives their usage meter
     "handlers": BASE | ADAPTERS | NOUNS | {"launch"},

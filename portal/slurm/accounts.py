@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from ..errors import InvalidRequest, SlurmRefused, SlurmUnavailable
 from ..models.cluster import Association
+from ..models.resources import SLURM_NAME
 from . import parse, queries
 from .run import SlurmRunner
 
@@ -104,6 +105,19 @@ class Accounts:
             self._known.clear()
         self._keep(user, answer, asked_at)
         return answer
+
+    async def exists(self, account: str) -> bool | None:
+        """See Cluster.has_account."""
+        if not re.fullmatch(SLURM_NAME, account):
+            return False
+        try:
+            output = await self._runner.run(queries.account(account))
+        except SlurmRefused as error:
+            if any(words in error.message.lower() for words in _NO_ACCOUNTING):
+                return None
+            raise
+        # sacctmgr writes and finds names in small letters.
+        return account.lower() in output.stdout.lower().split()
 
     def _question(self, user: str) -> asyncio.Task[dict[str, _Found]]:
         """The question that names ``user``: one under way, or the next one."""

@@ -198,6 +198,11 @@ class Cluster(LoggingConfigurable):
         """
         return await self._accounts.of(user)
 
+    async def has_account(self, name: str) -> bool | None:
+        """Whether Slurm's accounting has an account; None where the site keeps no accounting.
+        Raises SlurmRefused, SlurmUnavailable."""
+        return await self._accounts.exists(name)
+
     def known_associations(self, user: str) -> tuple[Association, ...] | None:
         """The last answer about this person, however old; None also where nobody has asked."""
         return self._accounts.known(user)

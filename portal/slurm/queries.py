@@ -79,6 +79,14 @@ def associations(users: str) -> tuple[str, ...]:
     )
 
 
+def account(name: str) -> tuple[str, ...]:
+    """One account's row; nothing where there is none. The name is checked by the caller."""
+    return (
+        *("sacctmgr", "--noheader", "--parsable2", "--readonly", "show", "account"),
+        *("where", f"name={name}", "format=account"),
+    )
+
+
 def admin_level(user: str) -> tuple[str, ...]:
     """The AdminLevel of one account (this process's own)."""
     return (

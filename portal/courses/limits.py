@@ -1,0 +1,156 @@
+"""What the sessions of a course may have: by its environment, this cluster, and its approval."""
+
+from __future__ import annotations
+
+from portal.launch.limits import environment_limits, partition_limits
+from portal.models.cluster import ClusterSnapshot
+from portal.models.course import Course
+from portal.models.course_problem import CourseProblem
+from portal.models.environment import Environment
+from portal.models.resources import Resources, memory_mib, time_seconds
+
+from .calendar import all_meetings
+
+# What a course says once, for all of its sessions, elsewhere.
+_ELSEWHERE = {"account": "account", "reservation": "reservation"}
+
+
+def resource_problems(
+    course: Course, pinned: Environment | None, snapshot: ClusterSnapshot | None
+) -> list[CourseProblem]:
+    """What the environment and the cluster (where it is known) cannot give."""
+    problems = []
+    for part in ("default", "largest"):
+        resources: Resources = getattr(course, part)
+        for name, place in _ELSEWHERE.items():
+            if getattr(resources, name) is not None:
+                problems.append(
+                    CourseProblem(
+                        field=f"{part}.{name}", message=f"That stands in '{place}' of the course."
+                    )
+                )
+        reasons = environment_limits(resources, pinned) if pinned else []
+        problems += [CourseProblem(field=part, message=reason) for reason in reasons]
+        problems += _there(part, resources, snapshot)
+    for name in exceeding(course.default, course.largest):
+        problems.append(
+            CourseProblem(
+                field=f"default.{name}",
+                message=f"The default is more than the largest ('largest.{name}').",
+            )
+        )
+    reserved, where = course.reservation, "reservation.partition"
+    if reserved.partition and snapshot is not None:
+        partition = snapshot.partitions.get(reserved.partition)
+        if partition is None:
+            problems.append(_no_partition(where, reserved.partition, snapshot))
+        elif reserved.nodes > len(partition.nodes):
+            problems.append(
+                CourseProblem(
+                    field="reservation.nodes",
+                    message=f"The partition '{partition.name}' has {len(partition.nodes)} nodes, "
+                    f"not {reserved.nodes}.",
+                )
+            )
+    elif snapshot is not None and reserved.nodes > len(snapshot.nodes):
+        problems.append(
+            CourseProblem(
+                field="reservation.nodes",
+                message=f"This cluster has {len(snapshot.nodes)} nodes, not {reserved.nodes}.",
+            )
+        )
+    return problems
+
+
+def _there(
+    part: str, resources: Resources, snapshot: ClusterSnapshot | None
+) -> list[CourseProblem]:
+    """What this cluster does not have."""
+    if snapshot is None:
+        return []
+    problems = []
+    types = {pool.type for node in snapshot.nodes.values() for pool in node.gpus}
+    if resources.gpu_type and resources.gpu_type not in types:
+        have = ", ".join(sorted(types)) or "none"
+        problems.append(
+            CourseProblem(
+                field=f"{part}.gpu_type",
+                message=f"This cluster has no GPUs '{resources.gpu_type}'. It has: {have}.",
+            )
+        )
+    if resources.partition:
+        partition = snapshot.partitions.get(resources.partition)
+        if partition is None:
+            problems.append(_no_partition(f"{part}.partition", resources.partition, snapshot))
+        else:
+            reasons = partition_limits(resources, partition, snapshot)
+            problems += [CourseProblem(field=part, message=reason) for reason in reasons]
+    return problems
+
+
+def _no_partition(field: str, name: str, snapshot: ClusterSnapshot) -> CourseProblem:
+    have = ", ".join(sorted(snapshot.partitions))
+    return CourseProblem(field=field, message=f"There is no partition '{name}'. Here: {have}.")
+
+
+def _sizes(resources: Resources) -> dict[str, int | None]:
+    """What can be more or less, as numbers; None is not said."""
+    return {
+        "gpus": resources.gpus,
+        "cpus": resources.cpus,
+        "memory": memory_mib(resources.memory) if resources.memory else None,
+        "time": time_seconds(resources.time) if resources.time else None,
+        "nodes": resources.nodes,
+    }
+
+
+def exceeding(some: Resources, largest: Resources) -> list[str]:
+    """The fields in which ``some`` is more than ``largest``, where both say something."""
+    most = _sizes(largest)
+    return [
+        name
+        for name, size in _sizes(some).items()
+        if size is not None and (limit := most[name]) is not None and size > limit
+    ]
+
+
+def hours(course: Course) -> float:
+    """How long the course meets, in all."""
+    return sum(one.ends - one.begins for one in all_meetings(course)) / 3600
+
+
+def more_than_approved(approved: Course, wanted: Course) -> list[CourseProblem]:
+    """What an admin approved is not made more of without one."""
+    found: dict[str, str] = {}
+    for part in ("default", "largest"):
+        before, after = getattr(approved, part), getattr(wanted, part)
+        sizes = _sizes(before)
+        for name, size in _sizes(after).items():
+            limit = sizes[name]
+            # Not said is the site's and Slurm's default, which may be more than what was said.
+            if limit is not None and (size is None or size > limit):
+                found[f"{part}.{name}"] = str(getattr(before, name))
+        for name in ("partition", "qos", "gpu_type"):
+            if getattr(after, name) not in (None, getattr(before, name)):
+                found[f"{part}.{name}"] = getattr(before, name) or "any"
+    if wanted.account != approved.account:
+        found["account"] = approved.account or "everyone's own"
+    if approved.budget is not None and (wanted.budget is None or wanted.budget > approved.budget):
+        found["budget"] = f"{approved.budget:g} GPU-hours"
+    for name in ("nodes", "gpus"):
+        if getattr(wanted.reservation, name) > getattr(approved.reservation, name):
+            found[f"reservation.{name}"] = str(getattr(approved.reservation, name))
+    if wanted.reservation.partition not in (None, approved.reservation.partition):
+        found["reservation.partition"] = approved.reservation.partition or "any"
+    if (wanted.reservation.nodes or wanted.reservation.gpus) and hours(wanted) > hours(approved):
+        found["weekly"] = f"{hours(approved):g} hours of meetings"
+    if wanted.ends > approved.ends:
+        found["ends"] = str(approved.ends)
+    if wanted.begins < approved.begins:
+        found["begins"] = str(approved.begins)
+    return [
+        CourseProblem(
+            field=field, message=f"An admin approved this with {value}: ask one to change it."
+        )
+        for field, value in found.items()
+    ]

@@ -1,0 +1,254 @@
+"""What a course may be at this site: every problem with the name of its field, for a page that
+checks while somebody writes, and for saving."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from portal.catalog.files import EnvironmentCatalog
+from portal.errors import NotFound, PortalError
+from portal.models.cluster import ClusterSnapshot
+from portal.models.course import Course, CourseState, KeptCourse
+from portal.models.course_problem import CourseProblem
+from portal.models.environment import USABLE, Environment, Kind, Server
+from portal.models.person import Person
+from portal.models.scope import COURSES_MANAGE
+from portal.store import Store
+
+from .calendar import all_meetings, overlaps
+from .limits import more_than_approved, resource_problems
+from .settings import Courses
+from .sources import below, repository_problem
+
+_ADDRESSES = ("new", "validate")  # of pages and the API, where the name of a course stands
+_MOST_TOLD = 5  # pairs of meetings that overlap
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A course as it would be saved: with the number of its version and what that is, where they
+    could be told."""
+
+    course: Course
+    pinned: Environment | None
+    problems: tuple[CourseProblem, ...]
+
+    @property
+    def errors(self) -> tuple[CourseProblem, ...]:
+        """Those with which it cannot be saved."""
+        return tuple(one for one in self.problems if not one.hint)
+
+
+@dataclass
+class CourseRules:
+    """``snapshot`` gives the newest view of the cluster, None while there is none; ``has_account``
+    whether Slurm has an account of a name, None where nobody can tell."""
+
+    settings: Courses
+    catalog: EnvironmentCatalog
+    store: Store
+    snapshot: Callable[[], ClusterSnapshot | None] = lambda: None
+    has_account: Callable[[str], Awaitable[bool | None]] | None = None
+
+    async def check(
+        self, course: Course, by: Person, before: KeptCourse | None = None, *, now: float
+    ) -> Checked:
+        """What is wrong with ``course``, which ``by`` writes in the place of ``before``. Raises
+        StoreUnavailable."""
+        problems = [*_names(course), *_calendar(course, now), *self._files(course)]
+        pinned, number = None, course.version
+        kept = before.course if before else None
+        same = kept and (kept.environment, kept.version) == (course.environment, course.version)
+        if before and before.pinned and same and course.version is not None:
+            pinned = before.pinned  # until it is changed, whatever became of it in the catalog
+        else:
+            found = await self._environment(course, by)
+            if isinstance(found, CourseProblem):
+                problems.append(found)
+            else:
+                pinned, number = found
+        if pinned is not None:
+            problems += _kind(pinned)
+        problems += resource_problems(course, pinned, self.snapshot())
+        problems += await self._account(course)
+        if before and before.state is CourseState.APPROVED and not by.may(COURSES_MANAGE):
+            if self.settings.creation != "free":
+                problems += more_than_approved(before.course, course)
+        return Checked(course.model_copy(update={"version": number}), pinned, tuple(problems))
+
+    async def _environment(
+        self, course: Course, by: Person
+    ) -> tuple[Environment, int | None] | CourseProblem:
+        """The environment that is meant, and the number of its version; None where its file is so
+        new that it has none yet."""
+        name = course.environment
+        await self.catalog.load()
+        there = self.catalog.environments.get(name)
+        if there is not None and there.private:
+            return CourseProblem(
+                field="environment",
+                message=f"'{name}' is its owner's alone. Ask an admin to put it into the catalog.",
+            )
+        for_course = there is not None and course.name in there.courses
+        if there is None or not (for_course or self.catalog.sees(by, there)):
+            return CourseProblem(
+                field="environment", message=f"There is no environment '{name}' that you may use."
+            )
+        if course.version is None:
+            if there.state not in USABLE:
+                said = f": {there.message}" if there.message else ""
+                return CourseProblem(
+                    field="environment", message=f"'{name}' is {there.state.value} now{said}."
+                )
+            published = (await self.store.versions.published()).get(name)
+            if published is None or published.environment != there:
+                return there, None
+            return there, published.number
+        try:
+            version = await self.store.versions.get(name, course.version)
+        except NotFound as error:
+            return CourseProblem(field="version", message=error.message)
+        if version.state not in USABLE:
+            return CourseProblem(
+                field="version",
+                message=f"Version {version.number} of '{name}' is {version.state.value}: only one "
+                "that has passed its test can be used.",
+            )
+        return version.environment, version.number
+
+    def _files(self, course: Course) -> list[CourseProblem]:
+        """The folders, which must be where the site says, and the address of a repository."""
+        problems = []
+        folders = {"data": course.data or ""}
+        if course.handouts.kind == "folder":
+            folders["handouts.source"] = course.handouts.source
+            if not course.handouts.source:
+                problems.append(
+                    CourseProblem(field="handouts.source", message="Say in which folder they are.")
+                )
+        for field, path in folders.items():
+            if path and not below(path, self.settings.data_roots):
+                problems.append(CourseProblem(field=field, message=self._roots(path)))
+        if course.handouts.kind == "git":
+            wrong = repository_problem(course.handouts.source)
+            if wrong:
+                problems.append(CourseProblem(field="handouts.source", message=wrong))
+        if course.handouts.kind == "none" and course.handouts.source:
+            problems.append(
+                CourseProblem(
+                    field="handouts.kind",
+                    message="A source is named: say whether it is a 'git' repository or a "
+                    "'folder', or leave it out.",
+                )
+            )
+        return problems
+
+    def _roots(self, path: str) -> str:
+        roots = ", ".join(self.settings.data_roots)
+        if not roots:
+            return (
+                f"This site has no folders for courses, so '{path}' cannot be one. An admin can "
+                "name some in c.Courses.data_roots."
+            )
+        return f"'{path}' is not below one of this site's folders for courses: {roots}."
+
+    async def _account(self, course: Course) -> list[CourseProblem]:
+        if course.account is None or self.has_account is None:
+            return []
+        try:
+            there = await self.has_account(course.account)
+        except PortalError:
+            return []  # Slurm does not answer: the readiness of the course tells later
+        if there is not False:
+            return []
+        return [CourseProblem(field="account", message=f"Slurm has no account '{course.account}'.")]
+
+
+def _names(course: Course) -> list[CourseProblem]:
+    if course.name not in _ADDRESSES:
+        return []
+    return [
+        CourseProblem(
+            field="name", message=f"'{course.name}' is an address of the portal: choose another."
+        )
+    ]
+
+
+def _calendar(course: Course, now: float) -> list[CourseProblem]:
+    problems = []
+    zone = ZoneInfo(course.timezone)
+
+    def told(at: float, pattern: str = "%d %B %Y, %H:%M") -> str:
+        return datetime.fromtimestamp(at, zone).strftime(pattern)
+
+    found = all_meetings(course)
+    pairs = overlaps(found)
+    for first, second in pairs[:_MOST_TOLD]:
+        problems.append(
+            CourseProblem(
+                field="weekly" if course.weekly else "single",
+                message=f"The meetings of {told(first.begins)} and {told(second.begins)} overlap.",
+            )
+        )
+    if len(pairs) > _MOST_TOLD:
+        problems.append(
+            CourseProblem(
+                field="weekly" if course.weekly else "single",
+                message=f"{len(pairs) - _MOST_TOLD} more pairs of meetings overlap.",
+            )
+        )
+    for place, single in enumerate(course.single):
+        if not course.begins <= single.date <= course.ends:
+            problems.append(
+                CourseProblem(
+                    field=f"single.{place}.date",
+                    message=f"{single.date} is not between {course.begins} and {course.ends}.",
+                )
+            )
+    clocks = {one.begins for one in course.weekly} | {one.begins for one in course.single}
+    for meeting in found:
+        if told(meeting.begins, "%H:%M") not in clocks:
+            problems.append(
+                CourseProblem(
+                    field="weekly" if course.weekly else "single",
+                    message=f"Clocks go forward on that day: the meeting begins at "
+                    f"{told(meeting.begins)}.",
+                    hint=True,
+                )
+            )
+    if course.ends < datetime.fromtimestamp(now, zone).date():
+        problems.append(
+            CourseProblem(
+                field="ends", message=f"{course.ends} is over: nobody can start here.", hint=True
+            )
+        )
+    wants_times = course.reservation.nodes or course.reservation.gpus or course.prestart
+    if wants_times and not found:
+        problems.append(
+            CourseProblem(
+                field="weekly",
+                message="There are no meetings, so nothing is reserved or started ahead of them.",
+                hint=True,
+            )
+        )
+    return problems
+
+
+def _kind(pinned: Environment) -> list[CourseProblem]:
+    """A course session is a container whose home is the course's folder alone."""
+    if pinned.kind is not Kind.CONTAINER:
+        words = f"'{pinned.title}' is of the kind '{pinned.kind}'"
+    elif pinned.server is not Server.INSIDE:
+        words = f"The server of '{pinned.title}' runs beside its container"
+    else:
+        return []
+    return [
+        CourseProblem(
+            field="environment",
+            message=f"{words}. A course needs a container with the server inside, so that its "
+            "sessions see nothing but the course.",
+        )
+    ]

@@ -1,0 +1,36 @@
+"""Where the files of a course may come from: folders of the site, git repositories elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from urllib.parse import urlsplit
+
+
+def below(path: str, roots: Sequence[str]) -> bool:
+    """Whether a path is one of some folders or in one, by its words alone."""
+    steps = PurePosixPath(path)
+    if not path.startswith("/") or ".." in steps.parts:
+        return False
+    return any(
+        steps == PurePosixPath(root) or PurePosixPath(root) in steps.parents for root in roots
+    )
+
+
+def repository_problem(address: str) -> str:
+    """Why an address is none of a git repository that handouts may come from; "" when it is one.
+
+    Only https: git's own ``file://`` reads the service's files, ``ext::`` runs commands
+    (gitremote-helpers(7)), and a name and password in an address would be seen by many.
+    """
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname
+        _ = parts.port  # raises ValueError for what is none
+    except ValueError:
+        host, parts = None, urlsplit("")
+    if parts.scheme != "https" or not host or set(address) & set(" \t\r\n\\\"'"):
+        return f"'{address[:200]}' is no address such as 'https://git.example.org/course.git'."
+    if parts.username is not None or parts.password is not None:
+        return "Leave the name and the password out of the address: all of the staff see it."
+    return ""
