@@ -76,6 +76,11 @@ class Home:
         """Container images that the portal has built; everyone can read them."""
         return self.demo / "images"
 
+    @property
+    def node_cache(self) -> Path:
+        """Images unpacked: what would be a folder on each node's own disk."""
+        return self.demo / "node-cache"
+
     def make(self, shared: bool) -> None:
         """Make the directories. ``shared``: other accounts must be able to enter them.
 

@@ -7,9 +7,11 @@ build/screenshots/."""
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import ssl
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ from tools_image import tools
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
 
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = ROOT / "deploy/demo/jupyterhub_config.py"
 NGC = "docker://nvcr.io/nvidia/pytorch:25.10-py3"
 BROKEN = "docker://nvcr.io/nvidia/broken:1.0"
 GROUP, MEMBER, OUTSIDER = "vision", "ada", "student09"
@@ -99,6 +103,22 @@ def service(demo: Any, path: str) -> str:
     return f"{demo.url}/services/portal/{path}"
 
 
+def images_command(demo: Any, *words: str) -> Any:
+    """``portal images WORDS`` of the demo, as the Hub's account."""
+    env = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "PORTAL_DEMO_STATE": str(demo.home.run / "state.json"),
+    }
+    return demo.run(
+        [sys.executable, "-m", "portal", "images", *words, f"-f={CONFIG}"],
+        user="portal" if demo.people else None,
+        env=env,
+        check=False,
+        timeout=300,
+    )
+
+
 def picture(page: Any, name: str) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=PICTURES / f"ngc-{name}.png")
@@ -157,6 +177,12 @@ def test_from_a_reference_to_a_tile(
     grace.wait_for_url(re.compile(f"/curate/{NAME}"))
 
 
+def test_the_image_is_unpacked_on_the_nodes(demo: Any) -> None:
+    done = images_command(demo, "cache", NAME)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"(?m)^cpu01: passed", done.stdout), done.stdout
+
+
 def test_a_member_of_the_group_runs_every_kernel(demo: Any, visitor: Callable[[str], Any]) -> None:
     person = Person(demo.url, MEMBER)
     person.stop()
@@ -183,6 +209,8 @@ def test_a_member_of_the_group_runs_every_kernel(demo: Any, visitor: Callable[[s
             assert answer in run_cell(ada, code)
             if title == "Python 2":
                 picture(ada, "7-python2")
+        said = run_cell(ada, "echo image=$APPTAINER_CONTAINER done")
+        assert f"image={demo.words['node_cache']}/" in said  # unpacked, not the SIF
         ada.goto("about:blank")
     finally:
         person.stop()
