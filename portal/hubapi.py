@@ -99,7 +99,7 @@ class HubApi(LoggingConfigurable):
         cannot do it now, HubUnavailable, ConfigurationError when the service's role lacks a scope.
         """
         # The Hub says yes to stopping a server that does not run, too.
-        if not await self._runs(user, server):
+        if not await self.runs(user, server):
             raise NotFound("The Hub runs no such server.")
         headers = {FOR_HEADER: header_of(on_behalf_of)} if on_behalf_of else {}
         if reason is not None:
@@ -114,12 +114,12 @@ class HubApi(LoggingConfigurable):
         its words; Conflict for a server that runs or starts; otherwise as ``stop_server``.
         """
         with contextlib.suppress(NotFound):
-            if await self._runs(user, server):
+            if await self.runs(user, server):
                 raise Conflict("It runs already. Open it, or stop it first, under My sessions.")
         body = json.dumps({"user_options": options})
         await self._ask("POST", _path(user, server), "start:servers", body=body)
 
-    async def _runs(self, user: str, server: str) -> bool:
+    async def runs(self, user: str, server: str) -> bool:
         """Whether the Hub has this server, running or on its way up or down. Raises NotFound for
         one that never was there."""
         model = _json(await self._ask("GET", _path(user, server), "read:servers"))
@@ -151,6 +151,27 @@ class HubApi(LoggingConfigurable):
         """Call a move off. Raises Conflict when there is none, NotFound, HubUnavailable."""
         headers = {FOR_HEADER: header_of(on_behalf_of)}
         return _json(await self._ask("DELETE", _move_path(user, server), "", headers))
+
+    async def share(self, user: str, server: str, person: str) -> str:
+        """Share one server of a course with ``person``, who may enter it from then on; its
+        address, with its host. It has no end: see ``unshare``.
+
+        Raises NotAllowed where the Hub does not know ``person`` as staff of the server's course,
+        NotFound, HubUnavailable.
+        """
+        said = _json(await self._ask("PUT", _guest_path(user, server, person), "", body=""))
+        return str(said.get("url", ""))
+
+    async def unshare(self, user: str, server: str, person: str) -> None:
+        """Take a share back, and every token with which ``person`` was logged in there. Nothing
+        happens where there is none. Raises NotFound for a server that is not there."""
+        await self._ask("DELETE", _guest_path(user, server, person), "")
+
+    async def shares(self) -> list[tuple[str, str, str]]:
+        """Every share of a course's server: its owner, its name, and with whom. HubUnavailable."""
+        said = _json(await self._ask("GET", "portal/guests", "")).get("shares")
+        rows = said if isinstance(said, list) else []
+        return [(str(one["user"]), str(one["server"]), str(one["person"])) for one in rows]
 
     async def _ask(
         self,
@@ -195,6 +216,10 @@ def header_of(name: str) -> str:
 
 def _move_path(user: str, server: str) -> str:
     return f"portal/moves/{quote(user, safe='')}/{quote(server, safe='')}"
+
+
+def _guest_path(user: str, server: str, person: str) -> str:
+    return "portal/guests/" + "/".join(quote(one, safe="") for one in (user, server, person))
 
 
 def _error(status: int, said: str, scope: str) -> PortalError:

@@ -28,6 +28,8 @@ class Page(PageHandler):
         if self.needs and not self.person.may(self.needs):
             await self.refused(self.request.path.removeprefix(self.parts.prefix))
             raise NotAllowed(f"You may not see this page: it needs the scope '{self.needs}'.")
+        with contextlib.suppress(StoreUnavailable):  # for the way to courses, in the menu
+            await self.parts.book.of(self.person.name)
         self.show(self.template, **await self.variables(*words))
 
     head = get
@@ -46,6 +48,8 @@ class Page(PageHandler):
         pages: Pages = self.settings["pages"]
         person = getattr(self, "person", None)
         nonce = new_nonce()
+        if person is not None:
+            variables["portal_in_courses"] = bool(self.parts.book.known(person.name))
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Content-Security-Policy", pages.policy(nonce))
         # Asking for the token sets the cookie that belongs to it.

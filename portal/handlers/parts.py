@@ -15,6 +15,7 @@ from portal.catalog.software import Software
 from portal.catalog.tile import Tiles
 from portal.catalog.workshop import Workshop
 from portal.courses.book import CourseBook
+from portal.courses.helping import Helping
 from portal.courses.settings import Courses
 from portal.errors import PortalError
 from portal.estimates import StartEstimates
@@ -27,6 +28,7 @@ from portal.sessions.idle_gpus import Around, IdleGpus
 from portal.sessions.moves import Moves
 
 from .allowance import Allowance
+from .course_boards import CourseBoards
 from .situations import Situations
 
 if TYPE_CHECKING:
@@ -64,7 +66,10 @@ class Parts:
     allowance: Allowance = field(default_factory=Allowance)
     curator: Curator = field(default_factory=Curator)
     courses: Courses = field(default_factory=Courses)
+    subdomains: bool = False  # each person's servers have a host of their own
     book: CourseBook = field(init=False)
+    helping: Helping = field(init=False)
+    boards: CourseBoards = field(init=False)
     software: Software = field(init=False)
     situations: Situations = field(init=False)
     moves: Moves = field(init=False)
@@ -76,6 +81,10 @@ class Parts:
         self.tiles = Tiles(self.catalog, self.store)
         self.curator.join(self.catalog, self.store, self.note)
         self.book = CourseBook(self.store)
+        self.helping = Helping(
+            self.store, self.hub, self.courses, self.subdomains, self.note, self.log
+        )
+        self.boards = CourseBoards(self)
         self.software = Software(self.store)
         self.situations = Situations(self)
         self.moves = Moves(self.hub, self.log)

@@ -10,6 +10,9 @@ from . import (
     audit,
     builds,
     cluster,
+    course_board,
+    course_live,
+    course_people,
     environment_comparison,
     environment_editing,
     environment_requests,
@@ -41,6 +44,7 @@ from . import (
 )
 from .base import APINotFoundHandler, CallbackHandler
 from .catalog_pages import catalog_page_routes
+from .course_pages import course_page_routes
 from .curate_pages import curate_page_routes
 from .endpoint import Endpoint
 from .metrics import MetricsHandler
@@ -52,6 +56,9 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *audit.ENDPOINTS,
     *builds.ENDPOINTS,
     *cluster.ENDPOINTS,
+    *course_live.ENDPOINTS,
+    *course_board.ENDPOINTS,
+    *course_people.ENDPOINTS,
     *environment_comparison.ENDPOINTS,
     *environment_tests.ENDPOINTS,  # before {environment}: 'test-all' is none
     *environment_editing.ENDPOINTS,  # before {environment}: 'validate' is none
@@ -91,6 +98,7 @@ def routes(prefix: str) -> list[Any]:
         (f"{prefix}api(?:/.*)?", APINotFoundHandler),
         (f"{prefix}metrics/?", MetricsHandler),
         *catalog_page_routes(prefix),
+        *course_page_routes(prefix),
         *curate_page_routes(prefix),
         *page_routes(prefix),
     ]

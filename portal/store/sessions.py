@@ -45,9 +45,11 @@ sessions = Table(
     Index(None, "submitted_at"),
     Index(None, "state", "submitted_at"),
     Index(None, "environment"),
+    Index(None, "course", "submitted_at"),
 )
 
 _FIELDS = tuple(SessionRecord.model_fields)
+_LONG = ("log_path", "log")
 _LIVING = [state.value for state in SessionState if state is not SessionState.ENDED]
 _SORTS = {
     name: sessions.c[name]
@@ -129,6 +131,20 @@ class SessionTable:
     async def living(self) -> list[SessionRecord]:
         """All that have not ended, the oldest first."""
         query = _records().where(sessions.c.state.in_(_LIVING)).order_by(sessions.c.submitted_at)
+        return await self._database.run(lambda at: [_record(row) for row in at.execute(query)])
+
+    async def of_course(self, course: str, since: float) -> list[SessionRecord]:
+        """Those of a course that were submitted since (Unix seconds) or have not ended, the oldest
+        first, without their logs."""
+        columns = sessions.c
+        query = (
+            select(*(columns[name] for name in _FIELDS if name not in _LONG))
+            .where(
+                columns.course == course,
+                (columns.submitted_at >= moment(since, "since")) | columns.state.in_(_LIVING),
+            )
+            .order_by(columns.submitted_at)
+        )
         return await self._database.run(lambda at: [_record(row) for row in at.execute(query)])
 
     async def last_used(self, user: str) -> dict[str, float]:

@@ -1,0 +1,192 @@
+"""The tiles of a course's live board, made of what is known of its students' sessions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from portal.models.course import CourseMember, KeptCourse, Role
+from portal.models.course_board import Tile, TileState
+from portal.models.course_live import Help, HelpState, Presence
+from portal.models.course_start import CourseStart, Seat, SeatState
+from portal.models.dashboard import GpuItem, JobItem
+from portal.models.session import SessionRecord, SessionState
+
+# Endings (portal.sessions.ending.TITLES) after which the tile says that it failed. Of the others
+# somebody, or the clock, ended it as was meant.
+_FAILED = frozenset(
+    {"out_of_memory", "node_failure", "preempted", "start_failed", "failed", "unknown"}
+)
+_HELPED = frozenset({HelpState.ASKED, HelpState.GRANTED})
+_TURN = "The portal starts it soon."
+_STARTING = {
+    SessionState.PENDING: "Its job waits.",
+    SessionState.STARTING: "Its server is starting.",
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What the database has of one course: asked for once for all who watch it.
+
+    ``sessions`` are the course's of the last day, without their logs; ``start`` the newest one
+    that is no rehearsal, with its ``seats``; ``handout`` the revision that folders should have.
+    """
+
+    members: Sequence[CourseMember] = ()
+    sessions: Sequence[SessionRecord] = ()
+    presences: Sequence[Presence] = ()
+    helps: Sequence[Help] = ()
+    start: CourseStart | None = None
+    seats: Sequence[Seat] = ()
+    handout: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the service has in memory of the cluster: living sessions and jobs by job id, GPUs by
+    "NODE/INDEX"."""
+
+    sessions: Mapping[str, SessionRecord] = field(default_factory=dict)
+    jobs: Mapping[str, JobItem] = field(default_factory=dict)
+    gpus: Mapping[str, GpuItem] = field(default_factory=dict)
+
+
+def tiles(kept: KeptCourse, rows: Rows, seen: Seen) -> list[Tile]:
+    """One of each student, by name."""
+    newest = newest_sessions(kept, [*rows.sessions, *seen.sessions.values()])
+    presences = {one.person: one for one in rows.presences}
+    helps = {one.student: one for one in rows.helps if one.state in _HELPED}
+    seats = {one.person: one for one in rows.seats}
+    return [
+        _tile(
+            one.person,
+            newest.get(one.person),
+            seen,
+            presences.get(one.person),
+            helps.get(one.person),
+            seats.get(one.person),
+        )
+        for one in sorted(rows.members, key=lambda member: member.person)
+        if one.role is Role.STUDENT
+    ]
+
+
+def newest_sessions(kept: KeptCourse, records: Iterable[SessionRecord]) -> dict[str, SessionRecord]:
+    """Each person's last session in the course's own server, by name; never another of theirs."""
+    found: dict[str, SessionRecord] = {}
+    for one in records:
+        if (one.course, one.server) != (kept.name, kept.course.server):
+            continue
+        there = found.get(one.user)
+        if there is None or _rank(one) >= _rank(there):
+            found[one.user] = one
+    return found
+
+
+def bare(tile: Tile) -> Tile:
+    """The tile without what its session tells of the student."""
+    return tile.model_copy(
+        update={
+            "opened_at": None,
+            "last_activity": None,
+            "notebooks": (),
+            "hand": "",
+            "hand_at": None,
+            "handout_message": "",
+        }
+    )
+
+
+def _rank(record: SessionRecord) -> tuple[float, bool]:
+    # Of two rows of one session, memory and database, the one that has ended is the newer.
+    return record.submitted_at, record.state is SessionState.ENDED
+
+
+def _tile(
+    person: str,
+    record: SessionRecord | None,
+    seen: Seen,
+    presence: Presence | None,
+    help_: Help | None,
+    seat: Seat | None,
+) -> Tile:
+    if record is None or record.state is SessionState.ENDED:
+        return _absent(person, record, seat)
+    job = seen.jobs.get(record.job_id)
+    tile = Tile(
+        person=person,
+        session_id=record.id,
+        job_id=record.job_id,
+        ends_at=job.end_time if job else None,
+        nodes=record.nodes or (job.nodes if job else ()),
+        gpus=job.gpus if job else 0,
+        gpu_type=job.gpu_type if job else "",
+        cpus=job.cpus if job else 0,
+        memory=job.memory if job else None,
+        help=help_,
+    )
+    if record.state is not SessionState.RUNNING:
+        words = _STARTING[record.state]
+        if record.state is SessionState.PENDING and job is not None:
+            words = _sentence(job.words)
+        since = record.submitted_at
+        return tile.model_copy(update={"state": TileState.WAITING, "words": words, "since": since})
+    more = {"state": TileState.RUNNING, "since": record.ready_at, **_gpu_use(job, seen)}
+    if presence is not None and presence.session_id == record.id:
+        more |= presence.model_dump(exclude={"course", "person", "session_id"})
+    return tile.model_copy(update=more)
+
+
+def _absent(person: str, record: SessionRecord | None, seat: Seat | None) -> Tile:
+    """The tile of somebody who has no session: what the start says of it, else how the last
+    ended."""
+    ended_at = record.ended_at or record.submitted_at if record else float("-inf")
+    if seat is not None and seat.state in (SeatState.WAITING, SeatState.STARTING):
+        words = seat.message or (_TURN if seat.state is SeatState.WAITING else "The Hub starts it.")
+        return Tile(person=person, state=TileState.WAITING, words=words, since=seat.asked_at)
+    failed_at = (seat.ended_at or seat.asked_at or 0) if seat else 0
+    if seat is not None and seat.state is SeatState.FAILED and failed_at >= ended_at - 5:
+        words = seat.message or "It could not be started."
+        return Tile(person=person, state=TileState.FAILED, words=words, since=failed_at)
+    if record is None:
+        return Tile(person=person)
+    if record.ending_code in _FAILED:
+        words = record.ending_message or "It ended, and nobody knows why."
+        return Tile(
+            person=person,
+            state=TileState.FAILED,
+            words=words,
+            session_id=record.id,
+            job_id=record.job_id,
+            since=record.ended_at,
+        )
+    return Tile(person=person, words=_last(record), since=record.ended_at)
+
+
+def _last(record: SessionRecord) -> str:
+    ended = {
+        "completed": "They shut the last one down.",
+        "idle": "The last one was idle, and was stopped.",
+        "walltime": "The time of the last one was up.",
+        "moved": "It has moved to other resources.",
+        "cancelled": "The job of the last one was cancelled in Slurm.",
+        "stopped": f"{record.stopped_by or 'The portal'} stopped the last one.",
+    }
+    return ended.get(record.ending_code, "The last one is over.")
+
+
+def _gpu_use(job: JobItem | None, seen: Seen) -> dict[str, float | int | None]:
+    """The mean use of its GPUs in percent and their memory, as far as telemetry tells."""
+    keys = (f"{node}/{i}" for node, some in (job.gpu_indexes if job else {}).items() for i in some)
+    gpus = [seen.gpus[key] for key in keys if key in seen.gpus]
+    used = [one.utilization for one in gpus if one.utilization is not None]
+    memory = [one.memory_used for one in gpus if one.memory_used is not None]
+    return {
+        "gpu_use": sum(used) / len(used) if used else None,
+        "gpu_memory": sum(memory) if memory else None,
+    }
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith('.') else '.'}" if words else ""
