@@ -28,6 +28,7 @@ from portal.sessions.ending import Ending, explain
 
 from . import (
     estimates,  # registers the route that the launch page asks
+    guests,  # noqa: F401  registers the routes by which the service lets helpers in
     moves,  # noqa: F401  registers the routes by which the service moves sessions
     port,  # noqa: F401  registers the port route and removes the stock one
     stops,  # registers the routes that note who asks for a stop
@@ -62,6 +63,7 @@ class PortalSpawner(LaunchDoor):
         self._stopping = False
         self._ready = False
         self._port_posted = asyncio.Event()
+        self.submitted = asyncio.Event()  # Slurm has the job, and the Hub's database its id
         self.log_name = ""
         self._came_back = False  # the Hub was restarted under this session
         self.history = SessionHistory(self)
@@ -158,6 +160,7 @@ class PortalSpawner(LaunchDoor):
             estimates.note(self, request)
             # Before anything else: a Hub that dies now must find the job again.
             await self.store_state()
+            self.submitted.set()
             self.history.note()
             self.progress_state.submitted(self.job_id)
             return await self.wait_for_server()

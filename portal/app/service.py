@@ -250,6 +250,7 @@ class PortalService(Application):
             own=OwnEnvironments(parent=self),
             curator=Curator(parent=self),
             courses=Courses(parent=self),
+            subdomains=bool(self.config.JupyterHub.get("subdomain_host", "")),
         )
 
     def _default_resources(self) -> Resources:

@@ -21,6 +21,8 @@ from portal.models.usage import JobUsage, SessionReports
 from portal.sessions.asked_once import AskedOnce
 from portal.sessions.situation import Known, situation_of
 
+from .course_situations import CourseSituations
+
 if TYPE_CHECKING:
     from portal.dashboard import ClusterView
 
@@ -47,6 +49,7 @@ class Situations:
         self._parts = parts
         self.idle_of: Callable[[str], IdleState] = lambda _: IdleState()
         self.move_of: Callable[[str], Move | None] = lambda _: None
+        self.courses = CourseSituations(parts)
         log = parts.log
         self.announcements = AskedOnce[list[Announcement]](
             lambda: parts.store.announcements.active(time.time()), [], age=_ANNOUNCED, log=log
@@ -81,6 +84,7 @@ class Situations:
             extend=await self.offer(record, job, view.snapshot),
             idle=self.idle_of(record.id),
             move=self.move_of(record.id),
+            course=await self.courses.of(record),
         )
         return situation_of(record, job, known)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from portal.models.announcement import Announcement
 from portal.models.cluster import Job
+from portal.models.course_live import CourseSituation
 from portal.models.dashboard import GpuItem
 from portal.models.environment import Environment
 from portal.models.idle import IdleState
@@ -46,6 +47,7 @@ class Known:
     extend: ExtendOffer = field(default_factory=ExtendOffer)
     idle: IdleState = field(default_factory=IdleState)
     move: Move | None = None
+    course: CourseSituation | None = None
 
 
 def situation_of(record: SessionRecord, job: Job, known: Known) -> Situation:
@@ -82,6 +84,7 @@ def situation_of(record: SessionRecord, job: Job, known: Known) -> Situation:
         ),
         idle=known.idle,
         move=known.move,
+        course=known.course,
         links={
             "session": f"{known.prefix}sessions/{record.id}",
             "launch": spawn_url(record, known.base, options),
