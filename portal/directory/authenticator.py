@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import re
 import time
@@ -15,6 +16,7 @@ from tornado import web
 
 from ..errors import ConfigurationError, DirectoryUnavailable, PortalError
 from .people import DirectoryPerson, People
+from .rosters import Rosters
 from .servers import NO_ANSWER
 from .settings import DirectorySettings
 
@@ -54,6 +56,7 @@ class LDAPAuthenticator(DirectorySettings):
         super().__init__(**kwargs)
         self.check_settings()
         self.people: People = self.make_people()
+        self.rosters = Rosters(self.people)
         self._logins = ThreadPoolExecutor(self.threads, "ldap-login")
         self._refreshes = ThreadPoolExecutor(self.threads, "ldap-refresh")
         # Refreshes under way, or answered but not yet used: the answer and when it was asked for.
@@ -153,6 +156,44 @@ class LDAPAuthenticator(DirectorySettings):
         person = await self._ask(self._refreshes, self.people.look_up, directory_name)
         return person.mail if person else None
 
+    async def known(self, names: Iterable[str]) -> dict[str, DirectoryPerson]:
+        """Those of ``names`` that the directory has, by the name that was asked for; the names in
+        them are the Hub's. Groups are not read.
+
+        Raises DirectoryUnavailable; ConfigurationError without a search account.
+        """
+        hub = {self._directory_name(name): name for name in names}
+        found = await self._ask_rosters(self.rosters.known, frozenset(hub))
+        return {
+            hub[name]: dataclasses.replace(one, name=self.normalize_username(one.name))
+            for name, one in found.items()
+        }
+
+    async def members_of(self, group: str) -> tuple[str, ...]:
+        """The Hub names of everyone in a group of the directory, those in groups in it included.
+
+        Raises NotFound where there is no such group, and as ``known`` does.
+        """
+        return tuple(
+            self.normalize_username(name)
+            for name in await self._ask_rosters(self.rosters.members, group)
+        )
+
+    async def may_teach(self, name: str) -> bool:
+        """Whether somebody is in one of ``instructor_groups`` or ``admin_groups``. Raises as
+        ``known`` does."""
+        person = await self._ask_rosters(self.people.look_up, self._directory_name(name))
+        groups = () if person is None else person.groups
+        return self.is_instructor(groups) or _meets(groups, self.admin_groups)
+
+    async def _ask_rosters(self, work: Callable[..., T], what: Any) -> T:
+        if not self.can_refresh:
+            raise ConfigurationError(
+                "The directory tells who is in it to a search account only: set "
+                "c.LDAPAuthenticator.search_bind_dn."
+            )
+        return await self._ask(self._refreshes, work, what)
+
     def _refreshed(
         self, name: str, answer: asyncio.Future[DirectoryPerson | None]
     ) -> bool | dict[str, Any]:
@@ -220,7 +261,7 @@ class LDAPAuthenticator(DirectorySettings):
 
     # -- off the event loop --------------------------------------------------------------------
 
-    async def _ask(self, pool: ThreadPoolExecutor, work: Callable[..., T], *args: str) -> T:
+    async def _ask(self, pool: ThreadPoolExecutor, work: Callable[..., T], *args: Any) -> T:
         """``work(*args, deadline)`` in a thread. Raises DirectoryUnavailable when it is late."""
         deadline = time.monotonic() + self.login_timeout
         call = functools.partial(work, *args, deadline)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ldap3.core.exceptions import LDAPException
 from ldap3.utils.conv import escape_filter_chars
@@ -15,6 +15,8 @@ from ldap3.utils.dn import escape_rdn, parse_dn
 from ..errors import PortalError
 from .groups import Groups
 from .servers import Entry, Servers, ServerTrouble, Session
+
+T = TypeVar("T")
 
 USERNAME = "{username}"
 
@@ -74,11 +76,19 @@ class People:
         """
 
         def work(session: Session) -> DirectoryPerson | None:
-            self._as_search_account(session)
             entry = self._find(session, name)
             return self._person(session, entry, name) if entry else None
 
-        return self.servers.ask(work, deadline)
+        return self.ask(work, deadline)
+
+    def ask(self, work: Callable[[Session], T], deadline: float) -> T:
+        """``work``'s answer, which it reads with the search account. Raises as log_in does."""
+
+        def bound(session: Session) -> T:
+            self._as_search_account(session)
+            return work(session)
+
+        return self.servers.ask(bound, deadline)
 
     @property
     def can_look_up(self) -> bool:
@@ -154,7 +164,7 @@ class People:
         return found[0] if found else None
 
     def _person(self, session: Session, entry: Entry, typed: str) -> DirectoryPerson:
-        name = self._name(entry, typed)
+        name = self.name_of(entry, typed)
         return DirectoryPerson(
             name=name,
             dn=entry.dn,
@@ -165,7 +175,7 @@ class People:
             mail=entry.first(self.mail_attribute),
         )
 
-    def _name(self, entry: Entry, typed: str) -> str:
+    def name_of(self, entry: Entry, typed: str) -> str:
         """The user name as the directory writes it.
 
         An entry with two names (an alias) is one person with one home: the name in the DN

@@ -22,6 +22,8 @@ from ldap3.core.exceptions import LDAPException
 
 from ..errors import ConfigurationError, DirectoryUnavailable
 
+_PAGED = "1.2.840.113556.1.4.319"  # the control of RFC 2696
+
 T = TypeVar("T")
 Protection = Literal["verified", "unverified", "none"]
 
@@ -95,12 +97,33 @@ class Session:
         filter: str,
         attributes: Sequence[str],
         only_base: bool = False,
+        page: int = 0,
     ) -> list[Entry]:
         """Entries under ``base`` (or ``base`` itself) that match; none when there is no ``base``.
+        With ``page`` they are asked for so many at a time (RFC 2696), since servers limit answers.
 
         Raises ServerTrouble when the answer is an error or cut short: half an answer would
         silently take groups away.
         """
+        found: list[Entry] = []
+        cookie: bytes | None = None
+        while True:
+            found += self._page(base, filter, attributes, only_base, page, cookie)
+            controls = self._connection.result.get("controls") or {}
+            cookie = controls.get(_PAGED, {}).get("value", {}).get("cookie")
+            if not page or not cookie:
+                return found
+
+    def _page(
+        self,
+        base: str,
+        filter: str,
+        attributes: Sequence[str],
+        only_base: bool,
+        page: int,
+        cookie: bytes | None,
+    ) -> list[Entry]:
+        """One answer, which is all of it where ``page`` is 0."""
         try:
             self._connection.search(
                 base,
@@ -108,6 +131,8 @@ class Session:
                 search_scope=ldap3.BASE if only_base else ldap3.SUBTREE,
                 attributes=list(attributes),
                 dereference_aliases=ldap3.DEREF_NEVER,
+                paged_size=page or None,
+                paged_cookie=cookie,
             )
         except LDAPException as error:
             raise ServerTrouble(f"search: {error}") from error
