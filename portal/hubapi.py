@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -25,11 +25,13 @@ from .errors import (
     SlurmRefused,
     SlurmUnavailable,
     StartFailed,
+    TooManyRequests,
     Unavailable,
 )
 from .models.stop_reason import REASON_HEADER, StopReason
 
 FOR_HEADER = "X-Portal-For"
+PROMPT_HEADER = "X-Portal-Prompt"
 _NO_HEADERS: Mapping[str, str] = {}
 # What launches and moves are refused with: the Hub has the error's code as its answer's reason.
 _OF_LAUNCHES: Mapping[str, type[PortalError]] = {
@@ -125,6 +127,31 @@ class HubApi(LoggingConfigurable):
         model = _json(await self._ask("GET", _path(user, server), "read:servers"))
         return bool(model.get("ready") or model.get("pending"))
 
+    async def begin_server(self, user: str, server: str, options: Mapping[str, Any]) -> None:
+        """The same for one of a class: nothing is asked before, and the answer comes when Slurm
+        has the job. Where one starts already, nothing happens.
+
+        Raises Conflict for one that runs; TooManyRequests and Unavailable where the Hub or Slurm
+        is to be asked later, with ``details["retry_after"]`` in seconds where they say when.
+        """
+        body = json.dumps({"user_options": dict(options)})
+        headers = {PROMPT_HEADER: "1"}
+        await self._ask("POST", _path(user, server), "start:servers", headers, body)
+
+    async def servers(self, server: str, people: Collection[str]) -> dict[str, str]:
+        """How far each person's server of this name is: "ready", "pending", or "" for none; whom
+        the Hub does not know is left out. One question for all. Raises HubUnavailable."""
+        body = json.dumps({"server": server, "people": list(people)})
+        found = _json(await self._ask("POST", "portal/servers", "", body=body)).get("servers")
+        return found if isinstance(found, dict) else {}
+
+    async def make_people(self, names: Collection[str]) -> dict[str, str]:
+        """Have the Hub know these people, as if they had logged in; why it does not know some, in
+        words, by name. Raises HubUnavailable."""
+        body = json.dumps({"people": list(names)})
+        found = _json(await self._ask("POST", "portal/people", "", body=body)).get("refused")
+        return found if isinstance(found, dict) else {}
+
     async def moves(self) -> list[dict[str, Any]]:
         """The moves of sessions that are under way or were a moment ago: each with "session", its
         id, and "move". Raises HubUnavailable."""
@@ -201,7 +228,10 @@ class HubApi(LoggingConfigurable):
         said = _message(answer)
         self.log.warning("The Hub answered %s %s with %d: %s", method, path, answer.code, said)
         refused = _OF_LAUNCHES.get(answer.reason)
-        raise refused(said) if refused else _error(answer.code, said, scope)
+        refusal = refused(said) if refused else _error(answer.code, said, scope)
+        if (after := _seconds(answer.headers.get("Retry-After", ""))) is not None:
+            refusal.details["retry_after"] = after
+        raise refusal
 
 
 def _path(user: str, server: str) -> str:
@@ -230,11 +260,18 @@ def _error(status: int, said: str, scope: str) -> PortalError:
             f"The Hub does not let the portal's service do this: its role lacks the scope "
             f"'{scope}'. An admin adds it in jupyterhub_config.d/30-roles.py."
         )
+    if status == 429:
+        return TooManyRequests(f"The Hub starts many sessions already: {said}")
     if status < 500:
         return Conflict(f"The Hub cannot do this now: {said}")
     if status in (502, 504):
         return HubUnavailable("The Hub does not answer. Try again in a moment.")
     return Unavailable(f"The Hub could not do it: {said}")
+
+
+def _seconds(text: str) -> float | None:
+    """The seconds of a Retry-After header; None for a date or nothing (RFC 9110, 10.2.3)."""
+    return min(float(text), 600.0) if text.strip().isdigit() else None
 
 
 def _message(answer: HTTPResponse) -> str:

@@ -21,6 +21,7 @@ from portal.sessions.ending import Ending, stop_words
 
 from .culler import SERVICE as CULLER
 from .culler import refuse_for_silence
+from .prompt import PromptStart
 
 SERVICE = "portal"
 FOR_HEADER = "X-Portal-For"  # of portal.hubapi, which only the service uses
@@ -81,8 +82,8 @@ def _on_behalf_of(handler: Any) -> Iterator[None]:
         _why.reset(why_before)
 
 
-class StopServerHandler(UserServerAPIHandler):
-    """``DELETE users/NAME/server`` and ``…/servers/SERVER``; its other methods are as they were."""
+class StopServerHandler(PromptStart):
+    """``DELETE users/NAME/server`` and ``…/servers/SERVER``; POST is PromptStart's."""
 
     async def delete(self, user_name: str, server_name: str = "") -> None:
         if isinstance(self.current_user, orm.Service) and self.current_user.name == CULLER:

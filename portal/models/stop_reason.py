@@ -19,6 +19,9 @@ class StopCode(StrEnum):
     """The endings that a stop can name; they have titles in portal.sessions.ending."""
 
     IDLE = "idle"
+    UNCLAIMED = "unclaimed"  # started ahead of a meeting to which nobody came
+    REHEARSED = "rehearsed"  # started to be thrown away
+    COURSE_OVER = "course_over"
 
 
 class StopReason(Frozen):

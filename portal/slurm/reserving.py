@@ -1,0 +1,136 @@
+"""Reservations that the portal makes, changes and removes, as its own account.
+
+Slurm wants an Operator for that (validate_operator in src/slurmctld/proc_req.c; sacctmgr(1) names
+the levels). Times go to scontrol(1) in UTC, so that no clock change is between it and us.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ..errors import Conflict, InvalidRequest, SlurmRefused
+from ..models.cluster import Reservation
+from . import parse, queries
+from .parse import rights
+from .run import SlurmRunner
+
+NAME = r"[a-z0-9][a-z0-9-]{0,62}-[0-9]{8}T[0-9]{4}"
+# In an update, scontrol takes a sign before a name for "also" and "no longer".
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]{0,127}")
+_UTC = {"TZ": "UTC"}
+# slurm_strerror (src/common/slurm_errno.c): ESLURM_RESERVATION_INVALID, …_BUSY, …_NAME_DUP.
+_GONE = ("requested reservation is invalid", "reservation not found")
+_BUSY = "requested reservation is in use"
+_TAKEN = "duplicate reservation name"
+_NO_RIGHT = ("invalid user id", "access/permission denied", "permission denied")
+# What 22.05 says of GPUs (scontrol_parse_res_options in src/scontrol/create_res.c).
+_NO_GPUS = re.compile(r"not supported with reservations|unknown parameter tres|invalid tres", re.I)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A reservation as it should be. Times are Unix seconds; ``users`` not empty; ``account`` and
+    ``partition`` "" leave that to Slurm."""
+
+    name: str
+    begins: float
+    ends: float
+    users: tuple[str, ...]
+    nodes: int = 0
+    gpus: int = 0
+    partition: str = ""
+    account: str = ""
+
+    def words(self) -> list[str]:
+        """Its words for scontrol. Raises InvalidRequest for names that scontrol would misread."""
+        if not re.fullmatch(NAME, self.name):
+            raise InvalidRequest(f"{self.name!r} is no name of a course's reservation.")
+        for user in self.users:
+            if not _USER.fullmatch(user):
+                raise InvalidRequest(f"{user!r} cannot be in a reservation.")
+        return [
+            f"ReservationName={self.name}",
+            f"StartTime={_time(self.begins)}",
+            f"EndTime={_time(self.ends)}",
+            f"Users={','.join(self.users)}",
+            *([f"Accounts={self.account}"] if self.account else []),
+            *([f"PartitionName={self.partition}"] if self.partition else []),
+            *([f"NodeCnt={self.nodes}"] if self.nodes else []),
+            *([f"TRES=gres/gpu={self.gpus}"] if self.gpus else []),
+        ]
+
+
+class GpusNotReservable(SlurmRefused):
+    """This Slurm reserves whole nodes only."""
+
+
+class Reserving:
+    """Asks Slurm through ``runner``. Every method raises SlurmRefused and SlurmUnavailable."""
+
+    def __init__(self, runner: SlurmRunner) -> None:
+        self._runner = runner
+        self._version = ""
+
+    async def all(self) -> dict[str, Reservation]:
+        """Slurm's reservations by name, asked now."""
+        return parse.reservations((await self._runner.run(queries.RESERVATIONS)).stdout)
+
+    async def version(self) -> str:
+        """Slurm's own, such as "22.05.8"; asked once."""
+        if not self._version:
+            output = await self._runner.run(queries.CONFIG)
+            self._version = rights.config(output.stdout).get("SLURM_VERSION", "")
+        return self._version
+
+    async def create(self, wanted: Wanted) -> None:
+        """Make it. Raises Conflict where there is one of this name, GpusNotReservable too."""
+        try:
+            await self._runner.run(["scontrol", "create", "reservation", *wanted.words()], env=_UTC)
+        except SlurmRefused as error:
+            raise await self._told(error, wanted) from None
+
+    async def update(self, wanted: Wanted) -> None:
+        """Change what is there under its name. Raises Conflict where there is nothing."""
+        try:
+            await self._runner.run(["scontrol", "update", *wanted.words()], env=_UTC)
+        except SlurmRefused as error:
+            raise await self._told(error, wanted) from None
+
+    async def delete(self, name: str) -> None:
+        """Remove it; nothing happens where it is gone. Raises Conflict while jobs are in it."""
+        if not re.fullmatch(NAME, name):
+            raise InvalidRequest(f"{name!r} is no name of a course's reservation.")
+        try:
+            await self._runner.run(["scontrol", "delete", f"ReservationName={name}"])
+        except SlurmRefused as error:
+            said = error.message.lower()
+            if any(words in said for words in _GONE):
+                return
+            if _BUSY in said:
+                raise Conflict(f"Jobs are in the reservation {name}.") from None
+            raise
+
+    async def _told(self, error: SlurmRefused, wanted: Wanted) -> Conflict | SlurmRefused:
+        said = error.message.lower()
+        if _TAKEN in said:
+            return Conflict(f"There is a reservation {wanted.name} that the portal did not make.")
+        if any(words in said for words in _GONE):
+            return Conflict(f"The reservation {wanted.name} is gone.")
+        if wanted.gpus and _NO_GPUS.search(said):
+            return GpusNotReservable(
+                f"This Slurm ({await self.version()}) reserves whole nodes, not GPUs: say how many "
+                "nodes the course needs."
+            )
+        if any(words in said for words in _NO_RIGHT):
+            return SlurmRefused(
+                f"{error.message} Either one of the people has no account on the cluster, or the "
+                "portal's own Slurm account is no Operator (sacctmgr modify user … set "
+                "adminlevel=Operator)."
+            )
+        return error
+
+
+def _time(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S}"

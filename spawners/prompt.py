@@ -1,0 +1,52 @@
+"""Starts for a whole course: the service is answered as soon as a job is submitted.
+
+JupyterHub answers a launch when its server is ready, or after ``slow_spawn_timeout`` (10 s). A
+class would be started in the pace of its slowest session then; without that timeout, a launch that
+is refused would be answered as if it had been accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from jupyterhub import orm
+from jupyterhub.apihandlers.users import UserServerAPIHandler
+
+SERVICE = "portal"
+PROMPT_HEADER = "X-Portal-Prompt"  # of portal.hubapi
+
+
+class PromptStart(UserServerAPIHandler):
+    """``POST users/NAME/servers/SERVER``; with ``PROMPT_HEADER``, of the portal's service alone,
+    202 means that Slurm has the job. A refusal is answered as ever."""
+
+    async def spawn_single_user(
+        self, user: Any, server_name: str = "", display_name: str = "", options: Any = None
+    ) -> None:
+        launch = super().spawn_single_user(user, server_name, display_name, options=options)
+        spawner = user.spawners[server_name]
+        if not (self._prompt and hasattr(spawner, "submitted")):
+            await launch
+            return
+        spawner.submitted = asyncio.Event()
+        going = asyncio.ensure_future(launch)
+        submitted = asyncio.ensure_future(spawner.submitted.wait())
+        await asyncio.wait({going, submitted}, return_when=asyncio.FIRST_COMPLETED)
+        submitted.cancel()
+        if going.done():
+            await going
+        else:
+            going.add_done_callback(_heard)
+
+    @property
+    def _prompt(self) -> bool:
+        who = self.current_user
+        wanted = bool(self.request.headers.get(PROMPT_HEADER))
+        return wanted and isinstance(who, orm.Service) and who.name == SERVICE
+
+
+def _heard(task: asyncio.Future[None]) -> None:
+    """How it ended is in the Hub's log and the session's record already."""
+    if not task.cancelled():
+        task.exception()

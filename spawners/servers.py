@@ -1,0 +1,59 @@
+"""``POST /hub/api/portal/servers``: how far many people's servers of one name are, for the
+portal's service, in one answer of what the Hub has in memory."""
+
+from __future__ import annotations
+
+import json
+
+from jupyterhub import apihandlers
+from tornado import web
+
+from .moves import MovesBase
+
+MAX_BODY = 1024 * 1024  # bytes; five thousand names
+
+
+class ServersHandler(MovesBase):
+    """The body: ``{"server": NAME, "people": [NAME, …]}``. The answer: ``{"servers": {PERSON:
+    STATE}}``, STATE being "ready", "pending" or "" for none; whom the Hub does not know is left
+    out."""
+
+    def post(self) -> None:
+        server, people = self._asked()
+        found: dict[str, str] = {}
+        for name in people:
+            user = self.find_user(name)
+            if user is None:
+                continue
+            # Those of a Hub that was restarted are made when they are looked for.
+            spawner = user.spawners[server] if server in user.orm_spawners else None
+            found[name] = _state(spawner)
+        self.answer({"servers": found})
+
+    def _asked(self) -> tuple[str, list[str]]:
+        try:
+            body = json.loads(self.request.body) if len(self.request.body) <= MAX_BODY else None
+        except (ValueError, RecursionError):
+            body = None
+        server = body.get("server") if isinstance(body, dict) else None
+        people = body.get("people") if isinstance(body, dict) else None
+        if not isinstance(server, str) or not isinstance(people, list):
+            raise web.HTTPError(400, "The body must have a 'server' and 'people'.")
+        return server, [str(one) for one in people]
+
+
+def _state(spawner: object) -> str:
+    if spawner is None:
+        return ""
+    if getattr(spawner, "pending", None):
+        return "pending"
+    return "ready" if getattr(spawner, "ready", False) else ""
+
+
+def register(rows: list[object]) -> None:
+    """Add our route to a list of Hub API handlers."""
+    if not any(row[1] is ServersHandler for row in rows):  # type: ignore[index]
+        rows.append((r"/api/portal/servers", ServersHandler))
+
+
+register(apihandlers.default_handlers)
