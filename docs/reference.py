@@ -52,6 +52,7 @@ CLASSES = (
     ("portal.launch.extending", "Extending"),
     ("portal.command", "SiteCommand"),
     ("portal.store.command", "CopyCommand"),
+    ("portal.courses.command", "CourseImportCommand"),
     ("portal.catalog.command", "ExportCommand"),
     ("portal.catalog.command", "ImportCommand"),
     ("portal.catalog.testing_command", "TestCommand"),

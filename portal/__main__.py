@@ -13,6 +13,7 @@ class PortalCommand(CommandGroup):
     name = "portal"
     description = "The Data Scientist Portal."
     subcommands = {
+        "courses": ("portal.courses.command.CoursesApp", "Courses as files: import and export."),
         "database": ("portal.store.command.DatabaseApp", "Look at the database, or upgrade it."),
         "demo": ("portal.demo.app.DemoApp", "Start the whole portal on this machine."),
         "doctor": ("portal.doctor.app.DoctorApp", "Check a site and say how to mend it."),

@@ -112,6 +112,19 @@ class Courses(LoggingConfigurable):
         """,
     ).tag(config=True)
 
+    roster_interval = Float(
+        300.0,
+        min=1,
+        help="""
+        Seconds between two looks at a course's group in the directory: who joins it is in the
+        course then, who leaves it no longer.
+
+        Example::
+
+            c.Courses.roster_interval = 60
+        """,
+    ).tag(config=True)
+
     help_minutes = Integer(
         30,
         min=1,

@@ -1,0 +1,173 @@
+"""``portal courses``: courses as files, for sites that keep them in git and for the first ones."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from traitlets import Bool
+
+from portal.catalog import CatalogRules, EnvironmentCatalog
+from portal.command import CommandGroup
+from portal.errors import InvalidRequest, NotFound
+from portal.models.course import CourseMember, CourseState, KeptCourse
+from portal.models.person import Person
+from portal.models.scope import COURSES_MANAGE
+from portal.store import Store
+from portal.store.command import DatabaseCommand
+
+from .document import CourseFile, course_text, read_course
+from .rules import CourseRules
+from .settings import Courses
+
+_LARGEST = 1024 * 1024  # bytes of a file
+
+
+class CourseCommand(DatabaseCommand):
+    """Base of the subcommands."""
+
+    classes = [Store, Courses, EnvironmentCatalog, CatalogRules]
+
+    def one(self, what: str) -> str:
+        """The argument. Raises InvalidRequest."""
+        if len(self.extra_args) != 1:
+            raise InvalidRequest(f"Name {what}: {self.name.replace('-', ' ')} {what.upper()}")
+        return str(self.extra_args[0])
+
+
+class CourseImportCommand(CourseCommand):
+    """Makes or changes the course of a file."""
+
+    name = "portal-courses-import"
+    description = (
+        "Make the course of a YAML file, or change the one of that name to what the file says. "
+        "Its lists of people become those of the file."
+    )
+    examples = "portal courses import --approved deep-learning.yaml"
+    flags = {
+        "approved": (
+            {"CourseImportCommand": {"approved": True}},
+            "It needs no approval any more.",
+        )
+    }
+
+    approved = Bool(
+        False,
+        help="""
+        Approve the course, too. Else a new one is a draft, and one that is there stays what it is.
+
+        Example::
+
+            portal courses import --approved deep-learning.yaml
+        """,
+    ).tag(config=True)
+
+    async def act(self, store: Store) -> bool:
+        path = Path(self.one("file"))
+        document = read_course(await asyncio.to_thread(_bytes, path), str(path))
+        catalog = EnvironmentCatalog(parent=self)
+        catalog.log.setLevel("CRITICAL")  # what it would write there is printed here
+        by = Person(name=getpass.getuser(), admin=True, scopes=frozenset({COURSES_MANAGE}))
+        try:
+            before: KeptCourse | None = await store.courses.get(document.course.name)
+        except NotFound:
+            before = None
+        rules = CourseRules(Courses(parent=self), catalog, store)
+        checked = await rules.check(document.course, by, before, now=time.time())
+        for problem in checked.problems:
+            print(f"{path}: {problem.field}: {problem.message}")
+        if checked.errors:
+            return False
+        state = before.state if before else CourseState.DRAFT
+        kept = KeptCourse(
+            course=checked.course,
+            pinned=checked.pinned,
+            state=CourseState.APPROVED if self.approved else state,
+            number=before.number if before else 1,
+            created_by=before.created_by if before else by.name,
+            created_at=before.created_at if before else time.time(),
+            changed_at=time.time(),
+            answered_by=by.name if self.approved else "",
+            answered_at=time.time() if self.approved else None,
+        )
+        people = await self._keep(store, kept, before, document)
+        print(f"{kept.name} is {kept.state}, with {people} people and '{kept.course.environment}'.")
+        return True
+
+    async def _keep(
+        self, store: Store, kept: KeptCourse, before: KeptCourse | None, document: CourseFile
+    ) -> int:
+        """Write it; how many people it has then."""
+        roles = document.members.by_role()
+        members = [
+            CourseMember(
+                course=kept.name,
+                person=person,
+                role=role,
+                added_by=getpass.getuser(),
+                added_at=kept.changed_at,
+            )
+            for person, role in roles.items()
+        ]
+        if before is None:
+            await store.courses.add(kept, members)
+        else:
+            await store.courses.save(kept)
+            there = await store.members.of(kept.name)
+            gone = [o.person for o in there if o.source == "list" and o.person not in roles]
+            await store.members.remove(kept.name, gone)
+            await store.members.put(members)
+        return len(await store.members.of(kept.name))
+
+
+class CourseExportCommand(CourseCommand):
+    """Prints a course as a file."""
+
+    name = "portal-courses-export"
+    description = "Print a course and its lists of people as a YAML file."
+    examples = "portal courses export deep-learning > deep-learning.yaml"
+
+    async def act(self, store: Store) -> bool:
+        kept = await store.courses.get(self.one("course"))
+        sys.stdout.write(course_text(kept.course, await store.members.of(kept.name)))
+        return True
+
+
+class CourseListCommand(CourseCommand):
+    """Says which courses there are."""
+
+    name = "portal-courses-list"
+    description = "Say which courses there are, and how far each is."
+
+    async def act(self, store: Store) -> bool:
+        for kept in await store.courses.all():
+            course = kept.course
+            print(f"{kept.name}: {kept.state}, {course.begins} to {course.ends}, {course.title}")
+        return True
+
+
+class CoursesApp(CommandGroup):
+    """``portal courses SUBCOMMAND``."""
+
+    name = "portal-courses"
+    description = "Courses as files."
+    subcommands: dict[str, Any] = {
+        "import": (CourseImportCommand, CourseImportCommand.description),
+        "export": (CourseExportCommand, CourseExportCommand.description),
+        "list": (CourseListCommand, CourseListCommand.description),
+    }
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise InvalidRequest(f"{path} cannot be read: {error.strerror}.") from None
+    if len(raw) > _LARGEST:
+        raise InvalidRequest(f"{path} is longer than {_LARGEST} bytes.")
+    return raw

@@ -1,0 +1,229 @@
+"""The desk where courses are asked for, approved, changed, copied and put away."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+from portal.errors import Conflict, InvalidRequest, NotAllowed
+from portal.models.course import (
+    STAFF,
+    Course,
+    CourseMember,
+    CourseState,
+    KeptCourse,
+    Role,
+)
+from portal.models.person import Person
+from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
+from portal.store import Store
+
+from .book import CourseBook
+from .enrolment import Enrolment
+from .rules import Checked, CourseRules
+from .settings import Courses
+
+_WEEK = 7
+
+
+@dataclass
+class CourseDesk:
+    """What people do with courses. Every method raises StoreUnavailable; those that change one
+    raise Conflict where somebody else changed it since ``number``, or its state does not fit."""
+
+    store: Store
+    book: CourseBook
+    rules: CourseRules
+    enrolment: Enrolment
+    settings: Courses
+
+    def may_create(self, by: Person) -> bool:
+        """Whether somebody may make a course."""
+        return by.may(COURSES_MANAGE) or (
+            self.settings.creation != "off" and by.may(COURSES_CREATE)
+        )
+
+    def demand_creation(self, by: Person) -> None:
+        """Raise NotAllowed, in words, where ``may_create`` is false."""
+        if self.may_create(by):
+            return
+        if self.settings.creation == "off":
+            raise NotAllowed("Courses are made by the admins of this portal: ask one of them.")
+        raise NotAllowed(
+            "Courses are made by instructors. Ask the people who run this portal to make you one."
+        )
+
+    async def check(self, course: Course, by: Person, before: KeptCourse | None = None) -> Checked:
+        """What is wrong with a course, before it is saved."""
+        return await self.rules.check(course, by, before, now=time.time())
+
+    async def create(self, course: Course, by: Person, instructor: str = "") -> KeptCourse:
+        """A new course, a draft of ``instructor`` (``by``, where nobody is named). Raises
+        NotAllowed, InvalidRequest for the first problem, Conflict where the name is taken."""
+        self.demand_creation(by)
+        instructor = instructor or by.name
+        if instructor != by.name and not by.may(COURSES_MANAGE):
+            raise NotAllowed("You make courses for yourself; name others when it is there.")
+        kept = self._new(await self._valid(course, by), by)
+        await self.store.courses.add(kept, [self._member(kept, instructor, by)])
+        self.book.forget()
+        return kept
+
+    async def edit(self, kept: KeptCourse, course: Course, number: int, by: Person) -> KeptCourse:
+        """Put ``course`` in the place of what it was. What was refused becomes a draft again.
+        Raises InvalidRequest."""
+        self._demand(kept, number, *(state for state in CourseState if state != "archived"))
+        if course.name != kept.name:
+            raise InvalidRequest(
+                f"'{kept.name}' keeps its name; it is part of folders and sessions. Copy the "
+                "course to have another one.",
+                "name",
+            )
+        checked = await self._valid(course, by, kept)
+        state = CourseState.DRAFT if kept.state is CourseState.REFUSED else kept.state
+        return await self._save(kept, course=checked.course, pinned=checked.pinned, state=state)
+
+    async def submit(self, kept: KeptCourse, number: int, by: Person) -> KeptCourse:
+        """Ask for its approval; where the site wants none, it is approved. Raises InvalidRequest
+        where it could not be saved as it is now."""
+        self._demand(kept, number, CourseState.DRAFT, CourseState.REFUSED)
+        checked = await self._valid(kept.course, by, kept)
+        values = {"course": checked.course, "pinned": checked.pinned}
+        if by.may(COURSES_MANAGE) or self.settings.creation == "free":
+            return await self._answered(kept, CourseState.APPROVED, by, "", **values)
+        return await self._save(kept, state=CourseState.REQUESTED, **values)
+
+    async def approve(
+        self, kept: KeptCourse, number: int, by: Person, answer: str = ""
+    ) -> KeptCourse:
+        """Let it begin. Raises InvalidRequest where its environment is not there any more."""
+        self._demand(kept, number, CourseState.REQUESTED, CourseState.DRAFT)
+        checked = await self._valid(kept.course, by, kept)
+        values = {"course": checked.course, "pinned": checked.pinned}
+        return await self._answered(kept, CourseState.APPROVED, by, answer, **values)
+
+    async def refuse(self, kept: KeptCourse, number: int, by: Person, answer: str) -> KeptCourse:
+        """Say no to a request, and why."""
+        self._demand(kept, number, CourseState.REQUESTED)
+        if not answer:
+            raise InvalidRequest("'answer': say why it is refused.", "answer")
+        return await self._answered(kept, CourseState.REFUSED, by, answer)
+
+    async def archive(self, kept: KeptCourse, number: int) -> KeptCourse:
+        """Put it away: nothing starts any more, everybody's work and the roster stay."""
+        self._demand(kept, number, *(state for state in CourseState if state != "archived"))
+        return await self._save(kept, state=CourseState.ARCHIVED, archived_at=time.time())
+
+    async def copy(
+        self,
+        kept: KeptCourse,
+        by: Person,
+        *,
+        name: str,
+        begins: date,
+        title: str = "",
+        students: bool = False,
+    ) -> KeptCourse:
+        """A draft of the same course for another term, with its staff; with its students where
+        they are asked for. Single dates move by whole weeks, so that a Friday stays a Friday;
+        holidays are other days then, and left out. The environment stays in its version.
+
+        Raises NotAllowed, InvalidRequest, Conflict where the name is taken.
+        """
+        self.demand_creation(by)
+        values = kept.course.model_dump(mode="json")
+        values |= moved(kept.course, begins) | {"name": name, "title": title or kept.course.title}
+        if not students:
+            values["roster_group"] = ""
+        course = Course.model_validate(values)
+        checked = await self._valid(course, by, kept, copied=True)
+        made = self._new(checked, by)
+        members = {
+            one.person: one.model_copy(update={"course": name, "added_at": made.created_at})
+            for one in await self.store.members.of(kept.name)
+            if one.role in STAFF or (students and one.source == "list")
+        }
+        members[by.name] = self._member(made, by.name, by)
+        await self.store.courses.add(made, list(members.values()))
+        self.book.forget()
+        return made
+
+    # -- the pieces ------------------------------------------------------------------------------
+
+    async def _valid(
+        self, course: Course, by: Person, before: KeptCourse | None = None, copied: bool = False
+    ) -> Checked:
+        if copied and before is not None:
+            before = before.model_copy(update={"state": CourseState.DRAFT})  # nothing is approved
+        checked = await self.check(course, by, before)
+        if checked.errors:
+            first, more = checked.errors[0], len(checked.errors) - 1
+            error = InvalidRequest(
+                first.message + (f" ({more} more)" if more else ""), first.field or None
+            )
+            error.details = {"problems": [one.model_dump() for one in checked.problems]}
+            raise error
+        return checked
+
+    def _new(self, checked: Checked, by: Person) -> KeptCourse:
+        now = time.time()
+        return KeptCourse(
+            course=checked.course,
+            pinned=checked.pinned,
+            created_by=by.name,
+            created_at=now,
+            changed_at=now,
+        )
+
+    def _member(self, kept: KeptCourse, person: str, by: Person) -> CourseMember:
+        return CourseMember(
+            course=kept.name,
+            person=person,
+            role=Role.INSTRUCTOR,
+            added_by=by.name,
+            added_at=kept.created_at,
+        )
+
+    async def _answered(
+        self, kept: KeptCourse, state: CourseState, by: Person, answer: str, **values: Any
+    ) -> KeptCourse:
+        return await self._save(
+            kept, state=state, answer=answer, answered_by=by.name, answered_at=time.time(), **values
+        )
+
+    async def _save(self, kept: KeptCourse, **values: Any) -> KeptCourse:
+        saved = await self.store.courses.save(
+            kept.model_copy(update={"changed_at": time.time(), **values})
+        )
+        self.book.forget()
+        return saved
+
+    def _demand(self, kept: KeptCourse, number: int, *states: CourseState) -> None:
+        if kept.number != number:
+            raise Conflict(
+                "Somebody else has changed this course meanwhile. Look at it again, then go on."
+            )
+        if kept.state not in states:
+            raise Conflict(f"The course '{kept.name}' is {kept.state}: this cannot be done now.")
+
+
+def moved(course: Course, begins: date) -> dict[str, Any]:
+    """The dates of ``course`` when it begins on another day, as JSON has them."""
+    days = (begins - course.begins).days
+    weeks = timedelta(weeks=round(days / _WEEK))
+    try:
+        ends = course.ends + timedelta(days=days)
+        single = [(one, one.date + weeks) for one in course.single]
+    except OverflowError:
+        raise InvalidRequest(f"{begins} is too far away.", "begins") from None
+    return {
+        "begins": begins.isoformat(),
+        "ends": ends.isoformat(),
+        "without": [],
+        "single": [
+            one.model_dump(mode="json") | {"date": min(max(day, begins), ends).isoformat()}
+            for one, day in single
+        ],
+    }

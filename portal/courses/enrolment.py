@@ -1,0 +1,222 @@
+"""Who comes into a course and who leaves it: by a list, or from a group of the directory."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from portal.errors import Conflict, InvalidRequest, NotFound, PortalError
+from portal.models import Frozen
+from portal.models.course import CourseMember, CourseState, KeptCourse, Role
+from portal.models.course_problem import RosterProblem
+from portal.store import Store
+
+from . import roster
+from .book import CourseBook
+from .people import Directory
+from .settings import Courses
+
+_MOST = 10_000  # people of one course
+
+
+class Enrolled(Frozen):
+    """What became of a list. ``unknown`` are not in the directory, and so not in the course;
+    ``checked``: whether the directory was asked. ``refused`` may not have this role."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    there: tuple[str, ...] = ()  # they were this before
+    twice: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    problems: tuple[RosterProblem, ...] = ()
+    checked: bool = True
+
+
+@dataclass
+class Enrolment:
+    """Changes the members of courses. ``left`` is told of whoever is no longer in a course, to end
+    what they have running there.
+
+    Every method raises StoreUnavailable.
+    """
+
+    store: Store
+    book: CourseBook
+    directory: Directory
+    settings: Courses
+    log: logging.Logger
+    left: Callable[[KeptCourse, Sequence[str]], Awaitable[None]] | None = None
+    troubles: dict[str, str] = field(default_factory=dict)  # of copying a group, by course
+    _due: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    async def enrol(
+        self,
+        kept: KeptCourse,
+        text: str,
+        role: Role,
+        by: str,
+        *,
+        replace: bool = False,
+        trusted: bool = False,
+    ) -> Enrolled:
+        """Put the people of a pasted list or CSV into the course as ``role``. ``replace`` takes off
+        whoever of that role is not on it (those of a group stay). ``trusted``: whoever asks may
+        make anybody an instructor, also where nobody can tell whether they may run courses.
+
+        Raises Conflict for a course that is archived, InvalidRequest, DirectoryUnavailable.
+        """
+        if kept.state is CourseState.ARCHIVED:
+            raise Conflict("This course is archived; its roster stays as it was.")
+        read = roster.read(text)
+        names, unknown = await self._known(read.names)
+        refused = () if trusted or role is not Role.INSTRUCTOR else await self._refused(names, by)
+        names = [name for name in names if name not in refused]
+        before = {one.person: one for one in await self.store.members.of(kept.name)}
+        if len(before.keys() | set(names)) > _MOST:
+            raise InvalidRequest(f"A course has {_MOST} people at most.", "text")
+        there = [name for name in names if name in before and before[name].role is role]
+        new = [name for name in names if name not in there]
+        # Whoever teaches does not become a student by standing in the list of their students.
+        staff: list[str] = []
+        if role is Role.STUDENT:
+            staff = [name for name in new if name in before]
+            new = [name for name in new if name not in before]
+        gone = []
+        if replace and not read.problems and not unknown:
+            gone = [
+                one.person
+                for one in before.values()
+                if one.role is role and one.source == "list" and one.person not in names
+            ]
+        self._demand_instructor(before, {*gone}, dict.fromkeys(new, role))
+        # Who came from a group and stands in the list now stays when they leave the group.
+        listed = [name for name in there if before[name].source == "group"]
+        await self._put(kept.name, [*new, *listed], role, by)
+        await self._remove(kept, gone)
+        return Enrolled(
+            added=tuple(new),
+            removed=tuple(gone),
+            there=tuple([*there, *staff]),
+            twice=read.twice,
+            unknown=tuple(unknown),
+            refused=tuple(refused),
+            problems=read.problems,
+            checked=self.directory.on,
+        )
+
+    async def dismiss(self, kept: KeptCourse, people: Collection[str]) -> tuple[str, ...]:
+        """Take people off the course; who was there. Raises NotFound where nobody of them is,
+        Conflict for the last instructor."""
+        before = {one.person: one for one in await self.store.members.of(kept.name)}
+        gone = [name for name in people if name in before]
+        if not gone:
+            raise NotFound(f"Nobody of that name is in the course '{kept.name}'.")
+        self._demand_instructor(before, set(gone), {})
+        await self._remove(kept, gone)
+        return tuple(gone)
+
+    # -- groups of the directory -----------------------------------------------------------------
+
+    async def look(self, now: float) -> None:
+        """Copy the groups of courses that are due. Raises nothing."""
+        if not self.directory.on:
+            return
+        try:
+            courses = await self.store.courses.all(CourseState.APPROVED, CourseState.REQUESTED)
+        except PortalError:
+            return  # the next look asks again
+        named = {one.name: one for one in courses if one.course.roster_group}
+        for name in set(self._due) | set(self.troubles):
+            if name not in named:
+                self._due.pop(name, None)
+                self.troubles.pop(name, None)
+        for name, kept in named.items():
+            due, group = self._due.get(name, (0.0, ""))
+            if group != kept.course.roster_group or now >= due:
+                self._due[name] = now + self.settings.roster_interval, kept.course.roster_group
+                await self._copied(kept)
+
+    async def _copied(self, kept: KeptCourse) -> None:
+        try:
+            await self.copy_group(kept)
+            self.troubles.pop(kept.name, None)
+        except PortalError as error:
+            if self.troubles.get(kept.name) != error.message:
+                self.log.warning("The roster of course %s: %s", kept.name, error.message)
+            self.troubles[kept.name] = error.message
+
+    async def copy_group(self, kept: KeptCourse) -> tuple[int, int]:
+        """Make the students of the course's group its members, and take off those who left the
+        group; how many came and went. Whoever stands in the list stays what they are there.
+
+        Raises NotFound, DirectoryUnavailable, ConfigurationError: then nothing is changed.
+        """
+        group = kept.course.roster_group
+        names = await self.directory.members_of(group) if group else ()
+        if len(names) > _MOST:
+            raise InvalidRequest(f"The group '{group}' has {len(names)} people, {_MOST} at most.")
+        before = {one.person: one for one in await self.store.members.of(kept.name)}
+        new = [name for name in names if name not in before]
+        gone = [
+            one.person
+            for one in before.values()
+            if one.source == "group" and one.role is Role.STUDENT and one.person not in names
+        ]
+        await self._put(kept.name, new, Role.STUDENT, group, "group")
+        await self._remove(kept, gone)
+        return len(new), len(gone)
+
+    # -- the pieces ------------------------------------------------------------------------------
+
+    async def _known(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Those whom the directory has, by the Hub's names, and those whom it does not have."""
+        if not self.directory.on or not names:
+            return list(names), []
+        known = await self.directory.known(names)
+        found = dict.fromkeys(known[name] for name in names if name in known)
+        return list(found), [name for name in names if name not in known]
+
+    async def _refused(self, names: Sequence[str], by: str) -> list[str]:
+        """Who may not be made an instructor: where the directory tells who may run courses, who
+        may not; where it does not, everyone but an admin's own choice."""
+        if not self.directory.on:
+            return [name for name in names if name != by]
+        return [n for n in names if n != by and not await self.directory.may_teach(n)]
+
+    def _demand_instructor(
+        self, before: dict[str, CourseMember], gone: set[str], new: dict[str, Role]
+    ) -> None:
+        roles = {name: one.role for name, one in before.items() if name not in gone} | new
+        had = any(one.role is Role.INSTRUCTOR for one in before.values())
+        if had and Role.INSTRUCTOR not in roles.values():
+            raise Conflict("A course keeps an instructor: name another one before.")
+
+    async def _put(
+        self,
+        course: str,
+        names: Sequence[str],
+        role: Role,
+        by: str,
+        source: Literal["list", "group"] = "list",
+    ) -> None:
+        at = time.time()
+        members = [
+            CourseMember(
+                course=course, person=name, role=role, source=source, added_by=by, added_at=at
+            )
+            for name in names
+        ]
+        await self.store.members.put(members)
+        self.book.forget()
+
+    async def _remove(self, kept: KeptCourse, names: Sequence[str]) -> None:
+        if not names:
+            return
+        await self.store.members.remove(kept.name, names)
+        self.book.forget()
+        if self.left is not None:
+            await self.left(kept, names)

@@ -1,0 +1,140 @@
+"""A roster as people have it: a pasted list of user names, or a table as spreadsheets write it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from portal.errors import InvalidRequest
+from portal.models.course_problem import RosterProblem
+
+_MOST_LINES = 20_000
+_MOST_TOLD = 50  # problems; how many more there are stands in the last one
+_CELL = 100  # characters of a cell that a problem repeats
+# What the service takes for a user name; whether there is such a person, the directory says.
+_NAME = re.compile(r"[a-z0-9_][a-z0-9_.@+-]{0,254}")
+# How spreadsheets and registries head the column of the user names, in small letters and without
+# what is no letter; the first that is there counts.
+_HEADS = (
+    "username", "user", "login", "loginname", "uid", "userid", "account", "netid", "benutzername",
+    "benutzer", "kennung", "nutzerkennung", "utilisateur", "identifiant", "usuario", "utente",
+    "student", "students",
+)  # fmt: skip
+# Heads of other columns: that there is one of these tells that a line is a head.
+_OTHERS = frozenset({
+    "name", "firstname", "lastname", "surname", "givenname", "fullname", "email", "mail",
+    "emailaddress", "id", "studentid", "number", "matrikelnummer", "matriculation", "vorname",
+    "nachname", "nom", "prenom", "group", "course", "role",
+})  # fmt: skip
+
+
+class Roster(NamedTuple):
+    """``names`` in the order in which they came, each once and in small letters; ``twice`` those
+    that stood there again."""
+
+    names: tuple[str, ...]
+    twice: tuple[str, ...]
+    problems: tuple[RosterProblem, ...]
+
+
+def read(text: str) -> Roster:
+    """The user names in ``text``: one a line, or with commas, semicolons or blanks between them
+    on one line; or CSV, with commas, semicolons or tabs.
+
+    A table's column is the one whose head says "user name" or the like; without a head, the first.
+    A byte order mark is passed over. What is no user name, a spreadsheet's formula say, is a
+    problem with its line. Raises InvalidRequest for a text that is too long.
+    """
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if text.count("\n") > _MOST_LINES:
+        raise InvalidRequest(f"A roster has {_MOST_LINES} lines at most.", "text")
+    rows, problems = _rows(text)
+    found: dict[str, None] = {}
+    twice: dict[str, None] = {}
+    for line, cell in _cells(rows, problems):
+        name = cell.lower()
+        if not _NAME.fullmatch(name):
+            shown = cell if len(cell) <= _CELL else f"{cell[:_CELL]}…"
+            problems.append(RosterProblem(line=line, message=f"{shown!r} is no user name."))
+        elif name in found:
+            twice[name] = None
+        else:
+            found[name] = None
+    if len(problems) > _MOST_TOLD:
+        more = len(problems) - _MOST_TOLD
+        last = RosterProblem(line=problems[_MOST_TOLD].line, message=f"And {more} more such lines.")
+        problems = [*problems[:_MOST_TOLD], last]
+    return Roster(tuple(found), tuple(twice), tuple(problems))
+
+
+class _Row(NamedTuple):
+    line: int
+    cells: list[str]
+
+
+def _rows(text: str) -> tuple[list[_Row], list[RosterProblem]]:
+    """The lines that are not empty, taken apart at the separator that the first of them has."""
+    first = next((line for line in text.split("\n") if line.strip()), "")
+    separator = max("\t;,", key=first.count) if set(first) & set("\t;,") else ","
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
+    rows: list[_Row] = []
+    try:
+        for cells in reader:
+            stripped = [cell.strip() for cell in cells]
+            if any(stripped):
+                rows.append(_Row(reader.line_num, stripped))
+    except csv.Error as error:  # a field of more than 128 KiB: a quote that never ends
+        return rows, [RosterProblem(line=reader.line_num, message=f"This is no table: {error}.")]
+    return rows, []
+
+
+def _cells(rows: Sequence[_Row], problems: list[RosterProblem]) -> Iterable[tuple[int, str]]:
+    """Each cell that should be a user name, with its line. Adds to ``problems`` what is missing."""
+    if not rows:
+        return
+    heads = [re.sub(r"[^a-z]", "", cell.lower()) for cell in rows[0].cells]
+    column = next((heads.index(head) for head in _HEADS if head in heads), None)
+    if column is None and heads in (["name"], ["names"], ["members"]):
+        column = 0
+    if column is not None:
+        for row in rows[1:]:
+            if column < len(row.cells) and row.cells[column]:
+                yield row.line, row.cells[column]
+            else:
+                problems.append(
+                    RosterProblem(line=row.line, message="There is no user name in this line.")
+                )
+        return
+    if len(heads) > 1 and any(head in _OTHERS for head in heads):
+        named = ", ".join(cell for cell in rows[0].cells if cell)[:_CELL]
+        problems.append(
+            RosterProblem(
+                line=rows[0].line,
+                message=f"None of the columns ({named}) is headed 'username': name one so.",
+            )
+        )
+        return
+    widths = {len(row.cells) for row in rows}
+    if len(rows) > 1 and widths == {len(heads)} and len(heads) > 1:
+        # A table without a head: what stands behind may be family names, which are others' logins.
+        told = "Only the first column was taken: head the right one 'username' if it is another."
+        problems.append(RosterProblem(line=rows[0].line, message=told))
+        for row in rows:
+            yield row.line, row.cells[0]
+        return
+    for row in rows:
+        for cell in row.cells:
+            if not cell:
+                continue  # a comma at the end
+            for part in _parts(cell) if len(rows) == 1 else [cell]:
+                yield row.line, part
+
+
+def _parts(cell: str) -> list[str]:
+    """The words of a list with blanks between them. Names of people ("Ada Lovelace") have capitals:
+    their parts may be others' user names."""
+    parts = cell.split()
+    return parts if all(_NAME.fullmatch(part) for part in parts) else [cell]

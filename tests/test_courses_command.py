@@ -1,0 +1,139 @@
+"""``portal courses``: a course as a file, there and back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+from pathlib import Path
+
+import pytest
+
+from portal.courses.command import CoursesApp
+from portal.models.course import CourseState, Role
+from portal.store import Store
+
+LAB = "name: lab\ntitle: Lab\nkind: container\nimage: /images/lab.sif\nmax_gpus: 2\n"
+DEEP = """\
+course:
+  name: deep
+  title: Deep Learning
+  environment: lab
+  default: {gpus: 1, cpus: 2, memory: 4G, time: 2:00:00}
+  largest: {gpus: 2, cpus: 4, memory: 8G, time: 4:00:00}
+  budget: 100
+  timezone: Europe/Berlin
+  begins: 2030-10-07
+  ends: 2031-02-07
+  weekly:
+    - {day: 0, begins: 09:00, minutes: 90}
+  without: [2030-12-23]
+members:
+  instructors: [barbara]
+  students: [student01, student02]
+"""
+
+
+class Site:
+    """A catalog, a database, and the command."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        catalog = place / "catalog"
+        catalog.mkdir()
+        (catalog / "lab.yaml").write_text(LAB)
+        self.url = f"sqlite:///{place}/portal.sqlite"
+        self.config = place / "config.py"
+        self.config.write_text(
+            f"c = get_config()\nc.EnvironmentCatalog.directory = {str(catalog)!r}\n"
+            f"c.Store.url = {self.url!r}\nc.JupyterHub.port = 1\n"
+        )
+
+        async def made(store: Store) -> None:
+            await store.upgrade()
+
+        self.ask(made)
+
+    def ask(self, work):
+        async def asked():
+            store = Store(url=self.url)
+            try:
+                return await work(store)
+            finally:
+                await store.close()
+
+        return asyncio.run(asked())
+
+    def file(self, text: str, name: str = "deep.yaml") -> str:
+        path = self.place / name
+        path.write_text(text)
+        return str(path)
+
+    def run(self, *words: str, status: int = 0) -> str:
+        """``portal courses …``; what it says."""
+        command = CoursesApp.subcommands[words[0]][0]()
+        said = io.StringIO()
+        with (
+            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(said),
+            pytest.raises(SystemExit) as ended,
+        ):
+            command.initialize([*words[1:], f"--config={self.config}"])
+            command.start()
+        assert ended.value.code == status, said.getvalue()
+        return said.getvalue()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_there_and_back(site: Site) -> None:
+    file = site.file(DEEP)
+    assert "deep is draft, with 3 people and 'lab'." in site.run("import", file)
+    said = site.run("export", "deep")
+    assert "deep is draft" in site.run("import", site.file(said, "again.yaml"))
+    assert site.run("export", "deep") == said
+    assert site.run("list") == "deep: draft, 2030-10-07 to 2031-02-07, Deep Learning\n"
+
+
+def test_approved_and_changed(site: Site) -> None:
+    assert "deep is approved" in site.run("import", "--approved", site.file(DEEP))
+    changed = DEEP.replace("Deep Learning", "Deeper").replace("student02", "student03")
+    # It stays approved, and who is not in the file is not in the course any more.
+    assert "deep is approved, with 3 people" in site.run("import", site.file(changed))
+    kept = site.ask(lambda store: store.courses.get("deep"))
+    assert (kept.state, kept.number, kept.course.title) == (CourseState.APPROVED, 2, "Deeper")
+    assert kept.pinned is not None and kept.pinned.image == "/images/lab.sif"
+    members = site.ask(lambda store: store.members.of("deep"))
+    assert {one.person: one.role for one in members} == {
+        "barbara": Role.INSTRUCTOR,
+        "student01": Role.STUDENT,
+        "student03": Role.STUDENT,
+    }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "words"),
+    [
+        ("environment: lab", "environment: nowhere", "environment: There is no environment"),
+        ("minutes: 90", "minutes: ninety", "'course.weekly.0.minutes'"),
+        ("Europe/Berlin", "Europe/Nowhere", "is no time zone"),
+        ("name: deep", "name: Deep!", "deep.yaml:2: 'course.name'"),
+        ("gpus: 2,", "gpus: 3,", "'Lab' allows at most 2 GPUs"),
+        ("budget: 100", "budget: 100\n  colour: red", "'course.colour'"),
+        ("members:", "people:", "'people'"),
+        ("course:", "!!python/object:os.system x:", "tags"),
+    ],
+)
+def test_what_is_wrong_is_named(site: Site, wrong: str, right: str, words: str) -> None:
+    said = site.run("import", site.file(DEEP.replace(wrong, right, 1)), status=1)
+    assert words in said
+    assert site.run("list") == ""
+
+
+def test_files_and_courses_that_are_not_there(site: Site) -> None:
+    assert "cannot be read" in site.run("import", "nowhere.yaml", status=1)
+    assert "Name file" in site.run("import", status=1)
+    assert "There is no course 'deep'" in site.run("export", "deep", status=1)
