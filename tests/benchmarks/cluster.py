@@ -1,4 +1,4 @@
-"""The demo as the benchmarks use it: a home of its own, a hundred more people, one partition."""
+"""The demo as the benchmarks use it: a home of its own, two hundred more people, two partitions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ from portal.demo.running import Running
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PARTITION = "bench"  # all nodes of the demo: 112 CPUs
-PEOPLE = tuple(f"bench{number:03}" for number in range(1, 101))
+CLASS_PARTITION = "class"  # the same nodes, two jobs to each CPU
+STUDENTS = tuple(f"bench{number:03}" for number in range(1, 201))
+TEACHER = "bench201"
+PEOPLE = STUDENTS[:100]
 _FIRST_UID = 6301
 _STOCK_RULE = "/etc/sudoers.d/zz-bench-stock"
 
@@ -56,7 +59,7 @@ def wait_for(what: str, check: Callable[[], Any], timeout: float, every: float =
 
 
 class Cluster:
-    """A running demo in ``running``, with the people in PEOPLE, and the stubs' responder."""
+    """A running demo in ``running``, with STUDENTS and TEACHER, and the stubs' responder."""
 
     def __init__(self, running: Running) -> None:
         self.running = running
@@ -81,7 +84,10 @@ class Cluster:
         shutil.copy(HERE / "stub.sh", self.stub)
         self.stub.chmod(0o755)
         self._add_people()
-        self.run("scontrol", "create", f"PartitionName={PARTITION}", "Nodes=ALL", "State=UP")
+        everywhere = ("Nodes=ALL", "State=UP")
+        self.run("scontrol", "create", f"PartitionName={PARTITION}", *everywhere)
+        shared = f"PartitionName={CLASS_PARTITION}"
+        self.run("scontrol", "create", shared, *everywhere, "OverSubscribe=FORCE:2")
         self._responder = subprocess.Popen(
             self.running.command(
                 [sys.executable, str(HERE / "responder.py"), str(self.port), hub_version], "slurm"
@@ -100,17 +106,16 @@ class Cluster:
         return self.running.run(list(argv), "slurm", check=check).stdout
 
     def jobs(self, *states: str) -> int:
-        """How many jobs there are in PARTITION, in any of ``states`` (squeue's words)."""
-        return len(
-            self.run(
-                "squeue", "-h", f"--partition={PARTITION}", "-o", "%i", f"-t{','.join(states)}"
-            ).split()
-        )
+        """How many jobs there are in the benchmarks' partitions, in any of ``states`` (squeue's
+        words)."""
+        where = f"--partition={PARTITION},{CLASS_PARTITION}"
+        return len(self.run("squeue", "-h", where, "-o", "%i", f"-t{','.join(states)}").split())
 
     def clear(self) -> None:
-        """Cancel all jobs of PARTITION, and return when they are gone."""
-        self.run("scancel", "--quiet", f"--partition={PARTITION}", check=False)
-        self.run("scancel", "--quiet", "--signal=KILL", f"--partition={PARTITION}", check=False)
+        """Cancel all jobs of these partitions, and return when they are gone."""
+        for name in (PARTITION, CLASS_PARTITION):
+            self.run("scancel", "--quiet", f"--partition={name}", check=False)
+            self.run("scancel", "--quiet", "--signal=KILL", f"--partition={name}", check=False)
         wait_for("the jobs' end", lambda: self.jobs("all") == self.jobs(*_ENDED), 60, 0.5)
         # slurmd and slurmctld work on their ends a little longer.
         time.sleep(2)
@@ -155,20 +160,20 @@ class Cluster:
         """Into the private files, in their place: they are mounted one by one."""
         passwd, group = self._file("passwd"), self._file("group")
         lines, groups = [], []
-        for number, name in enumerate(PEOPLE):
+        for number, name in enumerate((*STUDENTS, TEACHER)):
             uid, home = _FIRST_UID + number, self.running.home.people / name
             lines.append(f"{name}:x:{uid}:{uid}::{home}:/bin/bash\n")
             groups.append(f"{name}:x:{uid}:\n")
             home.mkdir(mode=0o700)
             os.chown(home, uid, uid)
         old = group.read_text()
-        members = ",".join(PEOPLE)
+        members = ",".join((*STUDENTS, TEACHER))
         with passwd.open("a") as file:
             file.write("".join(lines))
         with group.open("r+") as file:
             file.write(re.sub(r"(?m)^(portal-users:.*)$", rf"\1,{members}", old) + "".join(groups))
         with self._file("shadow").open("a") as file:
-            file.write("".join(f"{name}:*:19000:0:99999:7:::\n" for name in PEOPLE))
+            file.write("".join(f"{name}:*:19000:0:99999:7:::\n" for name in (*STUDENTS, TEACHER)))
         account = ["Description=bench", "Organization=portal", "Cluster=portal"]
         self.run("sacctmgr", "-i", "add", "account", "bench", *account)
         self.run("sacctmgr", "-i", "add", "user", members, "Account=bench", "Cluster=portal")

@@ -32,7 +32,9 @@ class Answer:
 class BenchHub:
     """A Hub whose spawner is ``kind`` ("noop", "stock" or "ours"); see hub_config.py."""
 
-    def __init__(self, cluster: Cluster, kind: str, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, cluster: Cluster, kind: str, settings: Mapping[str, str], partition: str = PARTITION
+    ) -> None:
         self.cluster = cluster
         self.url = f"http://127.0.0.1:{free_port()}"
         self.place = cluster.place / f"{kind}-{secrets.token_hex(3)}"
@@ -52,7 +54,7 @@ class BenchHub:
             "BENCH_TOKEN": self._token,
             "BENCH_PORT": str(cluster.port),
             "BENCH_STUB": str(cluster.stub),
-            "BENCH_PARTITION": PARTITION,
+            "BENCH_PARTITION": partition,
             "BENCH_LOGS": str(self.place / "sessions"),
             "BENCH_ENVIRONMENTS": str(self.place / "environments"),
             **settings,
@@ -160,12 +162,16 @@ class BenchHub:
 
 @contextlib.contextmanager
 def bench_hub(
-    cluster: Cluster, kind: str, people: Sequence[str], **settings: str
+    cluster: Cluster,
+    kind: str,
+    people: Sequence[str],
+    partition: str = PARTITION,
+    **settings: str,
 ) -> Iterator[BenchHub]:
     """A Hub that knows ``people``, for as long as the block runs; its jobs end with it."""
     rule = cluster.stock_rule() if kind == "stock" else contextlib.nullcontext()
     with rule:
-        hub = BenchHub(cluster, kind, settings)
+        hub = BenchHub(cluster, kind, settings, partition)
         try:
             hub.wait(people)
             yield hub

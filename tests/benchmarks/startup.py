@@ -7,6 +7,7 @@ import json
 import statistics
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .cluster import HERE, PARTITION, PEOPLE, Cluster, NotMeasured, wait_for
@@ -34,14 +35,14 @@ class Run:
         return statistics.median(self.seconds) if self.seconds else float("nan")
 
 
-def plain(cluster: Cluster) -> Run:
+def plain(cluster: Cluster, people: Sequence[str] = PEOPLE, partition: str = PARTITION) -> Run:
     """The stub as jobs of ``sbatch``: until each has posted."""
     cluster.posts()
-    words = [str(cluster.stub), cluster.responder_url, PARTITION, *PEOPLE]
+    words = [str(cluster.stub), cluster.responder_url, partition, *people]
     try:
         done = cluster.running.run([sys.executable, str(HERE / "plain.py"), *words], timeout=120)
-        told = json.loads(done.stdout)
-        wanted = len(PEOPLE) - told["refused"]
+        answer = json.loads(done.stdout)
+        wanted = len(people) - answer["refused"]
         posted: dict[str, tuple[float, str]] = {}
 
         def all_there() -> bool:
@@ -51,20 +52,26 @@ def plain(cluster: Cluster) -> Run:
         wait_for("the plain jobs", all_there, PATIENCE, 0.5)
     finally:
         cluster.clear()
-    return Run([when - told["began"] for when, _ in posted.values()], told["refused"], 0)
+    return Run([when - answer["began"] for when, _ in posted.values()], answer["refused"], 0)
 
 
-def through_hub(cluster: Cluster, kind: str, **settings: str) -> Run:
+def through_hub(
+    cluster: Cluster,
+    kind: str,
+    people: Sequence[str] = PEOPLE,
+    partition: str = PARTITION,
+    **settings: str,
+) -> Run:
     """Everyone's launch at once, through a Hub with one of the spawners."""
-    with bench_hub(cluster, kind, PEOPLE, **settings) as hub:
-        run = asyncio.run(_launch_all(hub))
+    with bench_hub(cluster, kind, people, partition, **settings) as hub:
+        run = asyncio.run(_launch_all(hub, people))
         run.memory = hub.memory_mib()
         return run
 
 
-async def _launch_all(hub: BenchHub) -> Run:
+async def _launch_all(hub: BenchHub, people: Sequence[str]) -> Run:
     before = hub.cpu_seconds()
-    tasks = [asyncio.create_task(hub.launch(name)) for name in PEOPLE]
+    tasks = [asyncio.create_task(hub.launch(name)) for name in people]
     done, late = await asyncio.wait(tasks, timeout=PATIENCE)
     cpu = hub.cpu_seconds() - before
     for task in late:
@@ -79,11 +86,11 @@ async def _launch_all(hub: BenchHub) -> Run:
     return Run(ready, len(tasks) - len(ready), refused, cpu, words=words)
 
 
-def _middle(runs: list[Run]) -> Run:
+def middle(runs: list[Run]) -> Run:
     """The run in the middle by its time; all failures count."""
-    middle = sorted(runs, key=lambda run: run.median)[len(runs) // 2]
+    chosen = sorted(runs, key=lambda run: run.median)[len(runs) // 2]
     return replace(
-        middle,
+        chosen,
         failed=sum(run.failed for run in runs),
         refused=sum(run.refused for run in runs),
         cpu=statistics.median(run.cpu for run in runs),
@@ -91,7 +98,7 @@ def _middle(runs: list[Run]) -> Run:
     )
 
 
-def _told(kind: str, run: Run) -> Run:
+def told(kind: str, run: Run) -> Run:
     print(
         f"  {kind}: median {run.median:.1f} s, last {max(run.seconds, default=0):.1f} s, "
         f"{run.cpu:.1f} CPU-s, {run.memory:.0f} MiB, {run.failed} failed {run.words}",
@@ -104,11 +111,11 @@ def measure(cluster: Cluster) -> list[Row]:
     """The rows of the hundred sessions and of the Hub's memory with them."""
     noops, plains, stocks, others = [], [], [], []
     for _ in range(ROUNDS):
-        noops.append(_told("no-op spawner", through_hub(cluster, "noop")))
-        plains.append(_told("plain sbatch", plain(cluster)))
-        stocks.append(_told("stock batchspawner", through_hub(cluster, "stock")))
-        others.append(_told("portal", through_hub(cluster, "ours")))
-    noop, slurm, stock, ours = map(_middle, (noops, plains, stocks, others))
+        noops.append(told("no-op spawner", through_hub(cluster, "noop")))
+        plains.append(told("plain sbatch", plain(cluster)))
+        stocks.append(told("stock batchspawner", through_hub(cluster, "stock")))
+        others.append(told("portal", through_hub(cluster, "ours")))
+    noop, slurm, stock, ours = map(middle, (noops, plains, stocks, others))
     if not ours.seconds or not stock.seconds:
         raise NotMeasured(f"no session became ready: {ours.words or stock.words}")
     floor = noop.median + slurm.median
