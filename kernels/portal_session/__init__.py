@@ -19,6 +19,8 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
         {"module": "portal_session.unattended"},
         {"module": "portal_session.measurements"},  # after unattended, which hears of them
         {"module": "portal_session.local_api"},
+        {"module": "portal_session.course"},  # after local_api, whose situation it outdates
+        {"module": "portal_session.handouts"},  # after local_api, whose situation it looks at
         {"module": "portal_session.handover"},
         {"module": "portal_session.starters"},
         {"module": "portal_session.tensorboard"},

@@ -37,7 +37,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
     """Called by jupyter_server. ``app`` is its ServerApp."""
     address = Address.of(os.environ)
     service = None if address is None else Service(address, os.environ)
-    add_handlers(app.web_app, service, Situations(service, os.environ))
+    app.portal_situations = Situations(service, os.environ)
+    add_handlers(app.web_app, service, app.portal_situations)
 
 
 def add_handlers(web_app: Any, service: Service | None, situations: Situations) -> None:
@@ -97,7 +98,9 @@ class SituationHandler(LocalHandler):
     @authenticated
     @authorized
     async def get(self) -> None:
-        self.finish(json.dumps(await self.situations.answer()))
+        # Whoever is in a session that is not theirs is told so.
+        guest = getattr(self, "portal_guest", "")
+        self.finish(json.dumps({**await self.situations.answer(), "guest": guest}))
 
 
 class PassOnHandler(LocalHandler):
@@ -138,6 +141,8 @@ class PassOnHandler(LocalHandler):
         method = self.request.method
         if method not in self.methods:
             raise Refused(405, f"This address knows {', '.join(self.methods)} only.")
+        if method != "GET" and getattr(self, "portal_guest", ""):
+            raise Refused(403, "Only the one whose session this is does that.")
         if self.service is None:
             raise Refused(503, "The portal did not tell this session where to ask.")
         try:
@@ -153,11 +158,16 @@ class PassOnHandler(LocalHandler):
     def _body(self) -> dict[str, Any]:
         if len(self.request.body) > LARGEST:
             raise Refused(413, f"The body is longer than {LARGEST} bytes.")
-        try:
-            found = json.loads(self.request.body or b"{}")
-            json.dumps(found, allow_nan=False)
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
-            raise Refused(400, "The body is not a JSON object.")
-        return found
+        return json_object(self.request.body)
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """What a request's body holds; {} for an empty one. Raises Refused."""
+    try:
+        found = json.loads(body or b"{}")
+        json.dumps(found, allow_nan=False)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise Refused(400, "The body is not a JSON object.")
+    return found

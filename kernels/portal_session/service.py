@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http.client import HTTPException
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 from urllib.request import (
     HTTPRedirectHandler,
     HTTPSHandler,
@@ -25,6 +28,8 @@ from .port import client_tls
 TIMEOUT = 20.0  # seconds for one request
 LARGEST = 512 * 1024  # bytes of one answer; a session with 64 GPUs is 15 kB
 LONGEST_PEACE = 300.0  # seconds that the service may ask for
+FILE_LARGEST = 4 * 1024**3  # bytes of one file
+FILE_TIMEOUT = 600.0  # seconds for one file, in either direction
 
 
 class ServiceError(Exception):
@@ -63,24 +68,57 @@ class Service:
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """The JSON object that ``method`` on ``api/v1/PATH`` answers. Raises ServiceError."""
+        deadline = time.monotonic() + TIMEOUT
+        data = None if body is None else json.dumps(body, allow_nan=False).encode()
+        with self._asked(method, path, data, "application/json", deadline) as answer:
+            return _an_object(_read(answer, deadline))
+
+    def download(self, path: str, target: Path) -> None:
+        """Write what ``api/v1/PATH`` answers into the new file ``target``. Raises ServiceError."""
+        deadline, size = time.monotonic() + FILE_TIMEOUT, 0
+        with self._asked("GET", path, None, "", deadline) as answer, target.open("xb") as file:
+            while part := answer.read1(1024 * 1024):
+                size += len(part)
+                if size > FILE_LARGEST or time.monotonic() > deadline:
+                    raise ServiceError("The portal's file is too large, or takes too long.", 503)
+                file.write(part)
+            promised = answer.headers.get("Content-Length", "")
+            if promised.isdecimal() and int(promised) != size:
+                raise ServiceError("The portal's file did not come whole.", 503)
+
+    def send(
+        self, method: str, path: str, body: IO[bytes] | bytes, query: Mapping[str, str]
+    ) -> None:
+        """Send a file, from where it stands to its end, to ``api/v1/PATH``. Raises ServiceError."""
+        deadline = time.monotonic() + FILE_TIMEOUT
+        kind, asked = "application/octet-stream", f"{path}?{urlencode(query)}"
+        with self._asked(method, asked, body, kind, deadline) as answer:
+            _read(answer, deadline)
+
+    @contextmanager
+    def _asked(
+        self, method: str, path: str, data: Any, kind: str, deadline: float
+    ) -> Iterator[Any]:
+        """The answer to one request; errors, in reading it too, are a ServiceError."""
         if self._opener is None:
             self._opener = opener(self._environ)
-        deadline = time.monotonic() + TIMEOUT
+        headers = {
+            "Authorization": f"token {self._address.token}",
+            "User-Agent": "portal-session",
+            # While a session moves to another job, two servers ask for the one session.
+            "X-Portal-Job": self._environ.get("SLURM_JOB_ID", ""),
+        }
+        if kind:
+            headers["Content-Type"] = kind
+        if hasattr(data, "fileno"):
+            left = os.fstat(data.fileno()).st_size - data.tell()
+            headers["Content-Length"] = str(left)
         request = Request(  # noqa: S310 - Address lets http and https through
-            f"{self._address.url}/api/v1/{path}",
-            data=None if body is None else json.dumps(body, allow_nan=False).encode(),
-            headers={
-                "Authorization": f"token {self._address.token}",
-                "Content-Type": "application/json",
-                "User-Agent": "portal-session",
-                # While a session moves to another job, two servers ask for the one session.
-                "X-Portal-Job": self._environ.get("SLURM_JOB_ID", ""),
-            },
-            method=method,
+            f"{self._address.url}/api/v1/{path}", data=data, headers=headers, method=method
         )
         try:
             with self._opener.open(request, timeout=TIMEOUT) as answer:
-                return _an_object(_read(answer, deadline))
+                yield answer
         except HTTPError as error:
             with error:
                 raise _refusal(error, deadline) from None

@@ -37,6 +37,7 @@ _BASE = [
     "diffutils",
     "findutils",
     "gawk",
+    "git",
     "grep",
     "gzip",
     "hostname",

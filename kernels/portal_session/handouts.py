@@ -1,0 +1,171 @@
+"""Brings the files that a course hands out into the folder ``~/COURSE``, at the session's start and
+whenever there are new ones; and gives what the course collects (portal_session.collecting).
+
+Nothing here is in the way of the server: a task that waits, a thread that works, git as a program
+of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .collecting import Collecting
+from .service import Address, Service, ServiceError
+from .situation import in_thread
+
+PERIOD = 5.0  # seconds between two looks at the session's situation
+RETRIES = (5.0, 300.0)  # seconds to the second try, and the most that it grows to
+MERGE = 300.0  # seconds that git may take
+NO_GIT = "This environment has no git, so the handouts of the course cannot be brought here."
+NO_PULLER = "This environment has no nbgitpuller, so the handouts cannot be brought here."
+
+
+def _load_jupyter_server_extension(app: Any) -> None:
+    """Called by jupyter_server, after ``local_api``. ``app`` is its ServerApp."""
+    address, course = Address.of(os.environ), os.environ.get("PORTAL_COURSE", "")
+    situations = getattr(app, "portal_situations", None)
+    if address is None or not course or situations is None:
+        return
+    service, home = Service(address, os.environ), Path.home()
+    handouts = Handouts(service, course, home, app.log)
+    work = Coursework(situations, handouts, Collecting(service, home, app.log), app.log)
+    app.portal_coursework = work
+    app.io_loop.spawn_callback(work.run)
+
+
+class Coursework:
+    """Looks at the situation, and lets ``handouts`` and ``collecting`` do what it asks for."""
+
+    def __init__(self, situations: Any, handouts: Any, collecting: Any, log: Any) -> None:
+        self._situations = situations
+        self._parts = (handouts, collecting)
+        self._log = log
+
+    async def run(self) -> None:
+        """For ever; raises nothing."""
+        await asyncio.gather(*(self._keep(part) for part in self._parts))
+
+    async def _keep(self, part: Any) -> None:
+        while True:
+            pause = PERIOD
+            try:
+                told = (await self._situations.answer())["situation"] or {}
+                course = told.get("course") or {}
+                pause = max(PERIOD, await in_thread(part.look, course))
+            except Exception:  # whatever it is, the session goes on; the next look may work
+                self._log.warning("A look at the course's files failed", exc_info=True)
+            await asyncio.sleep(pause)
+
+
+class Handouts:
+    """The folder of handouts. ``look`` blocks: it belongs into a thread."""
+
+    def __init__(
+        self,
+        service: Any,
+        course: str,
+        home: Path,
+        log: Any,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._service = service
+        self._log = log
+        self._environ = environ
+        self.folder = home / course
+        self._state = home / ".portal" / f"{course}.handouts"
+        self._brought = ""  # by this server: at its start deleted files come back, too
+        self._told: dict[str, str] = {}
+        self._wait = RETRIES[0]
+
+    def look(self, course: Mapping[str, Any]) -> float:
+        """Bring the revision that the situation names, if it is not here; seconds until the next
+        look makes sense. Raises nothing but bugs."""
+        wanted = str(course.get("handout") or "")
+        if not wanted or wanted == self._brought:
+            return 0.0
+        try:
+            said = self._bring()
+        except ServiceError as error:
+            self._log.warning("The handouts could not be fetched: %s", error)
+            said = {"error": f"The handouts could not be fetched: {error}"}
+        if "error" in said:
+            self._log.warning("Handouts: %s", said["error"])
+            self._tell(self._base(), said["error"])
+            wait, self._wait = self._wait, min(2 * self._wait, RETRIES[1])
+            return wait
+        self._wait = RETRIES[0]
+        self._brought = wanted
+        self._keep(said["revision"])
+        self._log.info("Handouts: revision %s is here. %s", said["revision"], said["message"])
+        self._tell(said["revision"], said["message"])
+        return 0.0
+
+    def _bring(self) -> dict[str, str]:
+        """What the merge says: see portal_session.merging. Raises ServiceError."""
+        if shutil.which("git", path=self._environ.get("PATH")) is None:
+            return {"error": NO_GIT}
+        with tempfile.TemporaryDirectory(prefix="portal-handouts-") as place:
+            bundle = Path(place) / "handouts.bundle"
+            self._service.download("session/handouts", bundle)
+            argv = [sys.executable, "-I", "-m", "portal_session.merging"]
+            argv += [str(bundle), str(self.folder), self._base()]
+            try:
+                done = subprocess.run(
+                    argv,
+                    env=dict(self._environ),
+                    cwd=self.folder.parent,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=MERGE,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                return {"error": f"git did not bring the handouts in {MERGE:.0f} seconds."}
+            except OSError as error:
+                return {"error": f"git could not be started: {error.strerror}."}
+        words = done.stderr.decode("utf-8", "replace")
+        self._log.debug("Handouts: %s", words)
+        if "No module named 'nbgitpuller'" in words:
+            return {"error": NO_PULLER}
+        try:
+            found = json.loads(done.stdout)
+            return {str(name): str(value) for name, value in found.items()}
+        except (ValueError, AttributeError):
+            self._log.warning("The merge of the handouts failed: %s", words[-2000:])
+            return {"error": "The handouts could not be merged; this session's log tells why."}
+
+    def _base(self) -> str:
+        """The revision that was brought here last; "" for none."""
+        try:
+            return self._state.read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
+            return ""
+
+    def _keep(self, revision: str) -> None:
+        try:
+            self._state.parent.mkdir(mode=0o700, exist_ok=True)
+            new = self._state.with_suffix(".new")
+            new.write_text(f"{revision}\n", encoding="ascii")
+            new.replace(self._state)
+        except OSError as error:
+            self._log.warning("%s could not be written: %s", self._state, error.strerror)
+
+    def _tell(self, revision: str, message: str) -> None:
+        """To the board of the course, what it has not heard yet."""
+        report = {"revision": revision, "message": message[:1000]}
+        if report == self._told:
+            return
+        try:
+            self._service.ask("PUT", "session/handouts/report", report)
+            self._told = report
+        except ServiceError as error:
+            self._log.warning("The portal was not told of the handouts: %s", error)

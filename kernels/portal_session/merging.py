@@ -1,0 +1,377 @@
+"""Brings a course's handouts into its folder, by nbgitpuller's rules: what a student has changed
+stays, what is new comes, what was deleted comes back, what cannot be merged is set beside.
+
+``python -I -m portal_session.merging BUNDLE FOLDER BASE`` does it: BUNDLE is a file of git's with
+the branch below, FOLDER the student's, BASE the revision that it had last ("" for none). It writes
+one JSON object, {"message": …, "revision": …} or {"error": …}, each a sentence. A program of its
+own, since git takes its time and its settings here are not the student's.
+"""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from nbgitpuller.pull import GitPuller
+
+BRANCH = "main"  # of every bundle that the portal makes
+_UPSTREAM = f"origin/{BRANCH}"
+_OURS = "portal.handouts"  # a setting in repositories that were made here
+_BUSY = "Another git works in the folder of the handouts; they come when it has ended."
+# The student's own settings are left alone, and out: neither hooks nor filters run, names are not
+# written in quotes (nbgitpuller reads them line by line), and a file that got another name is one
+# that went and one that came.
+_SETTINGS = """\
+[core]
+\thooksPath = /dev/null
+\tquotePath = false
+\tautocrlf = false
+[diff]
+\trenames = false
+[merge]
+\trenames = false
+\tdirectoryRenames = false
+[gc]
+\tauto = 0
+[safe]
+\tdirectory = *
+[init]
+\tdefaultBranch = main
+[advice]
+\tdetachedHead = false
+"""
+
+
+class CannotMerge(Exception):
+    """Why the handouts could not be brought, in a sentence."""
+
+
+class _Puller(GitPuller):
+    """nbgitpuller's, that notes what stood before the merge."""
+
+    before = ""
+
+    def merge(self) -> Iterator[str]:
+        self.before = Repository(Path(self.repo_dir)).git("rev-parse", "HEAD").strip()
+        yield from super().merge()
+
+
+class Repository:
+    """The folder of handouts, as a repository of git."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def git(self, *arguments: str) -> str:
+        """What git writes. Raises subprocess.CalledProcessError, with what it said."""
+        done = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, check=True)
+        return done.stdout.decode("utf-8", "surrogateescape")
+
+    def has(self, *arguments: str) -> bool:
+        """Whether git says yes."""
+        try:
+            self.git(*arguments)
+        except subprocess.CalledProcessError:
+            return False
+        return True
+
+    def paths(self, *arguments: str) -> list[str]:
+        """Paths, as git lists them with -z."""
+        return [one for one in self.git(*arguments).split("\0") if one]
+
+    # -- a repository that can be merged into -------------------------------------------------
+
+    def prepare(self, bundle: Path, base: str) -> None:
+        """Make of the folder a repository that follows ``bundle``, whatever state it is in. Files
+        are not touched. Raises CannotMerge, subprocess.CalledProcessError."""
+        own = self.folder / ".git"
+        if own.is_dir() and not own.is_symlink():
+            self._unlock(own)
+            if not self.has("ls-files", "-z"):  # what says what is staged was cut off
+                (own / "index").unlink(missing_ok=True)
+            if self.has("rev-parse", "-q", "--verify", "HEAD^{tree}"):
+                if not self.has("config", "--local", _OURS):
+                    raise CannotMerge(
+                        f"The folder '{self.folder.name}' is a git repository of your own. Give "
+                        "it another name; then the handouts arrive."
+                    )
+                try:
+                    # The end of a merge that was cut off, too: files stay as they are.
+                    self.git("reset", "-q", "--mixed")
+                    self._follow(bundle)
+                    return
+                except subprocess.CalledProcessError as error:
+                    _no_room(str(error.stderr))
+        if os.path.lexists(own):
+            own.rename(_beside(own))
+        self.git("init", "-q")
+        self.git("symbolic-ref", "HEAD", f"refs/heads/{BRANCH}")
+        self._follow(bundle)
+        known = base and self.has("cat-file", "-e", f"{base}^{{commit}}")
+        self.git("update-ref", f"refs/heads/{BRANCH}", base if known else _UPSTREAM)
+        self.git("reset", "-q", "--mixed")
+
+    def _follow(self, bundle: Path) -> None:
+        self.git("config", "remote.origin.url", str(bundle))
+        self.git("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
+        self.git("config", _OURS, "true")
+        self.git("fetch", "-q", "origin")
+
+    def _unlock(self, own: Path) -> None:
+        """Remove the locks of a git that died. Raises CannotMerge where one works here."""
+        if _working_in(self.folder):
+            raise CannotMerge(_BUSY)
+        for lock in [*own.glob("*.lock"), *own.glob("refs/**/*.lock")]:
+            lock.unlink(missing_ok=True)
+
+    # -- what stands in the way ----------------------------------------------------------------
+
+    def make_way(self) -> list[str]:
+        """Set beside what nbgitpuller does not see in the place of something new: links, and files
+        where a folder is to be; their new names. What is the same already makes way for itself."""
+        moved = []
+        upstream = "diff", "--no-renames", "-z", "--name-only", "--diff-filter=A"
+        for name in self.paths(*upstream, "HEAD", _UPSTREAM):
+            here = self.folder / name
+            for parent in reversed(here.relative_to(self.folder).parents[:-1]):
+                place = self.folder / parent
+                in_the_way = place.is_symlink() or (os.path.lexists(place) and not place.is_dir())
+                if in_the_way and not self.has("cat-file", "-e", f"HEAD:{parent}"):
+                    moved.append(self._aside(place))
+            if here.is_symlink():
+                moved.append(self._aside(here))
+            elif here.is_file() and self._same(here, name):
+                here.unlink()
+        return moved
+
+    def _aside(self, place: Path) -> str:
+        there = _beside(place)
+        place.rename(there)
+        return str(there.relative_to(self.folder))
+
+    def _same(self, here: Path, name: str) -> bool:
+        """Whether a file is to the byte what comes."""
+        coming = self.git("rev-parse", f"{_UPSTREAM}:{name}").strip()
+        return self.git("hash-object", "--no-filters", "--", str(here)).strip() == coming
+
+    # -- what came of it -----------------------------------------------------------------------
+
+    def whole_notebooks(self, before: str) -> list[str]:
+        """Notebooks are merged line by line: where none came of it that can be read, the student's
+        stays as it was, and the new one is set beside. The names of those."""
+        beside = []
+        changed = "diff", "--no-renames", "-z", "--name-only", "--diff-filter=M"
+        for name in self.paths(*changed, before, "HEAD", "--", "*.ipynb"):
+            here = self.folder / name
+            if _is_json(here.read_bytes()) or not _is_json(self._blob(before, name)):
+                continue
+            there = _beside(here)
+            there.write_bytes(self._blob(_UPSTREAM, name))
+            here.write_bytes(self._blob(before, name))
+            beside.append(str(there.relative_to(self.folder)))
+        return beside
+
+    def _blob(self, revision: str, name: str) -> bytes:
+        shown = ["git", "cat-file", "blob", f"{revision}:{name}"]
+        return subprocess.run(shown, cwd=self.folder, capture_output=True, check=True).stdout
+
+    @property
+    def done(self) -> bool:
+        """Whether all that the bundle has is in, and no conflict is left."""
+        merged = self.has("merge-base", "--is-ancestor", _UPSTREAM, "HEAD")
+        return merged and not self.paths("ls-files", "--unmerged", "-z")
+
+
+def bring(bundle: Path, folder: Path, base: str) -> dict[str, str]:
+    """Bring what ``bundle`` has into ``folder``. Raises CannotMerge."""
+    words: list[str] = []
+    if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
+        there = _beside(folder)
+        folder.rename(there)
+        words.append(f"What was called '{folder.name}' is now '{there.name}'.")
+    if not folder.exists():
+        _clone(bundle, folder)
+    else:
+        words += _update(bundle, folder, base)
+    revision = Repository(folder).git("rev-parse", _UPSTREAM).strip()
+    return {"revision": revision, "message": " ".join(words)}
+
+
+def _update(bundle: Path, folder: Path, base: str) -> list[str]:
+    repository = Repository(folder)
+    repository.prepare(bundle, base)
+    try:
+        moved = repository.make_way()
+        puller = _Puller(str(bundle), str(folder), branch=BRANCH, depth=0)
+        moved += [
+            line.rpartition(" to ")[0].partition(" to ")[2]
+            for line in _pulled(puller)
+            if line.startswith("Renamed ")
+        ]
+        beside = repository.whole_notebooks(puller.before)
+        if repository.done:
+            return _told(folder, moved, beside)
+    except CannotMerge:
+        raise
+    except Exception as error:  # nbgitpuller raises whatever comes
+        _no_room(str(getattr(error, "stderr", "")))
+        if _working_in(folder):
+            raise CannotMerge(_BUSY) from None
+        print(f"The merge failed: {error!r}", file=sys.stderr)
+    # Whatever it is: everything that the student has stays, under another name.
+    there = _beside(folder)
+    _clone(bundle, folder, instead=there)
+    return [
+        "The handouts could not be merged into your folder, so they are new in "
+        f"'{folder.name}', and your folder is beside them as '{there.name}'."
+    ]
+
+
+def _pulled(puller: GitPuller) -> list[str]:
+    """The lines of a pull that went well, which the log has, too. Raises what it raises;
+    CannotMerge where the disk is full."""
+    lines = []
+    try:
+        for line in puller.pull():
+            lines.append(line.rstrip())
+            print(lines[-1], file=sys.stderr)
+    except subprocess.CalledProcessError:
+        _no_room(" ".join(lines[-5:]))
+        raise
+    return lines
+
+
+def _told(folder: Path, moved: list[str], beside: list[str]) -> list[str]:
+    words = []
+    names = [one.removeprefix(f"{folder}/") for one in moved]
+    if names:
+        words.append(
+            "Files of yours had the names of new ones, and are beside them: "
+            f"{', '.join(names[:5])}{', …' if len(names) > 5 else ''}."
+        )
+    if beside:
+        words.append(
+            "You and the course changed the same notebook. Yours stayed, the new one is beside "
+            f"it: {', '.join(beside[:5])}."
+        )
+    return words
+
+
+def _clone(bundle: Path, folder: Path, instead: Path | None = None) -> None:
+    """Make the folder, whole or not at all. What was there before is ``instead`` then."""
+    for left in folder.parent.glob(f".{folder.name}-new-*"):  # of one that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-new-", dir=folder.parent))
+    try:
+        new = work / folder.name
+        _pulled(GitPuller(str(bundle), str(new), branch=BRANCH, depth=0))
+        Repository(new).git("config", _OURS, "true")
+        if instead is not None:
+            folder.rename(instead)
+        new.rename(folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _beside(path: Path) -> Path:
+    """A name beside ``path`` that nothing has, as nbgitpuller makes them: a__20260131120000.txt."""
+    stamp = datetime.datetime.now().strftime("__%Y%m%d%H%M%S")
+    name = f"{path.stem}{stamp}{path.suffix}"
+    count = 1
+    while os.path.lexists(path.with_name(name)):
+        count += 1
+        name = f"{path.stem}{stamp}-{count}{path.suffix}"
+    return path.with_name(name)
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _working_in(folder: Path) -> bool:
+    """Whether a git of this session works in ``folder`` now."""
+    inside = f"{folder.resolve()}/"
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (process / "comm").read_text().strip() == "git":
+                if f"{(process / 'cwd').readlink()}/".startswith(inside):
+                    return True
+    return False
+
+
+def _no_room(said: str) -> None:
+    """Raises CannotMerge where git said that the disk is full."""
+    if "No space left" in said or "quota exceeded" in said.lower():
+        raise CannotMerge("Your disk is full, so the handouts could not be brought.")
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One at a time: while a session moves, two servers have the same home. Raises CannotMerge."""
+    with (folder.parent / f".{folder.name}.lock").open("w") as lock:
+        for left in range(60, -1, -1):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not left:
+                    raise CannotMerge("Another server of yours brings the handouts.") from None
+                time.sleep(0.5)
+            except OSError:
+                break  # a file system without locks
+        yield
+
+
+def use_settings(place: Path) -> None:
+    """From now on git reads the settings above and no others; they are written into ``place``."""
+    (place / ".gitconfig").write_text(_SETTINGS)
+    for name in [one for one in os.environ if one.startswith("GIT_")]:
+        del os.environ[name]
+    os.environ.update(
+        HOME=str(place),  # GIT_CONFIG_GLOBAL is not known before git 2.32
+        XDG_CONFIG_HOME=str(place),
+        GIT_CONFIG_NOSYSTEM="1",
+        GIT_ALLOW_PROTOCOL="file",
+        GIT_TERMINAL_PROMPT="0",
+        GIT_EDITOR="true",
+        LC_ALL="C.UTF-8",  # nbgitpuller reads what git says, in English
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """The program; see the module."""
+    bundle, folder, base = arguments
+    with tempfile.TemporaryDirectory(prefix="portal-git-") as place:
+        use_settings(Path(place))
+        try:
+            with alone(Path(folder)):
+                said = bring(Path(bundle), Path(folder), base)
+        except CannotMerge as error:
+            said = {"error": str(error)}
+        except subprocess.CalledProcessError as error:
+            words = str(error.stderr or b"", "utf-8", "replace").strip().splitlines()
+            print(*words, sep="\n", file=sys.stderr)
+            last = words[-1][:200] if words else f"git ended with status {error.returncode}"
+            said = {"error": f"git could not bring the handouts: {last}"}
+        except OSError as error:
+            said = {"error": f"The handouts could not be written: {error.strerror}."}
+    print(json.dumps(said))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
