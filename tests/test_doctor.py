@@ -11,7 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from portal.doctor.checks import ALL, access, apptainer, environments, hub, proxy, storage, sudo
+from portal.doctor.checks import (
+    ALL,
+    access,
+    apptainer,
+    environments,
+    hub,
+    origins,
+    proxy,
+    storage,
+    sudo,
+)
 from portal.doctor.finding import Check, Finding, Level, Result, check, worst
 from portal.doctor.report import as_json, failed, lines, summary
 from portal.doctor.site import Site
@@ -101,6 +111,59 @@ async def test_plain_http_beyond_loopback(tmp_path: Path, config: str, level: Le
     finding = await asked(access.public_address, tmp_path, config)
     assert finding.level is level
     assert bool(finding.mend) is (level is not Level.OK)
+
+
+OURS = """
+from spawners.domains import host_of
+c.JupyterHub.subdomain_hook = host_of
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "level", "words"),
+    [
+        ("", Level.WARNING, "Help in courses is off"),
+        (f"c.JupyterHub.subdomain_host = 'http://localhost:8000'{OURS}", Level.OK, "*.localhost"),
+        (f"c.JupyterHub.subdomain_host = 'http://192.0.2.7'{OURS}", Level.FAILURE, "plain HTTP"),
+        (f"c.JupyterHub.subdomain_host = 'https://gpu.test/'{OURS}", Level.FAILURE, "gpu.test/"),
+        ("c.JupyterHub.subdomain_host = 'http://localhost'", Level.FAILURE, "portal--service"),
+    ],
+)
+async def test_hosts_of_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, level: Level, words: str
+) -> None:
+    async def known(host: str) -> set[str]:
+        return {"192.0.2.7"}
+
+    monkeypatch.setattr(origins, "_addresses", known)
+    finding = await asked(origins.origins, tmp_path, config)
+    assert (finding.level, words in finding.found) == (level, True), finding
+    assert bool(finding.mend) is (level is not Level.OK)
+
+
+@pytest.mark.parametrize(
+    ("somebody", "level", "words"),
+    [
+        ({"192.0.2.7"}, Level.OK, "*.gpu.test resolves"),
+        (set(), Level.FAILURE, "portal-doctor.gpu.test does not resolve"),
+        ({"192.0.2.8"}, Level.WARNING, "portal-doctor.gpu.test is 192.0.2.8"),
+    ],
+)
+async def test_a_wildcard_name(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    somebody: set[str],
+    level: Level,
+    words: str,
+) -> None:
+    async def known(host: str) -> set[str]:
+        return {"192.0.2.7"} if host == "gpu.test" else somebody
+
+    monkeypatch.setattr(origins, "_addresses", known)
+    finding = await asked(
+        origins.origins, tmp_path, f"c.JupyterHub.subdomain_host = 'https://gpu.test'{OURS}"
+    )
+    assert finding.level is level and words in finding.found
 
 
 @pytest.mark.parametrize("name", ["secret", "hub.sqlite", "key.pem"])

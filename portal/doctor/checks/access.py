@@ -40,19 +40,6 @@ async def public_address(site: Site) -> Result:
     )
 
 
-@check("origins", "A page of one person's session cannot act as another person on the Hub")
-async def origins(site: Site) -> Result:
-    if site.of_hub("subdomain_host"):
-        return ok("sessions have host names of their own")
-    return warning(
-        "sessions share the Hub's origin: whoever opens a page of somebody else's session lets it "
-        "act on the Hub in their name",
-        'Set c.JupyterHub.subdomain_host = "https://portal.example.org", with a wildcard name and '
-        "certificate: docs/how-to/https.md. Until then, admins should not follow links to other "
-        "people's sessions.",
-    )
-
-
 @check("hub-address", "Sessions on the nodes reach the Hub, and nobody listens in")
 async def hub_address(site: Site) -> Result:
     url = urlsplit(site.of_hub("hub_connect_url") or site.of_hub("hub_bind_url"))

@@ -1,0 +1,83 @@
+"""Whether what runs in sessions has another origin than the Hub's pages."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from urllib.parse import SplitResult, urlsplit
+
+from ..finding import Result, check, failure, ok, warning, worst
+from ..site import Site
+from .access import is_loopback
+
+_GUIDE = "docs/how-to/https.md"
+_SOMEBODY = "portal-doctor"  # a name that only a wildcard answers for
+
+
+@check("origins", "A page of one person's session cannot act as another person on the Hub")
+async def origins(site: Site) -> Result:
+    address = site.of_hub("subdomain_host")
+    if not address:
+        return warning(
+            "sessions share the Hub's origin: whoever opens a page of somebody else's session lets "
+            "it act on the Hub in their name, so Help in courses is off",
+            'Set c.JupyterHub.subdomain_host = "https://portal.example.org", with a wildcard name '
+            f"and certificate: {_GUIDE}. Until then, admins should not follow links to other "
+            "people's sessions.",
+        )
+    url = urlsplit(address)
+    if not url.hostname or url.path or url.query:
+        return failure(
+            f"c.JupyterHub.subdomain_host is {address}",
+            'It must be an address without a path, as "https://portal.example.org".',
+        )
+    return worst([_encrypted(url), _service(site, url.hostname), await _wildcard(url.hostname)])
+
+
+def _encrypted(url: SplitResult) -> Result:
+    host = url.hostname or ""
+    if url.scheme == "https" or is_loopback(host):
+        return ok(f"sessions have host names below {host}")
+    return failure(
+        f"c.JupyterHub.subdomain_host is plain HTTP at {host}",
+        f"Write https:// and give the reverse proxy a wildcard certificate: {_GUIDE}.",
+    )
+
+
+def _service(site: Site, host: str) -> Result:
+    """The pages of the portal's service and the Hub's ask each other."""
+    at = site.of_hub("subdomain_hook")("portal", host, "service")
+    if at == host:
+        return ok("the portal's pages stay with the Hub's")
+    return failure(
+        f"the portal's service would be at {at}, where its pages cannot ask the Hub",
+        "Take c.JupyterHub.subdomain_hook out of the configuration, or let it return the domain "
+        'itself for the service "portal", as spawners/domains.py does.',
+    )
+
+
+async def _wildcard(host: str) -> Result:
+    if is_loopback(host):  # browsers take such names for this machine by themselves
+        return ok(f"*.{host} is this machine")
+    below = f"{_SOMEBODY}.{host}"
+    hub, somebody = await asyncio.gather(_addresses(host), _addresses(below))
+    if not somebody:
+        return failure(
+            f"{below} does not resolve, so no session can be opened",
+            f"Add a wildcard record for *.{host} to the DNS.",
+        )
+    if hub and not hub & somebody:
+        return warning(
+            f"{below} is {', '.join(sorted(somebody))}, and {host} is {', '.join(sorted(hub))}",
+            f"Let *.{host} lead to the same reverse proxy, unless it is another on purpose.",
+        )
+    return ok(f"*.{host} resolves")
+
+
+async def _addresses(host: str) -> set[str]:
+    """The addresses of a name; none where nobody knows it."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return set()
+    return {str(address[0]) for *_, address in found}
