@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+import local_hosts
 import pytest
 from hub_client import Person, wait_until
 from jobs import job_state, only_job
@@ -188,10 +189,11 @@ def test_an_admin_opens_a_server(
     line = log(action="open-server")
     assert (line["actor"], line["owner"], line["outcome"]) == ("grace", "ada", "done")
     # The Hub's own check lets her in (access:servers).
-    inside = f"{demo.url}/user/ada/api/status"
+    inside = f"{ada.session_url()}api/status"
     for someone, status in ((grace, 200), (barbara, 403)):
         someone.api("GET", "/user")
-        answer = httpx.get(inside, headers={"Authorization": f"token {someone.token}"})
+        header = {"Authorization": f"token {someone.token}"}
+        answer = local_hosts.request("GET", inside, headers=header)
         assert answer.status_code == status, someone.name
     # Cancelling the job of a session is stopping the session.
     assert "session of the portal" in message(ask(grace, "POST", f"jobs/{job}/cancel"))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
+import local_hosts
 import pytest
 from hub_client import Person, wait_until
 from jobs import job_state, living_jobs, no_free_t4, only_job
@@ -165,7 +166,7 @@ def test_from_cpus_to_two_gpus_and_back(demo: Any, moving: Moving, person: Any) 
     assert [row.id for row in living_jobs(demo, "ada")] == [job_id]
     # A browser logs in at the new server: it is the same OAuth client with the new token.
     page = ada.http.get("/user/ada/lab")
-    assert (page.status_code, str(page.url).split("?")[0]) == (200, f"{ada.url}/user/ada/lab")
+    assert (page.status_code, str(page.url).split("?")[0]) == (200, f"{ada.session_url()}lab")
     gone = httpx.get(
         f"{ada.url}/hub/api/user", headers={"Authorization": f"token {old_token}"}, timeout=20
     )
@@ -288,12 +289,11 @@ def test_what_the_sessions_own_server_refuses(demo: Any, moving: Moving, person:
     barbara = person("barbara")
     barbara.api("GET", "/user")  # makes her token
     for method in ("GET", "POST", "PUT"):
-        answer = httpx.request(
+        answer = local_hosts.request(
             method,
-            f"{ada.url}/user/ada/portal/handover",
+            f"{ada.session_url()}portal/handover",
             headers={"Authorization": f"token {barbara.token}"},
             json={"seconds": 0, "terminals": []},
-            timeout=20,
         )
         assert answer.status_code == 403
     # Of two servers of one session, only the one whose job is the session's is told how it stands.

@@ -65,7 +65,7 @@ def test_a_curve_is_seen_by_its_owner_alone(
     # Another person on the site, with a token of their own.
     barbara.api("GET", "/user")
     for rest in ("", "data/runs"):
-        answer = barbara.http.get(f"/user/ada/{path}{rest}", follow_redirects=False)
+        answer = barbara.http.get(f"{ada.session_url()}{path}{rest}", follow_redirects=False)
         assert answer.status_code in (302, 403, 404)
     refused = ada.session("POST", "portal/tensorboard/api/running", json={"folders": ["/etc"]})
     assert refused.status_code == 400 and "/etc is outside" in refused.json()["message"]
