@@ -80,10 +80,15 @@ def pip_settings() -> dict[str, str]:
     return {**found["global"], **found["install"], **found[":env:"]}
 
 
+# Shared notebooks in a course's room: portal-session's extra "together". Off in other sessions.
+TOGETHER = "jupyter-collaboration>=4,<6"
+
+
 def requirements() -> list[str]:
     """What the environment of a session has, besides portal-session."""
     # TensorBoard and the way to it: portal-session's extra "tensorboard".
     wanted = ["pip", "jupyterlab>=4.4,<5", "tensorboard>=2.12", "jupyter-server-proxy>=4.2,<5"]
+    wanted.append(TOGETHER)
     try:
         # The server speaks with this very Hub.
         wanted.append(f"jupyterhub=={version('jupyterhub')}")

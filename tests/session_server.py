@@ -126,7 +126,7 @@ def wait_for(ready: Callable[[], Any], said: Callable[[], str] = str) -> Any:
 
 
 @contextmanager
-def a_server(python: Path, **environment: str) -> Iterator[SessionServer]:
+def a_server(python: Path, *arguments: str, **environment: str) -> Iterator[SessionServer]:
     """A server whose home is a new directory that every user of the machine may enter."""
     with tempfile.TemporaryDirectory(prefix="s-", dir="/tmp") as place:
         home = Path(place)
@@ -135,7 +135,7 @@ def a_server(python: Path, **environment: str) -> Iterator[SessionServer]:
         port = free_port()
         argv = [python, "-I", "-m", "jupyter_server", "--no-browser", f"--port={port}"]
         argv += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.base_url={BASE}"]
-        argv += [f"--ServerApp.root_dir={home}", "--ServerApp.port_retries=0"]
+        argv += [f"--ServerApp.root_dir={home}", "--ServerApp.port_retries=0", *arguments]
         if os.geteuid() == 0:
             argv.append("--allow-root")
         env = {

@@ -13,6 +13,7 @@ import os
 import sys
 from typing import Any
 
+from . import guests, together
 from .places import set_places
 from .port import asks_for_free_port
 
@@ -22,11 +23,14 @@ _KERNEL_SPECS = "portal_session.kernels.SessionKernelSpecs"
 def main() -> None:
     """Runs until the server ends. Exits with 72 and a sentence when JupyterLab is missing."""
     set_places(os.environ)
+    together.set_settings(os.environ)
     try:
         _import_json_schema()
         import jupyterlab  # noqa: F401
         from jupyterhub.singleuser.extension import JupyterHubSingleUser
         from jupyterhub.singleuser.extension import main as singleuser
+
+        of_room = together.arguments(os.environ)
     except ImportError as error:
         print(
             f"This environment cannot run a session: {error}. "
@@ -34,13 +38,17 @@ def main() -> None:
             file=sys.stderr,
         )
         raise SystemExit(72) from error
+    guests.guard(os.environ)
     startup.mark("imports")
     if asks_for_free_port():
         # The stock server waits for the Hub here, and exits when that is down for a minute. A
         # session outlives its Hub; versions are compared when the Hub answers to the port.
         JupyterHubSingleUser.check_hub_version = _do_not_wait
     # Before what the spawner has to say, which wins.
-    sys.argv.insert(1, f"--ServerApp.kernel_spec_manager_class={_KERNEL_SPECS}")
+    sys.argv[1:1] = [
+        f"--ServerApp.kernel_spec_manager_class={_KERNEL_SPECS}",
+        *of_room,
+    ]
     singleuser()
 
 

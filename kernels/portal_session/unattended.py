@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import os
 import time
 from collections.abc import Callable
 from typing import Any
 
 from .executions import Execution, KernelFollower, asked_execution
 from .notebook_file import FileChanged, NotebookFile
+from .together import is_room
 
 # A page that closed says so. One whose connection broke may be a laptop that sleeps: its own page
 # goes on when it wakes up, and should not find another's changes. After this it is written down.
@@ -30,7 +32,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
 
     unattended = Unattended(app)
     app.portal_unattended = unattended
-    unattended.attach()
+    if not is_room(os.environ):  # there the server itself has the notebooks open, and saves them
+        unattended.attach()
     app.web_app.add_handlers(".*$", routes(app.base_url, unattended))
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ..models import Frozen
 from ..models.environment import Kernel, Server
-from ..session_packages import constraints, requirements, uv_environment, uv_program
+from ..session_packages import TOGETHER, constraints, requirements, uv_environment, uv_program
 from .definition import BASH_KERNEL, PREFIX
 from .outcome import WorkFailed
 from .probe import Found, FoundPython
@@ -119,7 +119,12 @@ def _environment(
         # What the portal is tested with has no version for this Python: the newest that has.
         log("The tested versions are not for this Python; looking for others.")
         loose = ["jupyterhub>=5,<7" if one.startswith("jupyterhub==") else one for one in wanted]
-        _install(python, found, [*prefix, *loose], cache, log)
+        try:
+            _install(python, found, [*prefix, *loose], cache, log)
+        except WorkFailed:
+            log("There is no jupyter-collaboration for this Python: no course has a room in it.")
+            loose.remove(TOGETHER)
+            _install(python, found, [*prefix, *loose], cache, log)
     # uv's layout is that of the Python which ran it.
     for made in (folder / "lib").glob("python3.*"):
         if made.name != f"python{python.short}":
