@@ -103,8 +103,6 @@ export const GROUPS = [
   },
 ];
 
-export const FIELDS = GROUPS.flatMap((group) => group.fields);
-
 // "default.gpus" of an object, and back: what is empty is not in it.
 export function take(values, name) {
   return name.split(".").reduce((found, step) => found?.[step], values);

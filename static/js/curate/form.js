@@ -1,18 +1,22 @@
-// The form of one environment. What it does not know of a definition it keeps.
+// The form of one environment, or of what else has fields in groups (fields.js). What it does not
+// know of a definition it keeps.
 
 import { el, setText } from "../dom.js";
 import { capital } from "../words.js";
-import { FIELDS, GROUPS, isEmpty, put, take } from "./fields.js";
+import { GROUPS, isEmpty, put, take } from "./fields.js";
 import { Rows } from "./rows.js";
 
 export class DefinitionForm {
-  // `fixed`: names of fields that cannot be changed, e.g. the name of what is there already.
-  constructor(place, { onChange, fixed = [] }) {
+  // `fixed`: names of fields that cannot be changed, e.g. the name of what is there already;
+  // `readOnly`: none can.
+  constructor(place, { onChange, fixed = [], groups = GROUPS, readOnly = false }) {
     this.base = {};
+    this.fields = groups.flatMap((group) => group.fields);
+    this.readOnly = readOnly;
     this.onChange = onChange;
     this.inputs = new Map();
     place.replaceChildren(
-      ...GROUPS.map((group) => {
+      ...groups.map((group) => {
         const fields = el("div.fields", {}, group.fields.map((field) => this.#field(field, fixed.includes(field.name))));
         // What most environments leave as it is can be opened.
         if (group.folded) return el("details.field-group", {}, el("summary", {}, group.legend), fields);
@@ -26,13 +30,13 @@ export class DefinitionForm {
 
   get value() {
     const values = structuredClone(this.base);
-    for (const field of FIELDS) put(values, field.name, this.#read(field));
+    for (const field of this.fields) put(values, field.name, this.#read(field));
     return values;
   }
 
   set value(definition) {
     this.base = structuredClone(definition);
-    for (const field of FIELDS) {
+    for (const field of this.fields) {
       const value = take(definition, field.name);
       this.#write(field, value);
       if (!isEmpty(value)) this.#unfold(field.name);
@@ -45,7 +49,7 @@ export class DefinitionForm {
     const at = new Map();
     const others = [];
     for (const problem of problems) {
-      const name = fieldOf(problem.field ?? "");
+      const name = this.#fieldOf(problem.field ?? "");
       if (!name || this.inputs.get(name).block.hidden) others.push(problem);
       else at.set(name, [...(at.get(name) ?? []), inWords(problem, name)]);
     }
@@ -76,10 +80,20 @@ export class DefinitionForm {
 
   // Only the fields of this kind of environment.
   #fit() {
-    const kind = this.inputs.get("kind").element.value;
     for (const { field, block } of this.inputs.values()) {
-      block.hidden = Boolean(field.of) && !field.of.includes(kind);
+      const by = this.inputs.get(field.by ?? "kind")?.element;
+      block.hidden = Boolean(field.of) && !field.of.includes(by.value);
     }
+  }
+
+  // The form's field for "binds.0.source" or "default.memory"; "" where there is none.
+  #fieldOf(path) {
+    const steps = path.split(".");
+    for (let length = steps.length; length > 0; length -= 1) {
+      const name = steps.slice(0, length).join(".");
+      if (this.inputs.has(name)) return name;
+    }
+    return "";
   }
 
   #field(field, fixed) {
@@ -90,12 +104,19 @@ export class DefinitionForm {
     if (field.columns) {
       const rows = new Rows({ id, one: field.one, columns: field.columns, describedBy }, () => this.#changed());
       const block = el("div.field-whole", { role: "group", "aria-labelledby": `${id}-label`, "aria-describedby": describedBy }, el("p.form-label", { id: `${id}-label` }, field.label), rows.element, help, problem);
+      if (this.readOnly) block.inert = true;
       this.inputs.set(field.name, { field, element: rows.element, rows, block, problem });
       return block;
     }
     const element = this.#input(field, id);
     element.setAttribute("aria-describedby", describedBy);
     if (fixed) element.readOnly = true;
+    if (this.readOnly) element.disabled = true;
+    if (field.kind === "check") {
+      const block = el("div", {}, el("label.check", { for: id }, element, ` ${field.label}`), help, problem);
+      this.inputs.set(field.name, { field, element, block, problem });
+      return block;
+    }
     const block = el(`div${field.kind === "area" ? ".field-whole" : ""}`, {}, el("label.form-label", { for: id }, field.label), element, help, problem);
     this.inputs.set(field.name, { field, element, block, problem });
     return block;
@@ -105,19 +126,23 @@ export class DefinitionForm {
     const { name } = field;
     if (field.kind === "choice") return el("select.form-select", { id, name }, field.choices.map(([value, words]) => el("option", { value }, words)));
     if (field.kind === "area") return el("textarea.form-control", { id, name, rows: 5 });
-    const number = field.kind === "number";
-    return el("input.form-control", { id, name, type: "text", inputmode: number ? "numeric" : null, autocomplete: "off", spellcheck: name === "title" ? null : "false" });
+    if (field.kind === "check") return el("input", { id, name, type: "checkbox" });
+    const number = field.kind === "number" || field.kind === "decimal";
+    return el("input.form-control", { id, name, type: field.type ?? "text", list: field.list, inputmode: number ? "numeric" : null, autocomplete: "off", spellcheck: name === "title" ? null : "false" });
   }
 
   #read(field) {
     const { element, rows, block } = this.inputs.get(field.name);
     if (block.hidden) return undefined;
     if (field.kind === "rows") return rows.value;
+    if (field.kind === "dates") return rows.value.map((row) => row.date).filter(Boolean);
     if (field.kind === "pairs") return Object.fromEntries(rows.value.filter((row) => row.name).map((row) => [row.name, row.value ?? ""]));
+    if (field.kind === "check") return element.checked;
     const text = element.value.trim();
     if (field.kind === "words") return text.split(/[,\n]/).map((word) => word.trim()).filter(Boolean);
     // What is no whole number stays as it is, so that the portal can say so at the field.
     if (field.kind === "number" && /^-?[0-9]{1,15}$/.test(text)) return Number(text);
+    if (field.kind === "decimal" && /^-?[0-9]{1,15}([.][0-9]{1,9})?$/.test(text)) return Number(text);
     // What every environment has stands in a file only where it is not the usual.
     if (field.name === "server" && text === "inside") return undefined;
     return text;
@@ -126,23 +151,15 @@ export class DefinitionForm {
   #write(field, value) {
     const { element, rows } = this.inputs.get(field.name);
     if (field.kind === "rows") rows.value = value ?? [];
+    else if (field.kind === "dates") rows.value = (value ?? []).map((date) => ({ date }));
     else if (field.kind === "pairs") rows.value = Object.entries(value ?? {}).map(([name, one]) => ({ name, value: one }));
+    else if (field.kind === "check") element.checked = Boolean(value);
     else if (field.kind === "choice") element.value = value ?? field.choices[0][0];
     else {
       const text = Array.isArray(value) ? value.join(", ") : (value ?? "");
       if (element.value !== String(text)) element.value = text;
     }
   }
-}
-
-// The form's field for "binds.0.source" or "default.memory"; "" where there is none.
-function fieldOf(path) {
-  const steps = path.split(".");
-  for (let length = steps.length; length > 0; length -= 1) {
-    const name = steps.slice(0, length).join(".");
-    if (FIELDS.some((field) => field.name === name)) return name;
-  }
-  return "";
 }
 
 // Which row of a list it is about, then what is wrong.

@@ -3,7 +3,8 @@
 import { el } from "../dom.js";
 
 export class Rows {
-  // `one`: the word for a row; `columns`: {name, label, kind: "check"}. `id` begins the fields' ids.
+  // `one`: the word for a row; `columns`: {name, label, kind: "check", "number" or "choice" with its
+  // choices, type: an input's}. `id` begins the fields' ids.
   constructor({ id, one, columns, describedBy }, onChange) {
     this.id = id;
     this.one = one;
@@ -20,7 +21,8 @@ export class Rows {
     return [...this.list.children].map((row) => {
       const values = {};
       for (const field of row.querySelectorAll("[data-column]")) {
-        const value = field.type === "checkbox" ? field.checked : field.value.trim();
+        let value = field.type === "checkbox" ? field.checked : field.value.trim();
+        if (field.dataset.number && /^-?[0-9]{1,15}$/.test(value)) value = Number(value);
         if (value !== "") values[field.dataset.column] = value;
       }
       return values;
@@ -46,15 +48,18 @@ export class Rows {
           box.checked = values[column.name] ?? true;
           return el("label.check", { for: id }, box, ` ${column.label}`);
         }
-        const field = el("input.form-control.form-control-sm", { id, type: "text", autocomplete: "off", "aria-describedby": this.describedBy, dataset: { column: column.name } });
-        field.value = values[column.name] ?? "";
+        const common = { id, "aria-describedby": this.describedBy, dataset: { column: column.name, ...(column.number ? { number: "1" } : {}) } };
+        const field = column.choices
+          ? el("select.form-select.form-select-sm", common, column.choices.map(([value, words]) => el("option", { value }, words)))
+          : el("input.form-control.form-control-sm", { ...common, type: column.type ?? "text", inputmode: column.number ? "numeric" : null, autocomplete: "off" });
+        field.value = values[column.name] ?? column.usual ?? "";
         return el("div", {}, el("label.form-label", { for: id }, column.label), field);
       }),
       el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Remove this ${this.one}`, onclick: () => this.#remove(row) }, "Remove"),
     );
     this.list.append(row);
     if (!focus) return;
-    row.querySelector("input").focus();
+    row.querySelector("input, select").focus();
     this.onChange();
   }
 

@@ -1,0 +1,108 @@
+// The form of a course, checked by the API while one types; what was typed and not saved stays in the
+// tab until it is.
+
+import { call } from "../api.js";
+import { DefinitionForm } from "../curate/form.js";
+import { byId, el, fill, later, setText } from "../dom.js";
+import { count } from "../words.js";
+import { courseGroups } from "./fields.js";
+import { Term } from "./term.js";
+
+const PAUSE = 350; // milliseconds without a key
+
+export class CourseEditor {
+  // `key` names what is kept in this tab; `onState({problems, changed})` hears every check.
+  constructor({ key, editing, fixed = [], readOnly = false, onState = () => {} }) {
+    this.key = `portal-course ${key}`;
+    this.onState = onState;
+    this.asked = 0;
+    this.saved = "";
+    this.readOnly = readOnly;
+    this.status = byId("editor-status");
+    this.others = byId("editor-problems");
+    this.form = new DefinitionForm(byId("editor-form"), { groups: courseGroups(editing), fixed, readOnly, onChange: () => this.#typed() });
+    this.term = new Term(byId("term"), byId("term-words"));
+    lists({ "course-gpu-types": editing.gpu_types, "course-partitions": editing.partitions, "course-zones": editing.zones });
+    this.check = later(() => this.validate(), PAUSE);
+    if (!readOnly) window.addEventListener("beforeunload", (event) => this.changed && event.preventDefault());
+  }
+
+  get value() {
+    return this.form.value;
+  }
+
+  get changed() {
+    return JSON.stringify(this.value) !== this.saved;
+  }
+
+  // Shows what is saved now.
+  open(course) {
+    this.form.value = course;
+    this.saved = JSON.stringify(this.value);
+    this.term.show(this.value);
+    this.onState({ problems: [], changed: false });
+  }
+
+  // Shows what is not saved.
+  edit(course) {
+    this.form.value = course;
+    this.#typed();
+  }
+
+  // What was typed in this tab and not saved.
+  get kept() {
+    try {
+      return JSON.parse(sessionStorage.getItem(this.key) ?? "null");
+    } catch {
+      return null;
+    }
+  }
+
+  done() {
+    sessionStorage.removeItem(this.key);
+    this.saved = JSON.stringify(this.value);
+  }
+
+  forget() {
+    sessionStorage.removeItem(this.key);
+  }
+
+  // Asks the API; whether it could be saved so.
+  async validate() {
+    this.asked += 1;
+    const mine = this.asked;
+    setText(this.status, "Checking…");
+    try {
+      const { problems } = await call("courses/validate", { method: "POST", body: { course: this.value } });
+      if (mine !== this.asked) return false; // somebody has typed since
+      this.#show(problems);
+      return !problems.some((one) => !one.hint);
+    } catch (error) {
+      if (mine !== this.asked) return false;
+      setText(this.status, error.message);
+      return false;
+    }
+  }
+
+  #typed() {
+    this.term.show(this.value);
+    if (this.changed) sessionStorage.setItem(this.key, JSON.stringify({ course: this.value, at: Date.now() / 1000 }));
+    else sessionStorage.removeItem(this.key);
+    this.check();
+  }
+
+  #show(problems) {
+    const others = this.form.show(problems);
+    fill(this.others, others.map(({ field, message }) => el("li", {}, field && !message.includes(field) ? `${field}: ${message}` : message)));
+    const wrong = problems.filter((one) => !one.hint).length;
+    setText(this.status, wrong ? `${count(wrong, "thing is", "things are")} to be put right.` : this.changed ? "Nothing is wrong. Not saved yet." : "Nothing is wrong.");
+    this.onState({ problems, changed: this.changed });
+  }
+}
+
+// What the fields of the form offer while one types.
+function lists(offers) {
+  for (const [id, values] of Object.entries(offers)) {
+    byId("editor-form").append(el("datalist", { id }, values.map((value) => el("option", { value }))));
+  }
+}

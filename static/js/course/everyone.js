@@ -1,0 +1,199 @@
+// What is done to all students of a course, or to those who are selected, each with a result.
+
+import { call, facts } from "../api.js";
+import { announce, byId, el, fill } from "../dom.js";
+import { ask, tell, toast } from "../dialog.js";
+import { count, duration } from "../words.js";
+import { at, names, person } from "./words.js";
+
+const AT_ONCE = 6;
+
+// Runs `work(name)` for each of `list`, some at a time; resolves to {person, done, message} of each.
+export async function each(list, work) {
+  const queue = [...list];
+  const results = [];
+  const worker = async () => {
+    for (let name = queue.shift(); name !== undefined; name = queue.shift()) {
+      try {
+        const answer = await work(name);
+        results.push({ person: name, done: true, message: answer?.message ?? "" });
+      } catch (error) {
+        results.push({ person: name, done: false, message: error.message });
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  return results.sort((a, b) => a.person.localeCompare(b.person));
+}
+
+// Says what came of it; for whom it failed, and why, stays on the page.
+export function report(message, items) {
+  const failed = items.filter((one) => !one.done);
+  const reasons = new Map();
+  for (const one of failed) reasons.set(one.message, [...(reasons.get(one.message) ?? []), one.person]);
+  if (!failed.length) {
+    toast(message);
+    return;
+  }
+  announce(message);
+  const note = el(
+    "div.alert.alert-warning.trouble",
+    { role: "group", "aria-label": "What could not be done" },
+    el("p", {}, el("strong", {}, message)),
+    el("ul.plain", {}, [...reasons].map(([why, who]) => el("li", {}, `${names(who)}: ${why}`))),
+    el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => note.remove() }, "Close"),
+  );
+  byId("troubles").append(note);
+}
+
+const button = (words, look, onclick) => el(`button.btn.btn-sm.btn-${look}`, { type: "button", onclick }, words);
+
+export class Everyone {
+  // `course`: the page's facts; `onDone()` is called after something was done; `living()` gives the
+  // names of those who have a session.
+  constructor(course, { onDone, onStarted }) {
+    this.course = course;
+    this.onDone = onDone;
+    this.onStarted = onStarted;
+    fill(
+      byId("for-all"),
+      button("Start all", "jupyter", () => this.startAll()),
+      button("Extend all…", "outline-contrast", () => this.extend(null)),
+      button("Message to all…", "outline-contrast", () => this.message()),
+      course.bare ? null : button("Hand out a file…", "outline-contrast", () => this.handOut()),
+      course.bare ? null : button("Collect a folder…", "outline-contrast", () => this.collect()),
+      button("Stop all…", "outline-danger.portal-danger", () => this.stop(null)),
+    );
+    this.file = el("input", { type: "file", hidden: true, tabindex: "-1", "aria-hidden": "true", onchange: () => this.#upload() });
+    byId("for-all").append(this.file);
+  }
+
+  // The buttons for those who are selected; `clear()` selects nobody.
+  chosen(list, clear) {
+    const place = byId("chosen");
+    place.hidden = !list.length;
+    if (!list.length) return;
+    const words = `${count(list.length, "student")} selected`;
+    if (place.firstChild) place.firstChild.remove();
+    fill(
+      place,
+      el("strong", {}, words),
+      button("Start", "jupyter", () => this.startSome(list)),
+      button("Extend…", "outline-contrast", () => this.extend(list)),
+      button("Stop…", "outline-danger.portal-danger", () => this.stop(list)),
+      button("Select nobody", "outline-contrast", clear),
+    );
+  }
+
+  async startAll() {
+    if (!this.course.running) {
+      toast("The course does not run now: it is not approved, or today is none of its days.", true);
+      return;
+    }
+    await tell(async () => {
+      const start = await call(at(this.course.course, "starts"), { method: "POST", body: { kind: "all" } });
+      this.onStarted(start);
+      return "Sessions are being started for everyone who has none.";
+    });
+    this.onDone();
+  }
+
+  async startSome(list) {
+    const items = await each(list, (name) => call(person(this.course.course, name, "start"), { method: "POST", body: {} }));
+    report(`${items.filter((one) => one.done).length} of ${count(items.length, "session")} are being started.`, items);
+    this.onDone();
+  }
+
+  async stop(list) {
+    const whose = list ? `the sessions of ${names(list, 5)}` : "everyone’s session of this course";
+    const sure = await ask({ title: `Stop ${whose}?`, text: "What is not saved is lost. Files stay.", action: list ? "Stop them" : "Stop all", danger: true });
+    if (sure === null) return;
+    await this.#all("stop-all", { people: list });
+  }
+
+  async extend(list) {
+    const minutes = await ask({
+      title: list ? `Extend the sessions of ${names(list, 5)}` : "Extend everyone’s session",
+      text: "Each as far as the course, its partition and account allow.",
+      action: "Extend",
+      field: { label: "By", choices: this.course.minutes.map((one) => [String(one), duration(60 * one)]) },
+    });
+    if (minutes) await this.#all("extend-all", { people: list, minutes: Number(minutes) });
+  }
+
+  async #all(verb, body) {
+    await tell(async () => {
+      announce("This is being done, some at a time.");
+      const answer = await call(at(this.course.course, verb), { method: "POST", body });
+      report(answer.message, answer.items);
+    });
+    this.onDone();
+  }
+
+  async message() {
+    const text = await ask({
+      title: "Message to all",
+      text: "JupyterLab shows it to everyone in a session of this course for an hour, or until you withdraw it.",
+      action: "Send",
+      field: { label: "Message", rows: 3, required: true, maxlength: 1000 },
+    });
+    if (!text) return;
+    await tell(async () => {
+      await call(at(this.course.course, "messages"), { method: "POST", body: { text } });
+      return "Your message is shown in Lab.";
+    });
+    this.onDone();
+  }
+
+  handOut() {
+    this.file.click();
+  }
+
+  async #upload() {
+    const [file] = this.file.files;
+    this.file.value = "";
+    if (!file) return;
+    const folder = await ask({
+      title: `Hand out ${file.name}`,
+      text: "It comes into everyone’s folder within seconds. What a student has changed is never overwritten.",
+      action: "Hand out",
+      field: { label: "Name of the file in their folder", required: true, value: file.name, maxlength: 200 },
+    });
+    if (!folder) return;
+    await tell(async () => {
+      await sendFile(this.course.course, folder, file);
+      return `${folder} is handed out.`;
+    });
+    this.onDone();
+  }
+
+  async collect() {
+    const folder = await ask({
+      title: "Collect a folder from all",
+      text: "A dated copy is taken from everyone who has a session, and from others once they have one.",
+      action: "Collect",
+      field: { label: "Folder", required: true, maxlength: 300 },
+    });
+    if (!folder) return;
+    await tell(async () => {
+      await call(at(this.course.course, "collects"), { method: "POST", body: { folder } });
+      return `${folder} is being collected. It is on the course’s page.`;
+    });
+    this.onDone();
+  }
+}
+
+// Hands one file out: its bytes as they are.
+export async function sendFile(course, path, file) {
+  const url = new URL(`${facts.prefix}api/v1/${at(course, "handouts")}`, window.location.origin);
+  url.searchParams.set("path", path);
+  const response = await fetch(url, {
+    method: "POST",
+    credentials: "same-origin",
+    headers: { Accept: "application/json", "X-XSRFToken": facts.xsrf, "Content-Type": "application/octet-stream" },
+    body: file,
+  });
+  const answer = await response.json().catch(() => null);
+  if (!response.ok) throw new Error(answer?.error?.message ?? "The file could not be handed out.");
+  return answer;
+}

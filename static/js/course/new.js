@@ -1,0 +1,71 @@
+// A new course: written, checked while one types, then made as a draft.
+
+import { call } from "../api.js";
+import { byId, el, fill, setText } from "../dom.js";
+import { clock } from "../words.js";
+import { CourseEditor } from "./editor.js";
+import { coursePage } from "./words.js";
+
+const { editing } = JSON.parse(byId("course-facts").textContent);
+const editor = new CourseEditor({ key: "new", editing });
+const today = new Date();
+const day = (after) => new Date(today.getTime() + after * 86400000).toISOString().slice(0, 10);
+let named = false; // whether somebody has chosen a name by themselves
+
+const { element: title } = editor.form.inputs.get("title");
+const { element: name } = editor.form.inputs.get("name");
+name.addEventListener("input", () => (named = Boolean(name.value)));
+title.addEventListener("input", () => {
+  if (!named) name.value = proposed(title.value);
+});
+
+// "Deep Learning 101" is "deep-learning-101".
+function proposed(text) {
+  return text.normalize("NFKD").toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+/, "").slice(0, 30).replace(/-+$/, "");
+}
+
+byId("make").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const problem = byId("make-problem");
+  const button = byId("make").querySelector("button");
+  setText(problem, "");
+  button.disabled = true;
+  try {
+    if (!(await editor.validate())) {
+      setText(problem, "Something is to be put right above; it says where.");
+      document.querySelector("#editor-form [aria-invalid]")?.focus();
+    } else {
+      const made = await call("courses", { method: "POST", body: { course: editor.value } });
+      editor.done();
+      window.location.assign(coursePage((made.course ?? made).name, "#people"));
+    }
+  } catch (error) {
+    setText(problem, error.message);
+  }
+  button.disabled = false;
+});
+
+const { kept } = editor;
+editor.open({
+  begins: day(7),
+  ends: day(7 + 14 * 7),
+  timezone: Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC",
+  default: { gpus: 1, time: "2:00:00" },
+  largest: { gpus: 1, time: "4:00:00" },
+  handouts: { kind: "none" },
+  help: "ask",
+});
+if (kept) {
+  const note = el(
+    "div.alert.alert-info.trouble",
+    { role: "group", "aria-label": "What was not saved" },
+    el("p", {}, `In this tab a course was begun and not made, last at ${clock(kept.at)}.`),
+    el(
+      "div.entry-actions",
+      {},
+      el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => (editor.edit(kept.course), note.remove()) }, "Put it back"),
+      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => (editor.forget(), note.remove()) }, "Drop it"),
+    ),
+  );
+  fill(byId("troubles"), note);
+}

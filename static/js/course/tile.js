@@ -1,0 +1,74 @@
+// One student on the board.
+
+import { now } from "../api.js";
+import { el, icon } from "../dom.js";
+import { duration, percent } from "../words.js";
+import { ago, tileState } from "./words.js";
+
+const ORDER = { failed: 1, waiting: 2, running: 3, none: 4 };
+
+// Whoever raised a hand first stands first; then what went wrong, what waits, what runs.
+export const urgency = (tile) => (tile.hand_at ? 0 : (ORDER[tile.state ?? "none"] ?? 5));
+export function byNeed(a, b) {
+  return urgency(a) - urgency(b) || (a.hand_at ?? 0) - (b.hand_at ?? 0) || byName(a, b);
+}
+export const byName = (a, b) => a.person.localeCompare(b.person, "en", { numeric: true });
+export const byActivity = (a, b) => (a.last_activity ?? Infinity) - (b.last_activity ?? Infinity) || byName(a, b);
+export const byUse = (a, b) => (a.gpu_use ?? Infinity) - (b.gpu_use ?? Infinity) || byName(a, b);
+
+const base = (path) => path.split("/").at(-1);
+
+// What its session does, in short lines.
+export function doing(tile, at = now()) {
+  const lines = [];
+  if (tile.notebooks?.length) lines.push(["book", tile.notebooks.map(base).join(", ")]);
+  if (tile.last_activity) lines.push(["clock-o", `active ${ago(tile.last_activity, at)}`]);
+  else if (tile.state === "running" && !tile.opened_at) lines.push(["clock-o", "not opened yet"]);
+  return lines;
+}
+
+export function gpuWords(tile) {
+  if (!tile.gpus) return `${tile.cpus ?? 0} CPU${tile.cpus === 1 ? "" : "s"}`;
+  const held = `${tile.gpus} ${tile.gpu_type || "GPU"}${tile.gpus > 1 && !tile.gpu_type ? "s" : ""}`;
+  return tile.gpu_use === undefined ? held : `${held} ${percent(tile.gpu_use)}`;
+}
+
+// The tile's element. `chosen`: whether it is selected; `onOpen` and `onChoose(checked)` hear clicks,
+// `quick` gives buttons for it.
+export function seat(tile, { chosen, onOpen, onChoose, quick }) {
+  const state = tile.state ?? "none";
+  const box = el("input.seat-box", { type: "checkbox", "aria-label": `Select ${tile.person}`, onchange: () => onChoose(box.checked) });
+  box.checked = chosen;
+  const help = tile.help;
+  return el(
+    `li.seat.seat-${state}${tile.hand_at ? ".seat-hand" : ""}`,
+    { dataset: { person: tile.person } },
+    el(
+      "div.seat-head",
+      {},
+      box,
+      el("button.seat-name", { type: "button", onclick: onOpen, "aria-haspopup": "dialog" }, tile.person),
+      tileState(state),
+    ),
+    tile.hand_at ? el("p.seat-asks", {}, icon("hand-paper-o"), " ", tile.hand || "Asks for help.", el("span.portal-quiet", {}, ` ${duration(now() - tile.hand_at)}`)) : null,
+    help ? el("p.seat-help", {}, icon("life-ring"), " ", help.state === "granted" ? `${help.helper} helps, until ${time(help.until)}` : `${help.helper} asked to help`) : null,
+    state !== "running" && tile.words ? el(`p.seat-words${state === "failed" ? ".seat-bad" : ""}`, { title: tile.words }, tile.words) : null,
+    state === "running"
+      ? [
+          doing(tile).map(([sign, text]) => el("p.seat-line", {}, icon(sign), " ", text)),
+          el("p.seat-line", {}, icon("microchip"), " ", gpuWords(tile)),
+          tile.gpu_use === undefined ? null : level(tile.gpu_use),
+        ]
+      : null,
+    quick.length ? el("div.seat-quick", {}, quick) : null,
+  );
+}
+
+function level(value) {
+  const bar = el("span.seat-level", { "aria-hidden": "true" }, el("span"));
+  bar.firstChild.style.width = `${Math.max(0, Math.min(100, value))}%`;
+  return bar;
+}
+
+const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+export const time = (moment) => (moment ? CLOCK.format(moment * 1000) : "its end");

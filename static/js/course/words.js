@@ -1,0 +1,57 @@
+// What pages of courses say in common, and where their parts of the API are.
+
+import { facts } from "../api.js";
+import { el } from "../dom.js";
+import { clock, duration, exactly } from "../words.js";
+
+export const coursePage = (name, more = "") => `${facts.prefix}courses/${encodeURIComponent(name)}${more}`;
+export const at = (name, ...more) => ["courses", name, ...more].map((step) => encodeURIComponent(step)).join("/");
+export const person = (course, name, ...more) => at(course, "people", name, ...more);
+
+// portal.models.course_board.TileState
+export const TILE_STATES = {
+  none: ["other", "not started"],
+  waiting: ["waits", "waiting"],
+  running: ["runs", "running"],
+  failed: ["bad", "failed"],
+};
+export const tileState = (state) => {
+  const [look, words] = TILE_STATES[state] ?? ["other", state];
+  return el(`span.state.state-${look}`, {}, words);
+};
+
+// portal.models.course_start.SeatState
+export const SEAT_STATES = {
+  waiting: "wait for their turn",
+  starting: "are starting",
+  ready: "are ready",
+  claimed: "are in use",
+  released: "were released",
+  failed: "failed",
+  skipped: "were left out",
+};
+
+export const when = (moment) => (moment ? el("span.nowrap", { title: exactly(moment) }, clock(moment)) : "–");
+export const ago = (moment, now) => (moment ? `${duration(Math.max(0, now - moment))} ago` : "");
+
+const DATE = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short" });
+const TIMES = new Map();
+
+// A meeting in the course's own time zone: "Mon 23 Nov, 09:00–10:30".
+export function meetingWords({ begins, ends }, zone) {
+  if (!TIMES.has(zone)) {
+    TIMES.set(zone, [
+      new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", timeZone: zone }),
+      new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: zone }),
+    ]);
+  }
+  const [day, time] = TIMES.get(zone);
+  return `${day.format(begins * 1000)}, ${time.format(begins * 1000)}–${time.format(ends * 1000)}`;
+}
+export const dayWords = (date) => DATE.format(new Date(`${date}T12:00:00`));
+
+// A list of names that stays short.
+export function names(list, most = 8) {
+  const shown = list.slice(0, most).join(", ");
+  return list.length > most ? `${shown} and ${list.length - most} more` : shown;
+}
