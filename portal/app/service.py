@@ -24,6 +24,7 @@ from portal.catalog import CatalogRules, EnvironmentCatalog
 from portal.catalog.curating import Curator
 from portal.catalog.own import OwnEnvironments
 from portal.catalog.workshop import Workshop
+from portal.courses.people import CourseDirectory
 from portal.courses.settings import Courses
 from portal.dashboard import Dashboard
 from portal.errors import ConfigurationError
@@ -250,6 +251,7 @@ class PortalService(Application):
             own=OwnEnvironments(parent=self),
             curator=Curator(parent=self),
             courses=Courses(parent=self),
+            course_directory=CourseDirectory(parent=self),
             subdomains=bool(self.config.JupyterHub.get("subdomain_host", "")),
         )
 

@@ -37,6 +37,11 @@ class Checked:
     problems: tuple[CourseProblem, ...]
 
     @property
+    def meetings(self) -> int:
+        """How many there are."""
+        return len(all_meetings(self.course))
+
+    @property
     def errors(self) -> tuple[CourseProblem, ...]:
         """Those with which it cannot be saved."""
         return tuple(one for one in self.problems if not one.hint)

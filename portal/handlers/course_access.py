@@ -22,12 +22,14 @@ class CourseAction(Action):
     """One address below ``courses/{course}``. ``kept`` and ``role`` are known when a method runs.
 
     ``roles``: what the asker must be in the course; ``admins``: whether who holds COURSES_MANAGE
-    may ask, too (never for what lies in students' sessions). Whoever may not gets 403, in the
-    same words where there is no such course, and a line in the audit log.
+    may ask, too (never for what lies in students' sessions). ``changers``: the same as ``roles``
+    for what is no GET, where that takes more. Whoever may not gets 403, in the same words where
+    there is no such course, and a line in the audit log.
     """
 
     parameters: ClassVar[dict[str, str]] = {"course": COURSE}
     roles: ClassVar[frozenset[Role]] = STAFF
+    changers: ClassVar[frozenset[Role] | None] = None
     admins: ClassVar[bool] = True
 
     kept: KeptCourse
@@ -36,12 +38,14 @@ class CourseAction(Action):
     async def admit(self) -> None:
         """Let in who may ask; everyone else is in the audit log."""
         name = self.path_kwargs["course"]
-        book = self.parts.book
+        book, roles = self.parts.book, self.roles
+        if self.changers is not None and self.request.method not in ("GET", "HEAD"):
+            roles = self.changers
         try:
             found: Membership | None = await book.membership(self.person.name, name)
         except (NotAllowed, NotFound):
             found = None
-        if found is not None and found.role in self.roles:
+        if found is not None and found.role in roles:
             self.kept, self.role = found.kept, found.role
             return
         if self.admins and self.may(COURSES_MANAGE):
@@ -57,5 +61,5 @@ class CourseAction(Action):
         )
         if found is None:
             raise NotAllowed(_NOTHING.format(name))
-        needs = " or ".join(sorted(str(one) for one in self.roles))
+        needs = " or ".join(sorted(str(one) for one in roles))
         raise NotAllowed(f"You are {found.role} of this course; this takes its {needs}.")

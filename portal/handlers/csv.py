@@ -46,12 +46,15 @@ class CsvEndpoint(Endpoint):
 
     async def on_get(self) -> None:
         """The same list and filters as in JSON, whole, as a file."""
+        await self.send(self.path.replace("/", "-"))
+
+    async def send(self, name: str) -> None:
+        """Write the list as a file of this name."""
         rows = await self.rows()
         if len(rows) > MOST:
             raise InvalidRequest(
                 f"These are {len(rows)} lines, and a file has {MOST} at most: filter the list."
             )
-        name = self.path.replace("/", "-")
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
         if self.request.method != "HEAD":
             for text in lines(rows, self.columns, self.times):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,19 @@ from portal.catalog.software import Software
 from portal.catalog.tile import Tiles
 from portal.catalog.workshop import Workshop
 from portal.courses.book import CourseBook
+from portal.courses.desk import CourseDesk
+from portal.courses.enrolment import Enrolment
 from portal.courses.helping import Helping
+from portal.courses.people import CourseDirectory
+from portal.courses.rules import CourseRules
 from portal.courses.settings import Courses
 from portal.errors import PortalError
 from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
 from portal.models.audit import AuditEntry, Outcome
+from portal.models.course import KeptCourse
 from portal.models.resources import Resources, time_seconds
+from portal.models.session import SessionState
 from portal.notices import Notices
 from portal.sessions.asked_once import AskedOnce
 from portal.sessions.idle_gpus import Around, IdleGpus
@@ -67,7 +73,9 @@ class Parts:
     curator: Curator = field(default_factory=Curator)
     courses: Courses = field(default_factory=Courses)
     subdomains: bool = False  # each person's servers have a host of their own
+    course_directory: CourseDirectory = field(default_factory=CourseDirectory)
     book: CourseBook = field(init=False)
+    desk: CourseDesk = field(init=False)
     helping: Helping = field(init=False)
     boards: CourseBoards = field(init=False)
     software: Software = field(init=False)
@@ -81,6 +89,7 @@ class Parts:
         self.tiles = Tiles(self.catalog, self.store)
         self.curator.join(self.catalog, self.store, self.note)
         self.book = CourseBook(self.store)
+        self.desk = self._desk()
         self.helping = Helping(
             self.store, self.hub, self.courses, self.subdomains, self.note, self.log
         )
@@ -103,6 +112,30 @@ class Parts:
                 moving=self.moves.moving,
             )
         )
+
+    def _desk(self) -> CourseDesk:
+        rules = CourseRules(
+            self.courses,
+            self.catalog,
+            self.store,
+            lambda: self.dashboard.view.snapshot if self.dashboard.view else None,
+            self.cluster.has_account,
+        )
+        enrolment = Enrolment(
+            self.store, self.book, self.course_directory, self.courses, self.log, self._left
+        )
+        return CourseDesk(self.store, self.book, rules, enrolment, self.courses)
+
+    async def _left(self, kept: KeptCourse, people: Sequence[str]) -> None:
+        """Somebody is no longer in a course: what they have running there ends."""
+        servers = set(people)
+        for record in await self.store.sessions.of_course(kept.name, time.time()):
+            if record.user not in servers or record.state is SessionState.ENDED:
+                continue
+            try:
+                await self.hub.stop_server(record.user, record.server)
+            except PortalError as error:
+                self.log.warning("A session of %s stays: %s", record.user, error)
 
     @property
     def registries(self) -> Registries:

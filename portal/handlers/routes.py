@@ -13,6 +13,8 @@ from . import (
     course_board,
     course_live,
     course_people,
+    course_roster,
+    courses,
     environment_comparison,
     environment_editing,
     environment_requests,
@@ -59,6 +61,8 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *course_live.ENDPOINTS,
     *course_board.ENDPOINTS,
     *course_people.ENDPOINTS,
+    *course_roster.ENDPOINTS,
+    *courses.ENDPOINTS,
     *environment_comparison.ENDPOINTS,
     *environment_tests.ENDPOINTS,  # before {environment}: 'test-all' is none
     *environment_editing.ENDPOINTS,  # before {environment}: 'validate' is none
