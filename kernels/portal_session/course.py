@@ -1,0 +1,213 @@
+"""A course's session: it tells the portal who is there, raises its owner's hand, and answers for
+them whether somebody may help.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import time
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any, Callable
+
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.utils import url_path_join
+from tornado.web import authenticated
+
+from .local_api import LARGEST, LocalHandler, Refused, json_object
+from .service import Address, Service, ServiceError
+from .situation import Situations, in_thread
+
+PERIOD = 5.0  # seconds between two looks
+LONGEST = 60.0  # seconds between two reports of the same
+CALM = 30.0  # seconds between two reports in which only the last activity is another
+MOST = 50  # notebooks
+_ANSWERS = ("agree", "refuse", "end")
+
+
+def _load_jupyter_server_extension(app: Any) -> None:
+    """Called by jupyter_server. ``app`` is its ServerApp."""
+    address = Address.of(os.environ)
+    if address is None or not os.environ.get("PORTAL_COURSE"):
+        return
+    service = Service(address, os.environ)
+    guests = getattr(app.identity_provider, "portal_guests", None)
+    add_handlers(app.web_app, service, app.portal_situations, guests)
+    app.portal_presence = Presence(app, service, os.environ.get("JUPYTERHUB_USER", ""))
+    app.io_loop.spawn_callback(app.portal_presence.run)
+
+
+def add_handlers(web_app: Any, service: Service, situations: Situations, guests: Any) -> None:
+    """Adds the routes to jupyter_server's web application. ``guests``: who enters this session."""
+    base = web_app.settings["base_url"]
+    shared = {"service": service, "situations": situations, "guests": guests}
+    routes = {"portal/hand": HandHandler, "portal/help": HelpHandler}
+    web_app.add_handlers(
+        ".*$", [(url_path_join(base, path), kind, shared) for path, kind in routes.items()]
+    )
+
+
+class CourseHandler(LocalHandler):
+    """Base: what the session's owner does, and nobody else who is in."""
+
+    def initialize(self, service: Service, situations: Situations, guests: Any) -> None:
+        self.service = service
+        self.situations = situations
+        self.guests = guests
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        if getattr(self, "portal_guest", ""):
+            raise Refused(403, "Only the one whose session this is does that.")
+
+    def body(self) -> dict[str, Any]:
+        """The request's JSON object. Raises Refused."""
+        if len(self.request.body) > LARGEST:
+            raise Refused(413, f"The body is longer than {LARGEST} bytes.")
+        return json_object(self.request.body)
+
+    async def tell(self, method: str, path: str, body: dict[str, Any] | None = None) -> None:
+        """Ask the service for it, and finish with its answer. Raises Refused."""
+        try:
+            answer = await in_thread(self.service.ask, method, path, body)
+        except ServiceError as error:
+            raise Refused(error.status, str(error)) from None
+        finally:
+            self.situations.outdate()
+            if self.guests is not None:
+                self.guests.outdate()
+        self.finish(answer)
+
+
+class HandHandler(CourseHandler):
+    """``portal/hand``: POST ``{"text": …}`` raises it, DELETE lowers it."""
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        text = self.body().get("text", "")
+        if not isinstance(text, str):
+            raise Refused(400, "'text' must be text.")
+        await self.tell("PUT", "session/hand", {"text": text})
+
+    @authenticated
+    @authorized
+    async def delete(self) -> None:
+        await self.tell("DELETE", "session/hand")
+
+
+class HelpHandler(CourseHandler):
+    """``portal/help``: POST ``{"id": …, "answer": "agree" | "refuse" | "end"}``."""
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        body = self.body()
+        number, answer = body.get("id"), body.get("answer")
+        if type(number) is not int or not 0 < number < 10**9 or answer not in _ANSWERS:
+            raise Refused(400, f"Give 'id', a number, and 'answer', one of {', '.join(_ANSWERS)}.")
+        await self.tell("POST", f"session/help/{number}", {"answer": answer})
+
+
+class Presence:
+    """Tells the portal who is there. ``clock`` counts seconds and never jumps."""
+
+    def __init__(
+        self,
+        app: Any,
+        service: Service,
+        owner: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._app = app
+        self._service = service
+        self._owner = owner
+        self._clock = clock
+        self._opened: float | None = None
+        self._told: Mapping[str, Any] | None = None  # in the last report
+        self._told_at = 0.0
+        self._news = asyncio.Event()
+        base = re.escape(app.web_app.settings["base_url"])
+        self._page = re.compile(rf"{base}(lab|doc|tree|notebooks)(/(tree|workspaces)/.*)?/?")
+
+    async def run(self) -> None:
+        """For ever; a failure is tried again at the next look."""
+        # Here, since JupyterHub's extension puts its own log function in when all are loaded.
+        self._note_pages(self._app.web_app.settings)
+        wait = PERIOD
+        while True:
+            try:
+                await self.look()
+                wait = PERIOD
+            except ServiceError as error:
+                self._app.log.debug("The course does not hear of this session: %s", error)
+                wait = min(LONGEST, max(2 * wait, error.peace))
+            except Exception:  # whatever it is, the session goes on
+                self._app.log.warning("Who is there is not known", exc_info=True)
+                wait = LONGEST
+            self._news.clear()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._news.wait(), wait)
+
+    async def look(self) -> None:
+        """Tell it where there is something to tell. Raises ServiceError."""
+        now, seen = self._clock(), await self._seen()
+        since = now - self._told_at
+        before = self._told
+        same = before is not None and all(
+            seen[name] == before[name] for name in ("opened", "notebooks")
+        )
+        if same and before is not None:
+            quiet = seen["activity"] - before["activity"] < 1.0
+            if since < (LONGEST if quiet else CALM):
+                return
+        await in_thread(self._service.ask, "PUT", "session/presence", self._report(seen, now))
+        self._told, self._told_at = seen, now
+
+    async def _seen(self) -> dict[str, Any]:
+        """Times by the monotonic clock."""
+        sessions = await self._app.session_manager.list_sessions()
+        paths = {one["path"] for one in sessions if one.get("type") == "notebook"}
+        active = self._app.web_app.last_activity()
+        age = max(0.0, (datetime.now(timezone.utc) - active).total_seconds())
+        return {
+            "opened": self._opened,
+            "notebooks": sorted(path[:500] for path in paths if path)[:MOST],
+            "activity": self._clock() - age,
+        }
+
+    def _report(self, seen: Mapping[str, Any], now: float) -> dict[str, Any]:
+        opened = seen["opened"]
+        return {
+            "opened": None if opened is None else round(max(0.0, now - opened), 1),
+            "activity": round(max(0.0, now - seen["activity"]), 1),
+            "notebooks": seen["notebooks"],
+        }
+
+    def _note_pages(self, settings: dict[str, Any]) -> None:
+        """Notice when the owner's browser first loads a page of this session. The Hub's probes are
+        nobody's, and programs send their token in a header, where a browser has a cookie."""
+        before = settings.get("log_function")
+
+        def log(handler: Any) -> None:
+            if self._opened is None and self._is_opened_by(handler):
+                self._opened = self._clock()
+                self._news.set()
+            if before is not None:
+                before(handler)
+
+        settings["log_function"] = log
+
+    def _is_opened_by(self, handler: Any) -> bool:
+        request, user = handler.request, getattr(handler, "_jupyter_current_user", None)
+        return (
+            user is not None
+            and getattr(user, "username", "") == self._owner
+            and request.method == "GET"
+            and handler.get_status() == 200
+            and "Authorization" not in request.headers
+            and self._page.fullmatch(request.path) is not None
+        )
