@@ -88,9 +88,10 @@ class CourseStartTable:
             await self._database.run(lambda to: to.execute(statement, rows), write=True)
 
     async def end(self, id_: int, at: float, message: str = "") -> None:
-        """Nothing is left to do for this start since ``at`` (Unix seconds)."""
-        this = course_starts.c.id == id_
-        statement = update(course_starts).where(this).values(ended_at=at, message=message)
+        """Nothing is left to do for this start since ``at`` (Unix seconds). ``message`` is put in
+        the place of the one before, unless it is empty."""
+        values: dict[str, Any] = {"ended_at": at, **({"message": message} if message else {})}
+        statement = update(course_starts).where(course_starts.c.id == id_).values(**values)
         await self._database.run(lambda to: to.execute(statement), write=True)
 
     async def _starts(self, query: Any) -> list[CourseStart]:

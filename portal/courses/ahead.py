@@ -1,0 +1,139 @@
+"""What happens ahead of a course's meetings: its image comes to the nodes, and where the course
+wants that, sessions are started for everyone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from portal.errors import PortalError
+from portal.models.audit import Outcome
+from portal.models.course import CourseState, KeptCourse
+from portal.models.course_start import ReservationState, StartKind
+
+from .around import SERVICE, Around
+from .book import runs
+from .calendar import Meeting, meetings
+from .reservations import reservation_name
+from .starting import Starter
+
+_FORGET = 86400.0  # seconds after a meeting's beginning at which it is forgotten here
+
+
+class Ahead:
+    """Looks at the calendars. What was started for which meeting is in the database."""
+
+    def __init__(self, around: Around, starter: Starter) -> None:
+        self._around, self._starter = around, starter
+        self._begun: dict[str, float] = {}  # reservations' names: when their meetings begin
+        self._prepared: dict[str, float] = {}
+        self._work: set[asyncio.Task[None]] = set()
+
+    async def look(self, now: float) -> None:
+        """Start what is due. Raises StoreUnavailable."""
+        lead = 60.0 * self._around.settings.lead_minutes
+        for kept in await self._around.store.courses.all(CourseState.APPROVED):
+            for meeting in meetings(kept.course, now, now + 2 * lead):
+                # Twice as early: when the reservation is on, only the course gets its nodes.
+                if runs(kept, meeting.begins) and meeting.begins > now:
+                    self._prepare(kept, meeting)
+                    if kept.course.prestart and meeting.begins - lead <= now:
+                        await self._start(kept, meeting)
+        self._begun = {name: at for name, at in self._begun.items() if at > now - _FORGET}
+        self._prepared = {name: at for name, at in self._prepared.items() if at > now - _FORGET}
+
+    async def close(self) -> None:
+        """Let go of what is under way."""
+        for task in self._work:
+            task.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
+
+    # -- sessions -------------------------------------------------------------------------------
+
+    async def _start(self, kept: KeptCourse, meeting: Meeting) -> None:
+        name = reservation_name(kept.name, meeting.begins)
+        if name in self._begun:
+            return
+        store, around = self._around.store, self._around
+        if await store.starts.of_meeting(kept.name, meeting.begins) is None:
+            release_at = meeting.begins + 60.0 * around.settings.claim_minutes
+            try:
+                start = await self._starter.start(
+                    kept, StartKind.MEETING, SERVICE, meeting=meeting, release_at=release_at
+                )
+            except PortalError as error:
+                if error.status >= 500:  # the database is away
+                    raise
+                detail, outcome = error.message, Outcome.FAILED
+            else:
+                number = len(await store.starts.seats(start.id))
+                detail, outcome = f"For {number} people, ahead of a meeting.", Outcome.DONE
+            await around.noted("start-course", kept.name, detail, outcome=outcome)
+        self._begun[name] = meeting.begins
+
+    # -- the image ------------------------------------------------------------------------------
+
+    def _prepare(self, kept: KeptCourse, meeting: Meeting) -> None:
+        """Bring the image to the nodes, once a meeting; nobody waits for it."""
+        name = reservation_name(kept.name, meeting.begins)
+        if name not in self._prepared:
+            self._prepared[name] = meeting.begins
+            task = asyncio.ensure_future(self._bring(kept, name))
+            self._work.add(task)
+            task.add_done_callback(self._work.discard)
+
+    async def _bring(self, kept: KeptCourse, name: str) -> None:
+        around = self._around
+        try:
+            problems = [words for words in [await image_problem(kept)] if words]
+            if not problems:
+                problems = await self._copied(kept, name)
+        except PortalError as error:
+            problems = [error.message]
+        except Exception:
+            around.log.exception("The image of the course %s could not be prepared", kept.name)
+            return
+        for words in problems:
+            await around.noted("prepare-course", kept.name, words, outcome=Outcome.FAILED)
+
+    async def _copied(self, kept: KeptCourse, name: str) -> list[str]:
+        """Unpack the image on the nodes of the meeting's reservation; what did not work."""
+        copy, view = self._around.copy, self._around.view()
+        held = view.snapshot.reservations.get(name) if view is not None else None
+        if copy is None or kept.pinned is None or held is None:
+            return []
+        return [
+            f"The image could not be unpacked on {node}: {words}"
+            async for node, words in copy(kept.pinned, held.nodes)
+            if words
+        ]
+
+
+async def image_problem(kept: KeptCourse) -> str:
+    """Why the image of the course's environment cannot be used, as far as this machine sees it;
+    "" where nothing is known to be wrong."""
+    image = kept.pinned.image if kept.pinned else None
+    if kept.pinned is None:
+        return "The course has no environment: choose one, and save it."
+    if not image or "://" in image:
+        return ""
+
+    def look() -> str:
+        path = Path(image)
+        if not path.exists():
+            return f"The image '{image}' is not there: an admin builds or pulls it again."
+        if not os.access(path, os.R_OK):
+            return f"The image '{image}' cannot be read: an admin changes its rights."
+        return ""
+
+    return await asyncio.to_thread(look)
+
+
+async def missing(around: Around, kept: KeptCourse, now: float) -> list[str]:
+    """What is not as it should be for the course's next meetings, in sentences."""
+    found = [words for words in [await image_problem(kept)] if words]
+    for one in await around.store.reservations.all(kept.name):
+        if one.meeting_at > now and one.state is ReservationState.REFUSED:
+            found.append(f"The reservation {one.name} was refused: {one.message}")
+    return found[:20]

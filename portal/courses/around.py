@@ -1,0 +1,65 @@
+"""What the loops of courses work with."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from portal.hubapi import HubApi
+from portal.models.audit import AuditEntry
+from portal.models.cluster import ClusterSnapshot
+from portal.models.environment import Environment
+from portal.models.session import SessionRecord
+from portal.slurm import Cluster
+from portal.slurm.control import ClusterControl
+from portal.slurm.reserving import Reserving
+from portal.store import Store
+
+from .book import CourseBook
+from .settings import Courses
+
+SERVICE = "portal"  # the actor of what the service does by itself
+
+
+class View(Protocol):
+    """What is needed of the dashboard's view."""
+
+    @property
+    def snapshot(self) -> ClusterSnapshot: ...
+    @property
+    def sessions(self) -> Mapping[str, SessionRecord]: ...
+
+
+@dataclass(frozen=True)
+class Around:
+    """``view`` gives the newest view of the cluster; ``note`` writes a line of the audit log;
+    ``copy`` unpacks an environment's image on nodes and tells of each how it went ("" well, else
+    why not), None where the site has no copies on nodes; ``wall``: the machine's clock, in Unix
+    seconds."""
+
+    store: Store
+    hub: HubApi
+    book: CourseBook
+    settings: Courses
+    cluster: Cluster
+    control: ClusterControl
+    reserving: Reserving
+    view: Callable[[], View | None]
+    note: Callable[[AuditEntry], Awaitable[None]]
+    log: logging.Logger | logging.LoggerAdapter[Any]
+    wall: Callable[[], float]
+    copy: Callable[[Environment, Sequence[str]], AsyncIterator[tuple[str, str]]] | None = None
+
+    async def noted(self, action: str, course: str, detail: str, **more: Any) -> None:
+        """Write what the service did by itself into the audit log."""
+        entry = AuditEntry(
+            at=self.wall(),
+            actor=SERVICE,
+            action=action,
+            target=f"course {course}",
+            detail=detail[:1000],
+            **more,
+        )
+        await self.note(entry)

@@ -1,0 +1,74 @@
+"""The periodic work of courses: each piece in a loop of its own, so that a slow one holds up no
+other and a failure ends none."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+from portal.errors import PortalError
+
+from .settings import Courses
+
+
+@runtime_checkable
+class Looks(Protocol):
+    """Something that is to be looked at now and then. One that has ``wake``, an asyncio.Event, is
+    looked at again at once when that is set; ``interval`` (seconds) is its own pace."""
+
+    async def look(self, now: float) -> None:
+        """Do what is due at ``now`` (Unix seconds). A PortalError is tried again later."""
+        ...
+
+
+class CourseLoop:
+    """Looks at each of its pieces every ``settings.interval`` seconds. ``add`` before ``run``."""
+
+    def __init__(
+        self,
+        settings: Courses,
+        log: logging.Logger | logging.LoggerAdapter[Any],
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings, self._log, self._wall = settings, log, wall
+        self._pieces: list[Looks] = []
+        self._complaints: dict[int, str] = {}
+
+    def add(self, *pieces: Looks) -> None:
+        """Look at these, too."""
+        self._pieces += pieces
+
+    async def run(self) -> None:
+        """Look for ever."""
+        await asyncio.gather(*(self._keep(piece) for piece in self._pieces))
+
+    async def look(self, piece: Looks) -> None:
+        """Look at one piece now. Raises nothing."""
+        name = type(piece).__name__
+        try:
+            await piece.look(self._wall())
+            if self._complaints.pop(id(piece), ""):
+                self._log.warning("Courses: %s goes on.", name)
+        except PortalError as error:  # once a trouble, not every two seconds
+            if self._complaints.get(id(piece)) != error.message:
+                self._log.warning("Courses: %s goes on later: %s", name, error)
+            self._complaints[id(piece)] = error.message
+        except Exception:
+            self._log.exception("Courses: %s failed; it goes on", name)
+
+    async def _keep(self, piece: Looks) -> None:
+        wake: asyncio.Event | None = getattr(piece, "wake", None)
+        pause = float(getattr(piece, "interval", 0.0)) or self._settings.interval
+        while True:
+            if wake is not None:
+                wake.clear()
+            await self.look(piece)
+            if wake is None:
+                await asyncio.sleep(pause)
+            else:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(wake.wait(), pause)

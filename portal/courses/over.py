@@ -1,0 +1,112 @@
+"""The end of a course, and of somebody's time in it: sessions are stopped with a reason, nothing
+more is started, help ends. Work stays where it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from portal.errors import NotFound, PortalError
+from portal.models.audit import Outcome
+from portal.models.course import CourseState, KeptCourse
+from portal.models.session import SessionRecord, SessionState
+from portal.models.stop_reason import StopCode, StopReason
+
+from .around import SERVICE, Around
+from .starting import Starter
+
+_AGAIN = 60.0  # seconds between two tries to stop a session
+_ENDED = frozenset({CourseState.ARCHIVED, CourseState.REFUSED})
+_NO_MEMBER = "You are no longer in this course. Your files are still there."
+
+EndHelp = Callable[[str, str, float], Awaitable[None]]
+
+
+class Over:
+    """Looks for sessions of courses that are over, and of people who are no longer in theirs.
+    ``end_help`` ends whatever help there is in a course: its name, by whom, when."""
+
+    interval = 10.0
+
+    def __init__(self, around: Around, starter: Starter, end_help: EndHelp | None = None) -> None:
+        self._around, self._starter, self.end_help = around, starter, end_help
+        self._asked: dict[str, float] = {}  # sessions: when the Hub was asked to stop them
+        self._closed: set[str] = set()  # courses of which everything else has ended
+
+    async def look(self, now: float) -> None:
+        """End what is due. Raises StoreUnavailable."""
+        await self._close(now)
+        by_course: dict[str, list[SessionRecord]] = {}
+        view = self._around.view()
+        for record in view.sessions.values() if view is not None else ():
+            if record.course and record.state is not SessionState.ENDED:
+                by_course.setdefault(record.course, []).append(record)
+        due: list[tuple[SessionRecord, str]] = []
+        for course, records in by_course.items():
+            due += await self._due(course, records, now)
+        living = {record.id for records in by_course.values() for record in records}
+        self._asked = {id_: at for id_, at in self._asked.items() if id_ in living}
+        turns = asyncio.Semaphore(self._around.settings.at_once)
+        await asyncio.gather(*(self._stop(record, words, now, turns) for record, words in due))
+
+    async def _close(self, now: float) -> None:
+        """Starts and help of courses that are over; once each, unless they are opened again."""
+        for kept in await self._around.store.courses.all():
+            if kept.state in (CourseState.DRAFT, CourseState.REQUESTED):
+                continue
+            words = ended(kept, now)
+            if not words:
+                self._closed.discard(kept.name)
+            elif kept.name not in self._closed:
+                await self._starter.end_all(kept.name, words)
+                if self.end_help is not None:
+                    await self.end_help(kept.name, SERVICE, now)
+                self._closed.add(kept.name)
+
+    async def _due(
+        self, course: str, records: list[SessionRecord], now: float
+    ) -> list[tuple[SessionRecord, str]]:
+        store = self._around.store
+        try:
+            words = ended(await store.courses.get(course), now)
+        except NotFound:
+            return []
+        if words:
+            return [(record, words) for record in records]
+        members = {one.person for one in await store.members.of(course)}
+        return [(record, _NO_MEMBER) for record in records if record.user not in members]
+
+    async def _stop(
+        self, record: SessionRecord, words: str, now: float, turns: asyncio.Semaphore
+    ) -> None:
+        if now - self._asked.get(record.id, float("-inf")) < _AGAIN:
+            return
+        self._asked[record.id] = now
+        reason, outcome, detail = StopReason(code=StopCode.COURSE_OVER, words=words), None, words
+        try:
+            async with turns:
+                await self._around.hub.stop_server(record.user, record.server, reason=reason)
+            outcome = Outcome.DONE
+        except NotFound:
+            return
+        except PortalError as error:
+            outcome, detail = Outcome.FAILED, f"{words} {error.message}"
+        except Exception:
+            self._around.log.exception("Session %s could not be stopped", record.id)
+            return
+        await self._around.noted(
+            "stop-course-session", record.course, detail, owner=record.user, outcome=outcome
+        )
+
+
+def ended(kept: KeptCourse, now: float) -> str:
+    """Why the course is over, for those in it; "" where it is not."""
+    course = kept.course
+    if kept.state in _ENDED:
+        return "The course is archived. Your files are still there."
+    today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
+    if today > course.ends:
+        return "The course is over. Your files are still there."
+    return ""

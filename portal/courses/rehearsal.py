@@ -1,0 +1,47 @@
+"""What came of a start: how many were ready, when, and why others were not. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import median
+
+from portal.models.course_start import (
+    Count,
+    CourseStart,
+    Seat,
+    SeatState,
+    StartKind,
+    StartReport,
+)
+
+PATIENCE = 900.0  # seconds after which a rehearsal's sessions are ready or never will be
+_NO_REASON = "It did not start, and nobody said why."
+_LEFT = frozenset({SeatState.WAITING, SeatState.STARTING})
+
+
+def report(start: CourseStart, seats: Sequence[Seat], missing: Sequence[str] = ()) -> StartReport:
+    """The report of ``start``; seconds count from when it was asked for."""
+    ready = sorted(max(0.0, one.ready_at - start.asked_at) for one in seats if one.ready_at)
+    failed = [one for one in seats if one.state is SeatState.FAILED]
+    reasons = Counter(one.message or _NO_REASON for one in failed)
+    return StartReport(
+        total=len(seats),
+        ready=len(ready),
+        failed=len(failed),
+        skipped=sum(one.state is SeatState.SKIPPED for one in seats),
+        left=sum(one.state in _LEFT for one in seats),
+        median=median(ready) if ready else None,
+        last=ready[-1] if ready else None,
+        failures=tuple(
+            Count(words=words, number=number) for words, number in reasons.most_common()
+        ),
+        missing=tuple(missing),
+    )
+
+
+def due_to_end(start: CourseStart, seats: Sequence[Seat], now: float) -> bool:
+    """Whether a rehearsal has shown what it could: all are ready or not, or its time is up."""
+    if start.kind is not StartKind.REHEARSAL:
+        return False
+    return now - start.asked_at > PATIENCE or not any(one.state in _LEFT for one in seats)
