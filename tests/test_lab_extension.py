@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,30 @@ def test_it_is_small_and_says_nothing_of_where_it_was_built(extension: Path) -> 
     # What Lab fetches before it shows anything.
     built = json.loads((extension / "package.json").read_text())["jupyterlab"]["_build"]
     assert (extension / built["load"]).stat().st_size < 30_000
+
+
+def test_a_node_that_is_too_old_is_helped(
+    hook: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Debian 12 has Node.js 18, with which JupyterLab's builder ends with ERR_REQUIRE_ESM."""
+    real = shutil.which("node")
+    assert real
+    old = tmp_path / "old/node"
+    old.parent.mkdir()
+    old.write_text(f"""#!/bin/sh
+[ "$1" = --version ] && echo v18.20.4 || exec {real} "$@"
+""")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
+    path = hook.with_node(tmp_path / "cache")
+    said = subprocess.run(
+        ["node", "--version"], env={"PATH": path}, capture_output=True, text=True, check=True
+    ).stdout
+    assert tuple(int(part) for part in said.strip().lstrip("v").split(".")[:2]) >= (20, 19)
+    assert hook.with_node(tmp_path / "cache") == path  # the second time nothing is fetched
+    monkeypatch.setattr(hook.platform, "machine", lambda: "riscv64")
+    with pytest.raises(SystemExit, match=r"20\.19 or newer; this machine has v18\.20\.4"):
+        hook.with_node(tmp_path / "cache")
 
 
 def test_the_lock_file_names_no_registry() -> None:
