@@ -34,12 +34,7 @@ class Person:
 
     def __init__(self, url: str, name: str, password: str = PASSWORD) -> None:
         self.url, self.name = url.rstrip("/"), name
-        self.http = httpx.Client(
-            base_url=self.url,
-            timeout=60,
-            follow_redirects=True,
-            transport=local_hosts.LocalHosts(),
-        )
+        self.http = local_hosts.client(self.url)
         self.login_answer = self.login(password)
         self.token = ""
 

@@ -54,7 +54,14 @@ class LocalHosts(httpx.HTTPTransport):
         return response
 
 
+def client(url: str) -> httpx.Client:
+    """A browser's manners at a portal's ``url``: cookies, redirects and these hosts."""
+    return httpx.Client(
+        base_url=url, timeout=60, follow_redirects=True, transport=LocalHosts(), trust_env=False
+    )
+
+
 def request(method: str, url: str, **kwargs: object) -> httpx.Response:
     """``httpx.request`` that finds these hosts."""
-    with httpx.Client(transport=LocalHosts(), timeout=60) as client:
-        return client.request(method, url, **kwargs)  # type: ignore[arg-type]
+    with httpx.Client(transport=LocalHosts(), timeout=60) as asking:
+        return asking.request(method, url, **kwargs)  # type: ignore[arg-type]
