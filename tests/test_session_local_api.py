@@ -162,7 +162,7 @@ async def until(look: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
 
 async def test_the_situation_is_the_portals_and_the_nodes_own(server, played) -> None:
     found = await server.situation()
-    assert set(found) == {"situation", "at", "age", "error", "failing", "local"}
+    assert set(found) == {"situation", "at", "age", "error", "failing", "local", "guest"}
     assert Situation.model_validate(found["situation"]).ends_at == NOW + 600
     assert found["error"] == "" and found["failing"] is None and 0 <= found["age"] < 20
     assert set(found["local"]) == {"gpus", "memory_used", "memory_limit"}

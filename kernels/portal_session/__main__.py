@@ -13,7 +13,7 @@ import os
 import sys
 from typing import Any
 
-from . import guests, together
+from . import together
 from .places import set_places
 from .port import asks_for_free_port
 
@@ -29,6 +29,8 @@ def main() -> None:
         import jupyterlab  # noqa: F401
         from jupyterhub.singleuser.extension import JupyterHubSingleUser
         from jupyterhub.singleuser.extension import main as singleuser
+
+        from . import guests
 
         of_room = together.arguments(os.environ)
     except ImportError as error:
