@@ -200,6 +200,27 @@ class HubApi(LoggingConfigurable):
         rows = said if isinstance(said, list) else []
         return [(str(one["user"]), str(one["server"]), str(one["person"])) for one in rows]
 
+    async def open_room(self, user: str, server: str) -> None:
+        """Share a course's room, this server of ``user``, with the course's group, as the course
+        is now. Raises NotAllowed where the Hub does not know ``user`` as staff of the course,
+        NotFound, HubUnavailable."""
+        await self._ask("PUT", _room_path(user, server), "")
+
+    async def close_room(self, user: str, server: str) -> None:
+        """Take that share back, and every token with which others were logged in there. Raises
+        NotFound, HubUnavailable."""
+        await self._ask("DELETE", _room_path(user, server), "")
+
+    async def room_url(self, user: str, server: str) -> str:
+        """The address of a room, with its host. Raises NotFound, HubUnavailable."""
+        return str(_json(await self._ask("GET", _room_path(user, server), "")).get("url", ""))
+
+    async def rooms(self) -> list[tuple[str, str]]:
+        """Every room that is shared with somebody: its owner, its name. Raises HubUnavailable."""
+        said = _json(await self._ask("GET", "portal/rooms", "")).get("rooms")
+        rows = said if isinstance(said, list) else []
+        return [(str(one["user"]), str(one["server"])) for one in rows]
+
     async def _ask(
         self,
         method: str,
@@ -242,6 +263,10 @@ def _path(user: str, server: str) -> str:
 def header_of(name: str) -> str:
     """A login name as a header's value: ASCII without spaces or line ends, percent-encoded."""
     return quote(name, safe="@+")
+
+
+def _room_path(user: str, server: str) -> str:
+    return f"portal/rooms/{quote(user, safe='')}/{quote(server, safe='')}"
 
 
 def _move_path(user: str, server: str) -> str:

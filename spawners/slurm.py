@@ -31,6 +31,7 @@ from . import (
     guests,  # noqa: F401  registers the routes by which the service lets helpers in
     moves,  # noqa: F401  registers the routes by which the service moves sessions
     port,  # noqa: F401  registers the port route and removes the stock one
+    rooms,  # noqa: F401  registers those by which it lets a course into its room
     servers,  # noqa: F401  registers the route that tells how far a course's servers are
     stops,  # registers the routes that note who asks for a stop
 )

@@ -8,22 +8,25 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from portal.models import Frozen
+from portal.models.course import Login
 from portal.models.course_live import Presence
 from portal.models.session import SessionRecord
 
 KINDS = ("course", "rehearsal", "preview", "room")
 _MOST = 50  # notebooks
+_MOST_PEOPLE = 1000
 Age = Annotated[float, Field(ge=0, le=10 * 365 * 86400)]
 _Path = Annotated[str, StringConstraints(max_length=500)]
 
 
 class PresenceReport(Frozen):
     """What a session says: seconds since its owner first had it in a browser, and since something
-    was done in it, None for never; paths of the notebooks that are open."""
+    was done in it, None for never; paths of the notebooks that are open; who has a room open."""
 
     opened: Age | None = None
     activity: Age | None = None
     notebooks: Annotated[Sequence[_Path], Field(max_length=_MOST)] = ()
+    people: Annotated[Sequence[Login], Field(max_length=_MOST_PEOPLE)] = ()
 
 
 def kind_of(record: SessionRecord) -> str:

@@ -266,11 +266,13 @@ class OwnPresence(OwnCourseSession):
     }
 
     async def on_put(self) -> None:
-        """With the session's own token only. Kept for a course's own sessions; what rooms,
-        rehearsals and previews tell is left out."""
+        """With the session's own token only. Kept for a course's own sessions, and of rooms, who
+        is in; what rehearsals and previews tell is left out."""
         record = await self.of_course()
         if kind_of(record) == "course":
             await self.parts.store.presence.tell(presence_of(record, self.body, time.time()))
+        elif kind_of(record) == "room":
+            self.parts.rooms.tell(record, self.body.people)
 
 
 class OwnHand(OwnCourseSession):
@@ -358,8 +360,11 @@ class OwnGuests(OwnCourseSession):
 
     async def on_get(self) -> GuestList:
         """With the session's own token only. Its server lets nobody else in."""
-        record = await self.of_course()
-        found = self.parts.helping.guests(record.id, time.time())
+        record, now = await self.of_course(), time.time()
+        if kind_of(record) == "room":
+            found = await self.parts.rooms.guests(record, now)
+        else:
+            found = self.parts.helping.guests(record.id, now)
         return GuestList(
             guests=tuple(Guest(person=who, seconds=left) for who, left in found.items())
         )

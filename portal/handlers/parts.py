@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +18,16 @@ from portal.courses.book import CourseBook
 from portal.courses.desk import CourseDesk
 from portal.courses.enrolment import Enrolment
 from portal.courses.helping import Helping
+from portal.courses.leaving import Leaving
 from portal.courses.people import CourseDirectory
+from portal.courses.rooms import Rooms
 from portal.courses.rules import CourseRules
 from portal.courses.settings import Courses
 from portal.errors import PortalError
 from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
 from portal.models.audit import AuditEntry, Outcome
-from portal.models.course import KeptCourse
 from portal.models.resources import Resources, time_seconds
-from portal.models.session import SessionState
 from portal.notices import Notices
 from portal.sessions.asked_once import AskedOnce
 from portal.sessions.idle_gpus import Around, IdleGpus
@@ -77,6 +77,7 @@ class Parts:
     book: CourseBook = field(init=False)
     desk: CourseDesk = field(init=False)
     helping: Helping = field(init=False)
+    rooms: Rooms = field(init=False)
     boards: CourseBoards = field(init=False)
     software: Software = field(init=False)
     situations: Situations = field(init=False)
@@ -93,6 +94,7 @@ class Parts:
         self.helping = Helping(
             self.store, self.hub, self.courses, self.subdomains, self.note, self.log
         )
+        self.rooms = Rooms(self.store, self.hub, self.subdomains, self.note, self.log)
         self.boards = CourseBoards(self)
         self.software = Software(self.store)
         self.situations = Situations(self)
@@ -121,21 +123,11 @@ class Parts:
             lambda: self.dashboard.view.snapshot if self.dashboard.view else None,
             self.cluster.has_account,
         )
+        left = Leaving(self.store, self.hub, self.log).left
         enrolment = Enrolment(
-            self.store, self.book, self.course_directory, self.courses, self.log, self._left
+            self.store, self.book, self.course_directory, self.courses, self.log, left
         )
         return CourseDesk(self.store, self.book, rules, enrolment, self.courses)
-
-    async def _left(self, kept: KeptCourse, people: Sequence[str]) -> None:
-        """Somebody is no longer in a course: what they have running there ends."""
-        servers = set(people)
-        for record in await self.store.sessions.of_course(kept.name, time.time()):
-            if record.user not in servers or record.state is SessionState.ENDED:
-                continue
-            try:
-                await self.hub.stop_server(record.user, record.server)
-            except PortalError as error:
-                self.log.warning("A session of %s stays: %s", record.user, error)
 
     @property
     def registries(self) -> Registries:

@@ -135,6 +135,11 @@ class Course(Frozen):
         """The name of each member's server."""
         return f"course-{self.name}"
 
+    @property
+    def room(self) -> str:
+        """The name of the server of whoever of the staff opens the course's room."""
+        return f"room-{self.name}"
+
 
 def group_of(course: str) -> str:
     """The Hub's group of a course's people; environments name courses by it, too."""

@@ -1,0 +1,55 @@
+"""What ends when somebody is no longer in a course."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from portal.errors import PortalError
+from portal.hubapi import HubApi
+from portal.models.course import KeptCourse
+from portal.models.session import SessionRecord, SessionState
+from portal.models.stop_reason import StopCode, StopReason
+from portal.store import Store
+
+_AT_ONCE = 8  # questions to the Hub
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """Stops the course's sessions of people who left it. Their work stays in their home."""
+
+    store: Store
+    hub: HubApi
+    log: logging.Logger
+
+    async def left(self, kept: KeptCourse, people: Sequence[str]) -> None:
+        """End them; whoever is still being stopped afterwards is so at the Hub. Raises
+        StoreUnavailable."""
+        gone, limit = set(people), asyncio.Semaphore(_AT_ONCE)
+        found = await self.store.sessions.of_course(kept.name, time.time())
+        await asyncio.gather(
+            *(
+                self._stop(kept, record, limit)
+                for record in found
+                if record.user in gone and record.state is not SessionState.ENDED
+            )
+        )
+
+    async def _stop(
+        self, kept: KeptCourse, record: SessionRecord, limit: asyncio.Semaphore
+    ) -> None:
+        title = kept.course.title.replace('"', "'")
+        words = f"You are no longer in the course '{title}'. What you saved is in your home."
+        try:
+            reason = StopReason(code=StopCode.COURSE_OVER, words=words)
+            async with limit:
+                await self.hub.stop_server(record.user, record.server, reason=reason)
+        except (PortalError, ValueError) as error:
+            self.log.warning(
+                "The session of %s in the course %s was not stopped: %s",
+                *(record.user, kept.name, error),
+            )

@@ -1,0 +1,206 @@
+"""Rooms: shared notebooks, in a session of a course's staff that everyone in the course may enter.
+
+The Hub shares this one server with the course's group while the room is open. The session itself
+asks, seconds apart, who may be in (``guests``): who leaves the course is out of its room at once,
+whatever the Hub's groups say by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from portal.errors import Conflict, NotFound, PortalError
+from portal.hubapi import HubApi
+from portal.models.audit import AuditEntry, Outcome
+from portal.models.course import STAFF, CourseState, KeptCourse
+from portal.models.course_room import Room
+from portal.models.session import SessionRecord, SessionState
+from portal.models.stop_reason import StopCode, StopReason
+from portal.store import Store
+
+from .book import runs
+from .helping import PORTAL
+from .presence import kind_of
+
+_SHARES_EVERY = 60.0  # seconds between two looks at the shares
+_STAY = 30.0  # seconds for which a session may let somebody in without asking again
+_NO_SUBDOMAINS = (
+    "Rooms are off here: without subdomains (JupyterHub.subdomain_host), what one writes in a "
+    "shared notebook would run with the rights of whoever looks at it. An admin of the portal can "
+    "switch them on."
+)
+
+
+@dataclass
+class Rooms:
+    """One a service. ``note`` writes a line of the audit log and does not raise; ``subdomains``:
+    whether sessions have hosts of their own. What asks the store raises StoreUnavailable."""
+
+    store: Store
+    hub: HubApi
+    subdomains: bool
+    note: Callable[[AuditEntry], Awaitable[None]]
+    log: logging.Logger
+    _people: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by session
+    _closed: set[str] = field(default_factory=set)  # sessions that are on their way out
+    _shares_at: float = float("-inf")
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def why_not(self, kept: KeptCourse, now: float) -> str:
+        """The sentence why the course has no room now; "" where its staff can open one."""
+        if not self.subdomains:
+            return _NO_SUBDOMAINS
+        if not kept.course.together:
+            return "This course has no room: its instructor can allow one."
+        if kept.state is not CourseState.APPROVED:
+            return "This course has no room: an admin of the portal has not approved it."
+        return "" if runs(kept, now) else "This course has no room: it does not run today."
+
+    async def of(self, kept: KeptCourse, now: float) -> Room:
+        """The course's room as it is."""
+        record = await self._living(kept.name)
+        why_not = self.why_not(kept, now)
+        if record is None:
+            return Room(course=kept.name, why_not=why_not)
+        running = record.state is SessionState.RUNNING
+        url = ""
+        if running and record.id not in self._closed:
+            url = await self.hub.room_url(record.user, record.server)
+        return Room(
+            course=kept.name,
+            state=record.state,
+            by=record.user,
+            server=record.server,
+            session_id=record.id,
+            asked_at=record.submitted_at,
+            since=record.started_at,
+            url=url,
+            people=self._people.get(record.id, ()),
+            why_not=why_not,
+        )
+
+    async def open(self, kept: KeptCourse, person: str, now: float) -> None:
+        """Start the room as ``person``'s session, and let the course in.
+
+        Raises Conflict where there is one, or none can be; what a launch is refused with.
+        """
+        async with self._one_at_a_time:
+            if why_not := self.why_not(kept, now):
+                raise Conflict(why_not)
+            found = await self._living(kept.name)
+            if found is not None:
+                raise Conflict(f"The room is open already: {found.user} has opened it.")
+            server = kept.course.room
+            await self.hub.start_server(person, server, {"course": kept.name})
+            try:
+                await self.hub.open_room(person, server)
+            except PortalError:
+                await self._stop(person, server)
+                raise
+
+    async def close(self, kept: KeptCourse, by: str) -> SessionRecord:
+        """Everyone is put out, then the session is stopped. Raises Conflict where there is none,
+        HubUnavailable."""
+        async with self._one_at_a_time:
+            record = await self._living(kept.name)
+            if record is None:
+                raise Conflict("The room is not open.")
+            await self._end(record, by)
+            return record
+
+    async def guests(self, record: SessionRecord, now: float) -> dict[str, float]:
+        """Who may be in this room now, and for how many seconds more."""
+        if record.id in self._closed:
+            return {}
+        kept = await self.store.courses.get(record.course)
+        if self.why_not(kept, now):
+            return {}
+        return {one.person: _STAY for one in await self.store.members.of(record.course)}
+
+    def tell(self, record: SessionRecord, people: Sequence[str]) -> None:
+        """A room's session says who is in."""
+        self._people[record.id] = tuple(sorted(people))
+
+    async def look(self, now: float) -> None:
+        """Close rooms that may be no longer, and put the Hub's shares right. Called often."""
+        async with self._one_at_a_time:
+            living = {one.id: one for one in await self._all_living()}
+            self._people = {id: who for id, who in self._people.items() if id in living}
+            self._closed &= living.keys()
+            for record in living.values():
+                if record.id not in self._closed and (why := await self._over(record, now)):
+                    await self._end(record, reason=StopReason(code=StopCode.COURSE_OVER, words=why))
+                    await self._note(record, now, why)
+            if now - self._shares_at >= _SHARES_EVERY:
+                await self._put_shares_right(living.values())
+                self._shares_at = now
+
+    # -- pieces --------------------------------------------------------------------------------
+
+    async def _all_living(self) -> list[SessionRecord]:
+        return [one for one in await self.store.sessions.living() if kind_of(one) == "room"]
+
+    async def _living(self, course: str) -> SessionRecord | None:
+        return next((one for one in await self._all_living() if one.course == course), None)
+
+    async def _over(self, record: SessionRecord, now: float) -> str:
+        """Why a room cannot go on; "" where it can."""
+        try:
+            kept = await self.store.courses.get(record.course)
+        except NotFound:
+            return "There is no such course any more."
+        if why := self.why_not(kept, now):
+            return why
+        staff = {
+            one.person for one in await self.store.members.of(record.course) if one.role in STAFF
+        }
+        return "" if record.user in staff else f"{record.user} is no longer of the course's staff."
+
+    async def _end(
+        self, record: SessionRecord, by: str = "", reason: StopReason | None = None
+    ) -> None:
+        """Out of memory first: from then on the session lets nobody in."""
+        self._closed.add(record.id)
+        try:
+            await self.hub.close_room(record.user, record.server)
+        except NotFound:
+            pass  # the server, and the share with it, is gone
+        except PortalError as error:
+            self._shares_at = float("-inf")
+            self.log.warning("The share of %s is still there: %s", record.server, error)
+        await self._stop(record.user, record.server, by, reason)
+
+    async def _stop(
+        self, user: str, server: str, by: str = "", reason: StopReason | None = None
+    ) -> None:
+        with contextlib.suppress(NotFound):
+            await self.hub.stop_server(user, server, on_behalf_of=by, reason=reason)
+
+    async def _put_shares_right(self, living: Iterable[SessionRecord]) -> None:
+        """A share for each room that is open, which the course's newest members have then, too;
+        and none of others."""
+        open_ = {(one.user, one.server) for one in living if one.id not in self._closed}
+        try:
+            for user, server in set(await self.hub.rooms()) - open_:
+                await self.hub.close_room(user, server)
+            for user, server in open_:
+                await self.hub.open_room(user, server)
+        except PortalError as error:
+            self.log.warning("Shares of courses' rooms could not be put right: %s", error)
+
+    async def _note(self, record: SessionRecord, now: float, detail: str) -> None:
+        await self.note(
+            AuditEntry(
+                at=now,
+                actor=PORTAL,
+                action="close-room",
+                target=f"session {record.id}",
+                owner=record.user,
+                outcome=Outcome.DONE,
+                detail=detail,
+            )
+        )

@@ -1,0 +1,114 @@
+"""The routes by which the portal's service lets a course into its room, and out.
+
+A room is a server of somebody of the course's staff. It is shared with the course's group, by
+JupyterHub's share of that one server. The group is brought up to date for it: people whose login is
+older than their place in the course are not in it yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyterhub import apihandlers, orm
+
+from portal.errors import NotAllowed, NotFound, PortalError
+from portal.launch.course import CourseKind, ServerOf, server_of
+from portal.models.course import STAFF, group_of
+
+from .moves import MovesBase
+from .shared import Shared
+
+_PREFIX = f"{CourseKind.ROOM}-"
+
+
+class RoomsHandler(MovesBase):
+    """``GET /hub/api/portal/rooms``: the rooms that are shared with somebody."""
+
+    def get(self) -> None:
+        rows = self.db.query(orm.Share).join(orm.Spawner, orm.Share.spawner_id == orm.Spawner.id)
+        found = {
+            (share.spawner.user.name, share.spawner.name)
+            for share in rows.filter(orm.Spawner.name.startswith(_PREFIX, autoescape=True))
+        }
+        self.answer({"rooms": [{"user": user, "server": name} for user, name in sorted(found)]})
+
+
+class RoomHandler(MovesBase):
+    """``/hub/api/portal/rooms/USER/SERVER``: where it is (GET), let the course in (PUT), and out
+    (DELETE)."""
+
+    def get(self, user: str, server: str) -> None:
+        try:
+            self._found(user, server)
+        except PortalError as error:
+            self.refuse(error)
+            return
+        self.answer({"url": self.find_user(user).server_url(server)})
+
+    async def put(self, user: str, server: str) -> None:
+        try:
+            spawner, room = self._found(user, server)
+            group = await self._members(user, room.course)
+        except PortalError as error:
+            self.refuse(error)
+            return
+        orm.Share.grant(self.db, spawner, group)
+        self.db.commit()
+        self.answer({"url": self.find_user(user).server_url(server)})
+
+    async def delete(self, user: str, server: str) -> None:
+        try:
+            spawner, _ = self._found(user, server)
+        except PortalError as error:
+            self.refuse(error)
+            return
+        for share in list(spawner.shares):
+            self.db.delete(share)
+        if spawner.oauth_client is not None:
+            # Else the browsers' cookies stay logins for as long as the session remembers them.
+            for row in (orm.APIToken, orm.OAuthCode):
+                self.db.query(row).filter(
+                    row.client_id == spawner.oauth_client.identifier,
+                    row.user_id != spawner.user.id,
+                ).delete(synchronize_session="fetch")
+        self.db.commit()
+        self.set_status(204)
+
+    def _found(self, user: str, server: str) -> tuple[orm.Spawner, ServerOf]:
+        """The server as the Hub's database has it. Raises NotFound."""
+        owner, room = orm.User.find(self.db, user), server_of(server)
+        spawner = owner.orm_spawners.get(server) if owner else None
+        if spawner is None or room is None or room.kind is not CourseKind.ROOM:
+            raise NotFound("There is no such room of a course.")
+        return spawner, room
+
+    async def _members(self, user: str, course: str) -> orm.Group:
+        """The course's group, with everyone in it whom the Hub knows. Raises NotAllowed where this
+        person cannot have a room of this course, StoreUnavailable."""
+        shared = Shared.of(self.config)
+        kept = await shared.book.course(course, fresh=True)
+        members = await shared.store.members.of(course)
+        staff = {one.person for one in members if one.role in STAFF}
+        if user not in staff or not kept.course.together:
+            raise NotAllowed(f"'{user}' can have no room of a course '{course}'.")
+        name = group_of(course)
+        group = orm.Group.find(self.db, name)
+        if group is None:
+            group = orm.Group(name=name)
+            self.db.add(group)
+        names = [one.person for one in members]
+        group.users = self.db.query(orm.User).filter(orm.User.name.in_(names)).all()
+        self.db.commit()
+        return group
+
+
+def register(rows: list[Any]) -> None:
+    """Add our routes to a list of Hub API handlers."""
+    if not any(row[1] is RoomsHandler for row in rows):
+        rows += [
+            (r"/api/portal/rooms", RoomsHandler),
+            (r"/api/portal/rooms/([^/]+)/([^/]+)", RoomHandler),
+        ]
+
+
+register(apihandlers.default_handlers)
