@@ -20,6 +20,7 @@ from tornado.web import authenticated
 from .local_api import LARGEST, LocalHandler, Refused, json_object
 from .service import Address, Service, ServiceError
 from .situation import Situations, in_thread
+from .together import is_room
 
 PERIOD = 5.0  # seconds between two looks
 LONGEST = 60.0  # seconds between two reports of the same
@@ -36,7 +37,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
     service = Service(address, os.environ)
     guests = getattr(app.identity_provider, "portal_guests", None)
     add_handlers(app.web_app, service, app.portal_situations, guests)
-    app.portal_presence = Presence(app, service, os.environ.get("JUPYTERHUB_USER", ""))
+    inside = guests.inside if guests is not None and is_room(os.environ) else list
+    app.portal_presence = Presence(app, service, os.environ.get("JUPYTERHUB_USER", ""), inside)
     app.io_loop.spawn_callback(app.portal_presence.run)
 
 
@@ -113,15 +115,18 @@ class HelpHandler(CourseHandler):
 
 
 class Presence:
-    """Tells the portal who is there. ``clock`` counts seconds and never jumps."""
+    """Tells the portal who is there. ``inside`` says who has a room open; ``clock`` counts seconds
+    and never jumps."""
 
     def __init__(
         self,
         app: Any,
         service: Service,
         owner: str,
+        inside: Callable[[], list[str]] = list,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._inside = inside
         self._app = app
         self._service = service
         self._owner = owner
@@ -158,7 +163,7 @@ class Presence:
         since = now - self._told_at
         before = self._told
         same = before is not None and all(
-            seen[name] == before[name] for name in ("opened", "notebooks")
+            seen[name] == before[name] for name in ("opened", "notebooks", "people")
         )
         if same and before is not None:
             quiet = seen["activity"] - before["activity"] < 1.0
@@ -176,6 +181,7 @@ class Presence:
         return {
             "opened": self._opened,
             "notebooks": sorted(path[:500] for path in paths if path)[:MOST],
+            "people": self._inside(),
             "activity": self._clock() - age,
         }
 
@@ -185,6 +191,7 @@ class Presence:
             "opened": None if opened is None else round(max(0.0, now - opened), 1),
             "activity": round(max(0.0, now - seen["activity"]), 1),
             "notebooks": seen["notebooks"],
+            "people": seen["people"],
         }
 
     def _note_pages(self, settings: dict[str, Any]) -> None:

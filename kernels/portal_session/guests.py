@@ -25,6 +25,7 @@ from tornado.websocket import WebSocketHandler
 
 from .service import Address, Service
 from .situation import in_thread
+from .together import is_room
 
 FRESH = 0.5  # seconds for which an answer serves; a guest's page makes hundreds of requests
 PACE = 2.0  # seconds between two questions while somebody is in
@@ -59,7 +60,9 @@ class Guests:
         self._watching: asyncio.Task[None] | None = None
 
     def live(self, person: str) -> bool:
-        """Whether they may be in now, for all that is known; nobody may when that is old."""
+        """Whether they may be in now, for all that is known; no guest may when that is old."""
+        if person == self.owner:
+            return True
         now = self._clock()
         return now - self._asked_at <= LONGEST and self._until.get(person, now) > now
 
@@ -79,6 +82,14 @@ class Guests:
         self._inside.setdefault(person, WeakSet()).add(handler)
         if self._watching is None or self._watching.done():
             self._watching = asyncio.ensure_future(self._watch())
+
+    def inside(self) -> list[str]:
+        """Who has a page open: its sockets are open as long as it is."""
+        return sorted(
+            person
+            for person in self._present()
+            if any(isinstance(one, WebSocketHandler) for one in self._inside[person])
+        )
 
     # -- what is known -------------------------------------------------------------------------
 
@@ -189,6 +200,8 @@ def guard(environ: Mapping[str, str]) -> Guests | None:
         if any(_same(token, hub_auth.api_token) for token in sent):
             _refuse(handler, _OF_PROGRAMS)
         if user.hub_user.get("kind", "user") == "user" and user.username == guests.owner:
+            if is_room(environ):  # where everyone sees who is there
+                guests.entered(user.username, handler)
             return user
         socket = isinstance(handler, WebSocketHandler)
         if not await guests.may_enter(user.username, anew=socket):
