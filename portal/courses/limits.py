@@ -105,8 +105,10 @@ def _sizes(resources: Resources) -> dict[str, int | None]:
 
 
 def exceeding(some: Resources, largest: Resources) -> list[str]:
-    """The fields in which ``some`` is more than ``largest``, where both say something."""
+    """The fields in which ``some`` is more than ``largest``, where both say something. No GPUs as
+    the largest number says nothing (portal/launch/course.py)."""
     most = _sizes(largest)
+    most["gpus"] = most["gpus"] or None
     return [
         name
         for name, size in _sizes(some).items()

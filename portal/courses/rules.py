@@ -10,10 +10,11 @@ from zoneinfo import ZoneInfo
 
 from portal.catalog.files import EnvironmentCatalog
 from portal.errors import NotFound, PortalError
+from portal.launch.course import unfit
 from portal.models.cluster import ClusterSnapshot
 from portal.models.course import Course, CourseState, KeptCourse
 from portal.models.course_problem import CourseProblem
-from portal.models.environment import USABLE, Environment, Kind, Server
+from portal.models.environment import USABLE, Environment
 from portal.models.person import Person
 from portal.models.scope import COURSES_MANAGE
 from portal.store import Store
@@ -75,8 +76,8 @@ class CourseRules:
                 problems.append(found)
             else:
                 pinned, number = found
-        if pinned is not None:
-            problems += _kind(pinned)
+        if pinned is not None and (wrong := unfit(pinned)):
+            problems.append(CourseProblem(field="environment", message=wrong))
         problems += resource_problems(course, pinned, self.snapshot())
         problems += await self._account(course)
         if before and before.state is CourseState.APPROVED and not by.may(COURSES_MANAGE):
@@ -240,20 +241,3 @@ def _calendar(course: Course, now: float) -> list[CourseProblem]:
             )
         )
     return problems
-
-
-def _kind(pinned: Environment) -> list[CourseProblem]:
-    """A course session is a container whose home is the course's folder alone."""
-    if pinned.kind is not Kind.CONTAINER:
-        words = f"'{pinned.title}' is of the kind '{pinned.kind}'"
-    elif pinned.server is not Server.INSIDE:
-        words = f"The server of '{pinned.title}' runs beside its container"
-    else:
-        return []
-    return [
-        CourseProblem(
-            field="environment",
-            message=f"{words}. A course needs a container with the server inside, so that its "
-            "sessions see nothing but the course.",
-        )
-    ]

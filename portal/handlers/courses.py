@@ -27,6 +27,7 @@ from .paging import Page, PageQuery, offset_of, page
 TAGS = ("courses",)
 Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
 _Answer = Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True), *PLAIN_TEXT]
+_NOBODY: frozenset[Role] = frozenset()  # admins alone, by their scope
 _SPAN = 200 * 86400.0  # seconds of meetings that are shown where no end is given
 _MOST_MEETINGS = 1000
 _Time = Annotated[float, Field(ge=0, le=32503680000, allow_inf_nan=False)]
@@ -316,26 +317,11 @@ class CourseSubmit(CourseAction):
         return await detail(self, kept, self.role)
 
 
-class CourseAdmin(CourseAction):
-    """Base of what admins alone do."""
-
-    roles = frozenset()
-
-    async def admit(self) -> None:
-        """Its instructors are told what it takes."""
-        if not self.person.may(COURSES_MANAGE):
-            mine = await self.parts.book.mine(self.person.name)
-            name = self.path_kwargs["course"]
-            if name in mine:
-                words = "Courses are approved and refused by the admins of this portal."
-                await self.deny(f"course {name}", NotAllowed(words))
-        await super().admit()
-
-
-class CourseApprove(CourseAdmin):
+class CourseApprove(CourseAction):
     """An admin's yes."""
 
     path = "courses/{course}/approve"
+    roles = _NOBODY
     operations = {
         "post": Operation(
             summary="Approve a course.",
@@ -355,10 +341,11 @@ class CourseApprove(CourseAdmin):
         return await detail(self, kept, self.role)
 
 
-class CourseRefuse(CourseAdmin):
+class CourseRefuse(CourseAction):
     """An admin's no."""
 
     path = "courses/{course}/refuse"
+    roles = _NOBODY
     operations = {
         "post": Operation(
             summary="Refuse a course.",

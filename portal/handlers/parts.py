@@ -35,6 +35,7 @@ from portal.sessions.moves import Moves
 
 from .allowance import Allowance
 from .course_boards import CourseBoards
+from .course_work import CourseWork
 from .situations import Situations
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class Parts:
     helping: Helping = field(init=False)
     rooms: Rooms = field(init=False)
     boards: CourseBoards = field(init=False)
+    course_work: CourseWork = field(init=False)
     software: Software = field(init=False)
     situations: Situations = field(init=False)
     moves: Moves = field(init=False)
@@ -96,6 +98,7 @@ class Parts:
         )
         self.rooms = Rooms(self.store, self.hub, self.subdomains, self.note, self.log)
         self.boards = CourseBoards(self)
+        self.course_work = CourseWork(self)
         self.software = Software(self.store)
         self.situations = Situations(self)
         self.moves = Moves(self.hub, self.log)
