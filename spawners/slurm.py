@@ -29,6 +29,7 @@ from portal.sessions.ending import Ending, explain
 from . import (
     estimates,  # registers the route that the launch page asks
     guests,  # noqa: F401  registers the routes by which the service lets helpers in
+    hosts,
     moves,  # noqa: F401  registers the routes by which the service moves sessions
     port,  # noqa: F401  registers the port route and removes the stock one
     rooms,  # noqa: F401  registers those by which it lets a course into its room
@@ -72,6 +73,7 @@ class PortalSpawner(LaunchDoor):
         self.moving = Moving(self)
         self._watch: JobWatch | None = None
         self.progress_state = Progress()
+        hosts.move_away(self)
         self._expect_launch()
 
     def _expect_launch(self) -> None:
@@ -128,6 +130,10 @@ class PortalSpawner(LaunchDoor):
         and Slurm and sudo set USER, HOME and SHELL themselves."""
         return env
 
+    def get_env(self) -> dict[str, str]:
+        """JupyterHub's variables of the session."""
+        return hosts.with_callback(self, super().get_env())
+
     @default("server_token_scopes")
     def _server_token_scopes_default(self) -> Any:
         return _token_scopes
@@ -149,6 +155,7 @@ class PortalSpawner(LaunchDoor):
         self.posted_port, self._ready, self._stopping, self._came_back = 0, False, False, False
         self._port_posted.clear()
         self.progress_state = Progress()
+        hosts.tell_logins(self)
         token = orm.APIToken.find(self.user.db, self.api_token)
         self.token_id = token.id if token else 0
         try:

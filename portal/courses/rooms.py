@@ -12,6 +12,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from portal.errors import Conflict, NotFound, PortalError
 from portal.hubapi import HubApi
@@ -39,6 +40,8 @@ _NO_SUBDOMAINS = (
 class Rooms:
     """One a service. ``note`` writes a line of the audit log and does not raise; ``subdomains``:
     whether sessions have hosts of their own. What asks the store raises StoreUnavailable."""
+
+    interval: ClassVar[float] = 5.0  # seconds between two looks
 
     store: Store
     hub: HubApi
