@@ -32,6 +32,7 @@ class Life:
             asyncio.create_task(self._kept("loop of notices", self._send_notices)),
             asyncio.create_task(self._kept("history of the catalog", self.parts.curator.run)),
             asyncio.create_task(self._kept("workshop", self.parts.workshop.run)),
+            asyncio.create_task(self._kept("loop of courses", self.parts.course_work.run)),
         ]
 
     async def close(self) -> None:

@@ -133,9 +133,7 @@ class Starter:
             }
             seats = [_first(person, person in under_way) for person in chosen]
             start = await self._around.store.starts.add(start, seats)
-            kept_seats = {
-                one.person: one.model_copy(update={"start_id": start.id}) for one in seats
-            }
+            mine = [one.model_copy(update={"start_id": start.id}) for one in seats]
             waiting = {one.person for one in seats if one.state is SeatState.WAITING}
             live[start.id] = _Live(start, {one.person: one for one in mine}, unsure=waiting)
         self.wake.set()

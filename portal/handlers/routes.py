@@ -15,6 +15,7 @@ from . import (
     course_people,
     course_room,
     course_roster,
+    course_starts,
     courses,
     environment_comparison,
     environment_editing,
@@ -65,6 +66,7 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *course_room.ENDPOINTS,
     *course_roster.ENDPOINTS,
     *courses.ENDPOINTS,
+    *course_starts.ENDPOINTS,
     *environment_comparison.ENDPOINTS,
     *environment_tests.ENDPOINTS,  # before {environment}: 'test-all' is none
     *environment_editing.ENDPOINTS,  # before {environment}: 'validate' is none

@@ -43,8 +43,9 @@ class Wanted:
     partition: str = ""
     account: str = ""
 
-    def words(self) -> list[str]:
-        """Its words for scontrol. Raises InvalidRequest for names that scontrol would misread."""
+    def words(self, began: bool = False) -> list[str]:
+        """Its words for scontrol; ``began``: when it begins can no longer be said. Raises
+        InvalidRequest for names that scontrol would misread."""
         if not re.fullmatch(NAME, self.name):
             raise InvalidRequest(f"{self.name!r} is no name of a course's reservation.")
         for user in self.users:
@@ -52,7 +53,7 @@ class Wanted:
                 raise InvalidRequest(f"{user!r} cannot be in a reservation.")
         return [
             f"ReservationName={self.name}",
-            f"StartTime={_time(self.begins)}",
+            *([] if began else [f"StartTime={_time(self.begins)}"]),
             f"EndTime={_time(self.ends)}",
             f"Users={','.join(self.users)}",
             *([f"Accounts={self.account}"] if self.account else []),
@@ -91,10 +92,12 @@ class Reserving:
         except SlurmRefused as error:
             raise await self._told(error, wanted) from None
 
-    async def update(self, wanted: Wanted) -> None:
-        """Change what is there under its name. Raises Conflict where there is nothing."""
+    async def update(self, wanted: Wanted, now: float) -> None:
+        """Change what is there under its name at ``now`` (Unix seconds). Raises Conflict where
+        there is nothing."""
+        words = wanted.words(began=wanted.begins <= now)
         try:
-            await self._runner.run(["scontrol", "update", *wanted.words()], env=_UTC)
+            await self._runner.run(["scontrol", "update", *words], env=_UTC)
         except SlurmRefused as error:
             raise await self._told(error, wanted) from None
 
