@@ -97,7 +97,7 @@ export class Commands {
 }
 
 /** Runs it; what goes wrong is a notification. */
-async function told(run: () => Promise<unknown>): Promise<void> {
+export async function told(run: () => Promise<unknown>): Promise<void> {
   try {
     await run();
   } catch (error) {

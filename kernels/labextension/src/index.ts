@@ -1,11 +1,18 @@
 /** The plugins of the extension. Whatever is shown only on demand is loaded on demand. */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
+import course from './course';
 import move from './move';
 import outputs from './outputs';
 import status from './status';
 import tensorboard from './tensorboard';
 
-const plugins: JupyterFrontEndPlugin<unknown>[] = [...status, ...tensorboard, ...move, ...outputs];
+const plugins: JupyterFrontEndPlugin<unknown>[] = [
+  ...status,
+  ...tensorboard,
+  ...move,
+  ...outputs,
+  ...course
+];
 
 export default plugins;

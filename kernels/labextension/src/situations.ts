@@ -3,7 +3,7 @@ import { type ISignal, Signal } from '@lumino/signaling';
 
 import { ask, PortalError } from './api';
 
-// As portal/models/situation.py, idle.py and move.py have them (tests/test_lab_extension.py).
+// As portal/models/situation.py, idle.py, move.py and course_live.py have them (tests/test_lab_extension.py).
 export interface ExtendOffer {
   allowed: boolean;
   minutes: number[];
@@ -52,6 +52,33 @@ export interface Move {
   position: number | null;
 }
 
+export interface CourseMessage {
+  id: number;
+  text: string;
+  by: string;
+  at: number;
+  ends_at: number;
+}
+
+export interface Help {
+  id: number;
+  helper: string;
+  student: string;
+  state: string;
+  minutes: number;
+  until: number | null;
+}
+
+export interface CourseSituation {
+  name: string;
+  title: string;
+  kind: string;
+  role: string;
+  messages: CourseMessage[];
+  help: Help[];
+  hand: string;
+}
+
 export interface Situation {
   now: number;
   taken_at: number;
@@ -73,6 +100,7 @@ export interface Situation {
   announcements: Message[];
   idle: IdleState;
   move: Move | null;
+  course: CourseSituation | null;
   links: { [name: string]: string };
 }
 
@@ -90,6 +118,7 @@ interface Answer {
   age: number | null;
   error: string;
   failing: number | null;
+  guest: string;
   local: { gpus: LocalGpu[]; memory_used: number | null; memory_limit: number | null };
 }
 
@@ -107,6 +136,7 @@ export interface Reading {
 
 const VISIBLE = 10; // seconds between two questions
 const HIDDEN = 60;
+const IN_CLASS = 5; // seen or not: somebody may be asking to come in
 const LONGEST = 120; // while the server does not answer
 const KEPT = 3600;
 const STALE = 90; // an older word of the portal says nothing of the GPUs now
@@ -134,6 +164,11 @@ export class Situations {
   /** The portal's last word on this session. */
   get situation(): Situation | null {
     return this._answer?.situation ?? null;
+  }
+
+  /** Who looks at this page, where it is not the session's owner; else "". */
+  get guest(): string {
+    return this._answer?.guest ?? '';
   }
 
   /** The readings of the last hour, oldest first. */
@@ -205,6 +240,9 @@ export class Situations {
         throw new PortalError('The answer of this session’s server cannot be read.', 200);
       }
       this._answer = answer;
+      if (answer.situation?.course) {
+        wait = IN_CLASS;
+      }
       this._received = seconds();
       this._problem = '';
       this._remember(this._answer);
@@ -244,14 +282,17 @@ export class Situations {
 
 /** Whether it has the shape that is relied on here. */
 function sound({ situation, local }: Answer): boolean {
+  const { course } = situation ?? {};
   const lists = situation && [situation.gpus, situation.announcements, situation.warn_minutes];
+  const ofCourse = course ? [course.messages, course.help] : [];
   return (
     Array.isArray(local?.gpus) &&
     (situation === null ||
       (typeof situation?.now === 'number' &&
         !!situation.extend &&
         !!situation.idle &&
-        !!lists?.every(Array.isArray)))
+        !!lists?.every(Array.isArray) &&
+        ofCourse.every(Array.isArray)))
   );
 }
 
