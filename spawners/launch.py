@@ -10,7 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from portal.errors import NotAllowed, PortalError, SlurmUnavailable
+from portal.errors import InvalidRequest, NotAllowed, PortalError, SlurmUnavailable
+from portal.launch.course import split_course
 from portal.launch.policy import decide
 from portal.launch.request import LaunchRequest, read_options
 from portal.launch.tensorboard import below, for_tensorboard, split_options
@@ -18,6 +19,7 @@ from portal.models.cluster import Association, ClusterSnapshot
 from portal.models.environment import Environment
 from portal.models.resources import Resources
 
+from .courses import course_offer
 from .storage import StorageArea
 from .tensorboard import tensorboard_roots
 
@@ -122,10 +124,12 @@ async def considered(
         associations = await spawner.shared.cluster.associations(spawner.user.name)
     except SlurmUnavailable:
         associations = None
+    course, options = split_course(options)
+    place = await course_offer(spawner, course, options, snapshot, associations)
     request = decide(
-        options,
+        place.options if place else options,
         spawner.person,
-        await environments(spawner),
+        {place.environment.name: place.environment} if place else await environments(spawner),
         snapshot,
         associations,
         Resources.model_validate(spawner.default_resources),
@@ -133,10 +137,16 @@ async def considered(
     return request, snapshot, associations
 
 
-async def launch_request(spawner: PortalSpawner, options: Mapping[str, Any]) -> LaunchRequest:
-    """Judge ``user_options``, wherever they come from. Raises PortalError with the reason."""
+async def launch_request(
+    spawner: PortalSpawner, options: Mapping[str, Any], *, runs: bool = False
+) -> LaunchRequest:
+    """Judge ``user_options``, wherever they come from. ``runs``: the session runs already, and
+    gets other resources. Raises PortalError with the reason."""
     folders, options = split_options(options)
     read_options(options)  # malformed options make nobody's home
+    course, options = split_course(options)
+    if course and folders:
+        raise InvalidRequest("A course has no TensorBoard of its own: open it in the session.")
     snapshot = await _snapshot(spawner)
     if snapshot.error:
         raise SlurmUnavailable(
@@ -146,7 +156,11 @@ async def launch_request(spawner: PortalSpawner, options: Mapping[str, Any]) -> 
     ready = await readiness(spawner)
     if ready.problems:
         raise ready.error(" ".join(ready.problems))
-    offered = await environments(spawner)
+    place = await course_offer(spawner, course, options, snapshot, ready.associations, runs=runs)
+    if place is not None:
+        offered, options = {place.environment.name: place.environment}, place.options
+    else:
+        offered = await environments(spawner)
     if folders:
         largest = Resources.model_validate(spawner.tensorboard_resources)
         offered = {name: for_tensorboard(one, largest) for name, one in offered.items()}
@@ -161,4 +175,5 @@ async def launch_request(spawner: PortalSpawner, options: Mapping[str, Any]) -> 
     if folders:
         roots = tensorboard_roots(spawner, request.environment)
         folders = below(folders, await spawner.home(), roots)
-    return request.model_copy(update={"tensorboard": folders})
+    session = place.session if place else None
+    return request.model_copy(update={"tensorboard": folders, "course": session})

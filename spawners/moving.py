@@ -17,6 +17,7 @@ from jupyterhub.utils import AnyTimeoutError, wait_for_http_server
 from pydantic import ValidationError
 
 from portal.errors import Conflict, InvalidRequest, PortalError, SlurmUnavailable, StartFailed
+from portal.launch.course import OPTION
 from portal.launch.request import LaunchRequest, read_options
 from portal.models.cluster import Job
 from portal.models.move import LIVE, Move, MoveState
@@ -82,7 +83,7 @@ class Moving:
         self._free()
         self._beginning = True
         try:
-            request = await launch_request(self._spawner, self._complete(options))
+            request = await launch_request(self._spawner, self._complete(options), runs=True)
             self._free(beginning=True)  # the session may have ended meanwhile
             session = self._spawner.token_id
             self.current = await self._submit(request, by)
@@ -211,6 +212,8 @@ class Moving:
                 "environment",
             )
         kept = {key: now[key] for key in _KEPT if key in now and key not in options}
+        if OPTION in now:
+            kept[OPTION] = now[OPTION]  # a course's session stays one
         asked = {**kept, **options, "environment": environment}
         if not asked.get("gpus"):
             asked.pop("gpu_type", None)

@@ -27,6 +27,7 @@ from .announced import Announced
 from .blocking import Blocking
 from .closing import Closing
 from .commits import Commits
+from .courses import Budgets
 from .favourites import Favourites
 from .form import LaunchForm
 from .preparation import Preparation
@@ -56,6 +57,7 @@ class Shared:
     favourites: Favourites = field(init=False)
     tiles: Tiles = field(init=False)
     book: CourseBook = field(init=False)
+    budgets: Budgets = field(init=False)
 
     def __post_init__(self) -> None:
         self.preparation = Preparation(self.blocking)
@@ -65,6 +67,7 @@ class Shared:
         self.favourites = Favourites(self.store)
         self.tiles = Tiles(self.catalog, self.store)
         self.book = CourseBook(self.store)
+        self.budgets = Budgets(self.store, log)
 
     _only: ClassVar[Shared | None] = None
 

@@ -147,7 +147,7 @@ class Spawner:
 def spawner(monkeypatch: pytest.MonkeyPatch) -> Spawner:
     """Whose world is quick and says yes."""
 
-    async def launch_request(who: Any, options: Any) -> Any:
+    async def launch_request(who: Any, options: Any, *, runs: bool) -> Any:
         await asyncio.sleep(0)
         made.done.append(("judged", options))
         return SimpleNamespace(options=lambda: {"environment": "base", "gpus": 2})

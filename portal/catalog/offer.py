@@ -158,6 +158,14 @@ class Offering:
             self._made = made
         return self._offers
 
+    async def of(self, environment: Environment) -> Offer:
+        """The offer for one that need not be in the catalog: another version, which is pinned.
+        It goes by what was known at the last ``refresh``."""
+        if self._untested or self.verdicts is None:
+            return self._offer(environment)
+        mark = await asyncio.to_thread(mark_of, environment.image) if environment.image else None
+        return offer_of(environment, self.tested(environment), mark)
+
     def tested(self, environment: Environment) -> dict[str, Verdict]:
         """What is known of its tests, by GPU type."""
         return (self.verdicts or {}).get(environment.fingerprint, {})

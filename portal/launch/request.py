@@ -15,10 +15,11 @@ from ..errors import InvalidRequest
 from ..models import Frozen
 from ..models.environment import Environment
 from ..models.resources import Resources
+from .course import CHOSEN, OPTION, CourseSession, split_course
 
 # What a session gets where neither the person, the environment nor the site says anything.
 DEFAULT_RESOURCES = {"cpus": 2, "memory": "4G", "time": "2:00:00"}
-OPTION_KEYS = ("environment", *Resources.model_fields)
+OPTION_KEYS = (OPTION, "environment", *Resources.model_fields)
 
 _SHOULD_BE = {
     "environment": "the name of an environment",
@@ -39,15 +40,21 @@ class LaunchRequest(Frozen):
     """What one session will be: an environment this person may use, and complete resources.
 
     ``tensorboard``: the log folders of a TensorBoard of its own, absolute; none: JupyterLab.
+    ``course``: what it belongs to; None: it is the person's own.
     """
 
     environment: Environment
     resources: Resources
     tensorboard: tuple[str, ...] = ()
+    course: CourseSession | None = None
 
     def options(self) -> dict[str, Any]:
         """The ``user_options`` that ask for the same again: only known keys, JSON values."""
         chosen = self.resources.model_dump(exclude_none=True)
+        if self.course is not None:
+            # Account, partition and reservation are the course's, and others at the next meeting.
+            mine = {key: chosen[key] for key in chosen if key in CHOSEN}
+            return {OPTION: self.course.course, "environment": self.environment.name, **mine}
         shown = {"tensorboard": list(self.tensorboard)} if self.tensorboard else {}
         return {"environment": self.environment.name, **chosen, **shown}
 
@@ -56,7 +63,8 @@ def read_options(options: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]
     """Check the shape of ``user_options``.
 
     Returns the environment's name (None where none is named) and the resource keys as given,
-    each valid. Raises InvalidRequest naming the first key that is wrong.
+    each valid. A course is for ``split_course`` to take out; it is only looked at here. Raises
+    InvalidRequest naming the first key that is wrong.
     """
     if not isinstance(options, Mapping):
         raise InvalidRequest("The options of a session must be a JSON object.")
@@ -67,6 +75,7 @@ def read_options(options: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]
                 f"{', '.join(OPTION_KEYS)}.",
                 field=str(key)[:60],
             )
+    _, options = split_course(options)
     given = {key: value for key, value in options.items() if value is not None and value != ""}
     environment = given.pop("environment", None)
     if environment is not None and not isinstance(environment, str):

@@ -89,6 +89,16 @@ class UsageTable:
             found[row.session_id] = JobUsage.model_validate(values | {"day": ""})
         return found
 
+    async def of_course(self, course: str) -> float:
+        """The GPU-hours that all sessions of a course have held."""
+        query = (
+            select(func.sum(days.c.held))
+            .select_from(days)
+            .join(jobs, jobs.c.id == days.c.job)
+            .where(jobs.c.course == course)
+        )
+        return await self._database.run(lambda at: float(at.execute(query).scalar() or 0)) / 3600
+
     def _by_period(
         self, key: ColumnElement[str], period: Period, start: float, end: float
     ) -> Select[Any]:

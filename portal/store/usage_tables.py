@@ -53,6 +53,7 @@ jobs = Table(
     Index(None, "closed"),
     Index(None, "session_id"),
     Index(None, "user"),
+    Index(None, "course"),
 )
 groups = Table(
     "usage_groups",

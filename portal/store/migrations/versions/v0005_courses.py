@@ -145,3 +145,4 @@ def upgrade() -> None:
     )
     _index("course_handouts", "course")
     _index("sessions", "course", "submitted_at")
+    _index("usage_jobs", "course")

@@ -1,0 +1,253 @@
+"""A session of a course: by which server's name it goes, and what it may be. Pure.
+
+Whether the person is in the course is for whoever asks to know (spawners/courses.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..errors import InvalidRequest, NotAllowed
+from ..models import Frozen
+from ..models.cluster import Reservation
+from ..models.course import STAFF, Course, CourseName, CourseState, KeptCourse, Role
+from ..models.environment import AbsolutePath, Environment, Kind, Server
+from ..models.resources import Resources, memory_mib, time_seconds, time_text
+
+OPTION = "course"  # the key of ``user_options`` with the course's name
+# What of the resources a person chooses; everything else is the course's.
+CHOSEN = frozenset({"gpus", "gpu_type", "cpus", "memory", "time"})
+
+_NAME: TypeAdapter[str] = TypeAdapter(CourseName)
+_SERVER = re.compile(r"(course|rehearsal|preview|room)-(.+)")
+_FLEXIBLE = "FLEX"  # scontrol(1): jobs of such a reservation may end after it
+
+
+class CourseKind(StrEnum):
+    """What a session of a course is for; its server's name begins with it."""
+
+    COURSE = "course"  # a member's own
+    REHEARSAL = "rehearsal"  # its home is thrown away
+    PREVIEW = "preview"  # staff see what a student would
+    ROOM = "room"  # notebooks that the course shares
+
+
+class CourseSession(Frozen):
+    """Which course a session belongs to. ``data`` is seen there read-only."""
+
+    course: str
+    title: str
+    kind: CourseKind
+    role: Role
+    data: AbsolutePath | None = None
+
+    @property
+    def throwaway(self) -> bool:
+        """Whether its home is gone when it ends."""
+        return self.kind is CourseKind.REHEARSAL
+
+
+class ServerOf(NamedTuple):
+    """The course and the kind that a server's name says."""
+
+    course: str
+    kind: CourseKind
+
+
+def server_of(server: str) -> ServerOf | None:
+    """What the name of a server says: None where it is no course's."""
+    match = _SERVER.fullmatch(server)
+    if match is None or not _is_name(match[2]):
+        return None
+    return ServerOf(match[2], CourseKind(match[1]))
+
+
+def split_course(options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The course that ``user_options`` name ("" for none), and the other options. Raises
+    InvalidRequest for what cannot be a course's name."""
+    if not isinstance(options, Mapping):
+        return "", options  # refused with the words for all of them
+    others = dict(options)
+    name = others.pop(OPTION, None)
+    if name is None or name == "":
+        return "", others
+    if not isinstance(name, str) or not _is_name(name):
+        raise InvalidRequest(
+            "'course' must be the name of a course: small letters, digits and dashes.", OPTION
+        )
+    return name, others
+
+
+def server_for(course: str, server: str) -> CourseKind | None:
+    """What the session of ``server`` is for, when it may be: None for a session of one's own.
+
+    Names that belong to courses are used for nothing else, and courses have no other sessions.
+    Raises InvalidRequest.
+    """
+    named = server_of(server)
+    if not course:
+        if named is None:
+            return None
+        raise InvalidRequest(
+            f"The name '{server}' is kept for a session of the course '{named.course}': launch "
+            f"that one from the course, or choose another name for a session of your own.",
+            OPTION,
+        )
+    if named is None or named.course != course:
+        raise InvalidRequest(
+            f"A session of the course '{course}' has the name 'course-{course}', not "
+            f"'{server[:60]}'.",
+            OPTION,
+        )
+    return named.kind
+
+
+def _is_name(text: str) -> bool:
+    try:
+        _NAME.validate_python(text)
+    except ValidationError:
+        return False
+    return True
+
+
+def closed(kept: KeptCourse, kind: CourseKind, role: Role, now: float) -> str:
+    """Why no session of this kind starts in the course now (Unix seconds); "" when one does.
+
+    Its staff may try everything out before it begins.
+    """
+    course = kept.course
+    title = f"The course '{course.title}'"
+    if kept.state is CourseState.ARCHIVED:
+        return f"{title} is archived: its sessions are over. Your files are still there."
+    if kept.state is CourseState.REFUSED:
+        return f"{title} was not approved, so it has no sessions."
+    if kept.state is not CourseState.APPROVED:
+        return f"{title} has no sessions yet: an admin of the portal is to approve it first."
+    if kept.pinned is None:
+        return f"{title} has no environment yet: its instructor chooses one."
+    today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
+    if today > course.ends:
+        return f"{title} ended on {day(course.ends)}. Your files are still there."
+    early = role in STAFF or kind is CourseKind.REHEARSAL
+    if today < course.begins and not early:
+        return f"{title} begins on {day(course.begins)}."
+    if kind is CourseKind.ROOM and not course.together:
+        return f"{title} has no room for working together: its instructor may allow one."
+    return ""
+
+
+def day(of: date) -> str:
+    """ "3 May 2027"."""
+    return f"{of.day} {of:%B %Y}"
+
+
+def unfit(environment: Environment) -> str:
+    """Why an environment cannot be a course's; "" when it can.
+
+    Whoever helps a student is let into that student's session: so what runs there must see the
+    course's folder and nothing else that is the student's, and only a container can do that.
+    """
+    if environment.kind is not Kind.CONTAINER:
+        return (
+            f"'{environment.title}' is no container. A course's sessions run in containers, where "
+            "nothing of a student but the course's folder can be seen: choose another environment."
+        )
+    if environment.server is Server.BESIDE:
+        return (
+            f"The server of '{environment.title}' runs beside its container, where it would see "
+            "all of a student's files: choose an environment that has JupyterLab inside."
+        )
+    return ""
+
+
+def asked_for(options: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
+    """What of ``options`` a member of a course chooses. Raises InvalidRequest for the rest,
+    NotAllowed for another environment than the course's."""
+    asked = {key: value for key, value in options.items() if value not in (None, "")}
+    named = asked.pop("environment", environment.name)
+    if named != environment.name:
+        raise NotAllowed(
+            f"This course runs in '{environment.title}', not in '{str(named)[:60]}'. Leave the "
+            "environment out."
+        )
+    for key in asked:
+        if key not in CHOSEN:
+            raise InvalidRequest(
+                f"In a course, '{key[:60]}' is the course's to say. You may choose: "
+                f"{', '.join(sorted(CHOSEN))}.",
+                field=key[:60],
+            )
+    return asked
+
+
+def narrowed(environment: Environment, course: Course, *, gpus: bool = True) -> Environment:
+    """``environment`` as the course lets it be used: the course's own default, and nothing larger
+    than its ``largest``. ``gpus`` False: none at all, the budget is used up."""
+    default, largest = course.default, course.largest
+    types, most = environment.gpu_types, max(default.gpus, largest.gpus) if gpus else 0
+    if largest.gpu_type and largest.gpu_type in (types or (largest.gpu_type,)):
+        types = (largest.gpu_type,)
+    elif largest.gpu_type:
+        most = 0  # it does not run on the only GPUs that the course may have
+    usual = environment.default.model_dump(
+        exclude_none=True, exclude={"gpus", "nodes", "reservation", "account"}
+    )
+    usual |= default.model_dump(exclude_none=True, exclude={"account", "reservation"})
+    usual["gpus"] = min(default.gpus, most)
+    account = course.account or default.account
+    if account:
+        usual["account"] = account
+    if not usual["gpus"] or (types and usual.get("gpu_type") not in types):
+        usual.pop("gpu_type", None)
+    return environment.model_copy(
+        update={
+            "title": f"{course.title}: {environment.title}"[:120],
+            "default": Resources(**usual),
+            "gpu_types": types,
+            "max_gpus": _least(environment.max_gpus, most),
+            "max_cpus": _least(environment.max_cpus, largest.cpus),
+            "max_memory": _smallest(memory_mib, environment.max_memory, largest.memory),
+            "max_time": _smallest(time_seconds, environment.max_time, largest.time),
+        }
+    )
+
+
+def until(environment: Environment, seconds: float) -> Environment:
+    """``environment`` for a session that must be over in ``seconds``, a minute at least."""
+    minutes = max(1, int(seconds // 60))
+    return environment.model_copy(
+        update={"max_time": _smallest(time_seconds, environment.max_time, time_text(minutes * 60))}
+    )
+
+
+def _least(first: int | None, second: int | None) -> int | None:
+    return min((one for one in (first, second) if one is not None), default=None)
+
+
+def _smallest(size: Any, first: str | None, second: str | None) -> str | None:
+    return min((one for one in (first, second) if one), key=size, default=None)
+
+
+def meeting(course: str, reservations: Mapping[str, Reservation], now: float) -> list[Reservation]:
+    """The reservations of the course's meetings that are on ``now`` (Unix seconds), the one that
+    lasts longest first. They are called "course-NAME-20270503T0700", by when the meeting begins
+    in UTC (portal/courses/reservations.py)."""
+    name = re.compile(rf"course-{re.escape(course)}-[0-9]{{8}}T[0-9]{{4}}")
+    found = [
+        one
+        for one in reservations.values()
+        if name.fullmatch(one.name) and one.start_time <= now < one.end_time
+    ]
+    return sorted(found, key=lambda one: (-one.end_time, one.name))
+
+
+def bound(reservation: Reservation) -> bool:
+    """Whether Slurm ends the jobs of this reservation with it."""
+    return _FLEXIBLE not in reservation.flags

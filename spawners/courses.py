@@ -1,0 +1,178 @@
+"""Sessions of courses, as the Hub judges them: who is in the course, whether it is on, and what
+is left of its budget. What follows from that is pure (portal/launch/course.py)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jupyterhub import orm
+
+from portal.errors import NotAllowed
+from portal.launch.course import (
+    CourseKind,
+    CourseSession,
+    asked_for,
+    bound,
+    closed,
+    meeting,
+    narrowed,
+    server_for,
+    unfit,
+    until,
+)
+from portal.launch.policy import usable_reservation
+from portal.models.cluster import Association, ClusterSnapshot
+from portal.models.course import STAFF, Course, KeptCourse, Role
+from portal.models.environment import Bind, Environment
+from portal.models.words import count
+from portal.sessions.asked_once import AskedOnce
+from portal.store import Store
+
+from .stops import SERVICE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .slurm import PortalSpawner
+
+_AGE = 30.0  # seconds for which a course's used GPU-hours are known
+_STAFF_ONLY = frozenset({CourseKind.PREVIEW, CourseKind.ROOM})
+
+
+class Budgets:
+    """The GPU-hours that courses have used, kept for seconds: three hundred students start in the
+    same minute. ``used`` raises nothing; while the database is away, the last answer stays."""
+
+    def __init__(self, store: Store, log: logging.Logger | logging.LoggerAdapter[Any]) -> None:
+        self._store, self._log = store, log
+        self._known: dict[str, AskedOnce[float]] = {}
+
+    async def used(self, course: str) -> float:
+        """GPU-hours of all sessions of the course until now."""
+        if course not in self._known:
+            self._known[course] = AskedOnce(
+                lambda: self._store.usage.of_course(course),
+                0.0,
+                age=_AGE,
+                log=self._log,  # type: ignore[arg-type]
+            )
+        return await self._known[course].get()
+
+    async def spent(self, course: Course) -> str:
+        """Why the course has no GPUs any more; "" while it has."""
+        if course.budget is None or await self.used(course.name) < course.budget:
+            return ""
+        hours = count(round(course.budget), "GPU-hour")
+        return (
+            f"The course '{course.title}' has used its {hours}, so its sessions have no GPUs. Ask "
+            "its instructor."
+        )
+
+
+class CourseOffer(NamedTuple):
+    """A session of a course, as it may be launched now; ``options`` is what was chosen of it."""
+
+    session: CourseSession
+    environment: Environment
+    options: Mapping[str, Any]
+
+
+async def course_offer(
+    spawner: PortalSpawner,
+    course: str,
+    options: Mapping[str, Any],
+    snapshot: ClusterSnapshot,
+    associations: Sequence[Association] | None,
+    *,
+    runs: bool = False,
+) -> CourseOffer | None:
+    """What ``options`` may be in ``course``; None for a session of the person's own (no course is
+    named). ``runs``: the session runs already, and gets other resources.
+
+    Who is in the course is asked anew. Raises InvalidRequest, NotAllowed, StoreUnavailable.
+    """
+    kind = server_for(course, spawner.name)
+    if kind is None:
+        return None
+    kept, role = await _membership(spawner, course)
+    reason = closed(kept, kind, role, time.time())
+    if reason:
+        raise NotAllowed(reason)
+    if not runs:
+        _may_start(spawner, kind, role)
+    environment = await _environment(spawner, kept)
+    asked = asked_for(options, environment)
+    spent = await spawner.shared.budgets.spent(kept.course)
+    if spent and asked.get("gpus"):
+        raise NotAllowed(spent)
+    offered = narrowed(environment, kept.course, gpus=not spent)
+    offered = _at_the_meeting(spawner, course, offered, snapshot, associations)
+    session = CourseSession(
+        course=course, title=kept.course.title, kind=kind, role=role, data=kept.course.data
+    )
+    return CourseOffer(session, with_data(offered, kept.course), asked)
+
+
+async def _membership(spawner: PortalSpawner, course: str) -> tuple[KeptCourse, Role]:
+    book, name = spawner.shared.book, spawner.user.name
+    await book.of(name, fresh=True)
+    role = (await book.membership(name, course)).role
+    return await book.course(course, fresh=True), role
+
+
+def _may_start(spawner: PortalSpawner, kind: CourseKind, role: Role) -> None:
+    """Raises NotAllowed where only staff, or the service, starts such a session."""
+    if role in STAFF or kind is CourseKind.COURSE:
+        return
+    if kind in _STAFF_ONLY:
+        raise NotAllowed("Only the staff of a course start such a session.")
+    asker = getattr(spawner.handler, "current_user", None)
+    if not (isinstance(asker, orm.Service) and asker.name == SERVICE):
+        raise NotAllowed("A rehearsal is started by the staff of a course, from its page.")
+
+
+async def _environment(spawner: PortalSpawner, kept: KeptCourse) -> Environment:
+    """The pinned environment, on the GPUs where it passed its tests. Raises NotAllowed."""
+    pinned = kept.pinned
+    assert pinned is not None  # portal.launch.course.closed has looked
+    reason = unfit(pinned)
+    if reason:
+        raise NotAllowed(reason)
+    catalog = spawner.shared.catalog
+    await catalog.load()
+    offer = await catalog.offering.of(pinned)
+    if offer.environment is None:
+        raise NotAllowed(
+            f"The environment of the course '{kept.course.title}' cannot be used now. "
+            f"{offer.reason} Its instructor may choose another one."
+        )
+    return offer.environment
+
+
+def _at_the_meeting(
+    spawner: PortalSpawner,
+    course: str,
+    environment: Environment,
+    snapshot: ClusterSnapshot,
+    associations: Sequence[Association] | None,
+) -> Environment:
+    """``environment`` in the reservation of a meeting that is on, and not longer than that where
+    Slurm would end its jobs."""
+    now = time.time()
+    for one in meeting(course, snapshot.reservations, now):
+        if usable_reservation(one, spawner.person, associations):
+            usual = environment.default.model_copy(update={"reservation": one.name})
+            inside = environment.model_copy(update={"default": usual})
+            return until(inside, one.end_time - now) if bound(one) else inside
+    return environment
+
+
+def with_data(environment: Environment, course: Course) -> Environment:
+    """``environment`` with nothing writable from the node, and the course's data."""
+    binds = [one for one in environment.binds if one.read_only]
+    if course.data:
+        binds.append(Bind(source=course.data))
+    return environment.model_copy(update={"binds": tuple(binds)})
