@@ -33,6 +33,11 @@ def test_lists_and_tables(text: str) -> None:
     assert found.problems == ()
 
 
+def test_one_name_is_no_head() -> None:
+    assert roster.read("student02").names == ("student02",)
+    assert roster.read("student02\nuser-3\n").names == ("student02", "user-3")
+
+
 def test_duplicates_are_told_once() -> None:
     found = roster.read("ada\nADA\ngrace\nada\n")
     assert found.names == ("ada", "grace")

@@ -17,7 +17,7 @@ _CELL = 100  # characters of a cell that a problem repeats
 # What the service takes for a user name; whether there is such a person, the directory says.
 _NAME = re.compile(r"[a-z0-9_][a-z0-9_.@+-]{0,254}")
 # How spreadsheets and registries head the column of the user names, in small letters and without
-# what is no letter; the first that is there counts.
+# blanks and dashes; the first that is there counts.
 _HEADS = (
     "username", "user", "login", "loginname", "uid", "userid", "account", "netid", "benutzername",
     "benutzer", "kennung", "nutzerkennung", "utilisateur", "identifiant", "usuario", "utente",
@@ -95,7 +95,7 @@ def _cells(rows: Sequence[_Row], problems: list[RosterProblem]) -> Iterable[tupl
     """Each cell that should be a user name, with its line. Adds to ``problems`` what is missing."""
     if not rows:
         return
-    heads = [re.sub(r"[^a-z]", "", cell.lower()) for cell in rows[0].cells]
+    heads = [re.sub(r"[\s._-]", "", cell.lower()) for cell in rows[0].cells]
     column = next((heads.index(head) for head in _HEADS if head in heads), None)
     if column is None and heads in (["name"], ["names"], ["members"]):
         column = 0

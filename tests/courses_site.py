@@ -1,0 +1,236 @@
+"""The whole API with a real database and courses in it; Slurm, the Hub and the directory are
+played by the test."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from jupyterhub.services.auth import HubOAuth
+from session_endpoints import serve
+from test_extend import HubUser, person
+from tornado.httpserver import HTTPServer
+from tornado.testing import bind_unused_port
+from tornado.web import Application
+
+from portal.catalog import EnvironmentCatalog
+from portal.courses.settings import Courses
+from portal.errors import DirectoryUnavailable, NotFound
+from portal.handlers.allowance import Allowance
+from portal.handlers.parts import Parts
+from portal.handlers.routes import ENDPOINTS
+from portal.models.cluster import ClusterSnapshot, GpuPool, Node, Partition
+from portal.models.course import CourseMember, Role
+from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
+from portal.store import Store
+
+CATALOG = {
+    "lab": "name: lab\ntitle: Lab\nkind: container\nimage: /images/lab.sif\nmax_gpus: 2\n",
+    "beside": "name: beside\ntitle: Beside\nkind: container\nimage: /i.sif\nserver: beside\n",
+    "venv": "name: venv\ntitle: Venv\nkind: venv\npath: /opt/venv\n",
+    "secret": "name: secret\ntitle: S\nkind: container\nimage: /s.sif\ngroups: [others]\n",
+}
+DEEP: dict[str, Any] = {
+    "name": "deep",
+    "title": "Deep Learning",
+    "environment": "lab",
+    "default": {"gpus": 1, "cpus": 2, "memory": "4G", "time": "2:00:00"},
+    "largest": {"gpus": 2, "cpus": 4, "memory": "8G", "time": "4:00:00"},
+    "budget": 100,
+    "timezone": "Europe/Berlin",
+    "begins": "2030-10-07",
+    "ends": "2031-02-07",
+    "weekly": [{"day": 0, "begins": "09:00", "minutes": 90}],
+}
+PEOPLE = {
+    "barbara": person("barbara", COURSES_CREATE),  # teaches deep
+    "ian": person("ian", COURSES_CREATE),  # teaches other
+    "ada": person("ada"),  # assists barbara
+    "student01": person("student01"),
+    "eve": person("eve"),  # in no course
+    "grace": person("grace", COURSES_MANAGE, COURSES_CREATE),
+}
+
+
+@dataclass
+class Directory:
+    """People and groups by name; ``away``: it does not answer. ``on`` False: there is none."""
+
+    people: set[str] = field(
+        default_factory=lambda: {*PEOPLE, *(f"student{n:02}" for n in range(1, 31))}
+    )
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    instructors: tuple[str, ...] = ("barbara", "ian")
+    away: bool = False
+    on: bool = True
+
+    async def known(self, names: Collection[str]) -> Mapping[str, str]:
+        self._answer()
+        return {name: name for name in names if name in self.people}
+
+    async def members_of(self, group: str) -> tuple[str, ...]:
+        self._answer()
+        if group not in self.groups:
+            raise NotFound(f"The directory has no group '{group}'.")
+        return self.groups[group]
+
+    async def may_teach(self, name: str) -> bool:
+        self._answer()
+        return name in self.instructors
+
+    def _answer(self) -> None:
+        if self.away:
+            raise DirectoryUnavailable("The directory does not answer.")
+
+
+@dataclass
+class Hub:
+    """What the service asks of it, noted."""
+
+    stopped: list[tuple[str, str]] = field(default_factory=list)
+
+    async def stop_server(self, user: str, server: str, **_: Any) -> None:
+        self.stopped.append((user, server))
+
+
+@dataclass
+class Cluster:
+    """A watcher whose accounting is a dictionary; ``questions`` counts what would go to Slurm."""
+
+    accounts: dict[str, tuple[Any, ...]] | None = field(default_factory=dict)
+    names: tuple[str, ...] = ("teaching",)
+    runner: Any = None
+
+    async def has_account(self, name: str) -> bool | None:
+        return None if self.accounts is None else name in self.names
+
+    async def associations(self, user: str) -> tuple[Any, ...] | None:
+        return None if self.accounts is None else self.accounts.get(user, ())
+
+
+def snapshot(nodes: int = 2, gpus: int = 4) -> ClusterSnapshot:
+    """``nodes`` nodes of ``gpus`` V100 each, in the partition "gpu"."""
+    names = tuple(f"gpu{n:02}" for n in range(1, nodes + 1))
+    pools = (GpuPool(type="v100", count=gpus),)
+    return ClusterSnapshot(
+        taken_at=0,
+        nodes={
+            name: Node(
+                name=name, address=name, state="IDLE", cpus=16, memory=65536, gpus=pools,
+                partitions=("gpu",),
+            )
+            for name in names
+        },
+        partitions={"gpu": Partition(name="gpu", nodes=names, default=True)},
+    )  # fmt: skip
+
+
+class Site:
+    """The endpoints on loopback."""
+
+    def __init__(self, url: str, parts: Parts, files: Path) -> None:
+        self.client = httpx.AsyncClient(base_url=url, trust_env=False)
+        self.parts, self.files = parts, files
+        self.directory: Directory = parts.desk.enrolment.directory  # type: ignore[assignment]
+        self.hub: Hub = parts.hub  # type: ignore[assignment]
+
+    async def ask(self, who: str, method: str, path: str, body: Any = None) -> httpx.Response:
+        headers = {"Authorization": f"token {who}"}
+        return await self.client.request(method, path, json=body, headers=headers)
+
+    async def done(self, who: str, method: str, path: str, body: Any = None) -> Any:
+        """The answer of what must work."""
+        answer = await self.ask(who, method, path, body)
+        assert answer.status_code < 300, answer.text
+        return answer.json() if answer.content else None
+
+    async def refused(
+        self, status: int, who: str, method: str, path: str, body: Any = None
+    ) -> dict[str, Any]:
+        """The error of what must not."""
+        answer = await self.ask(who, method, path, body)
+        assert answer.status_code == status, answer.text
+        return dict(answer.json()["error"])
+
+    async def make(self, who: str = "barbara", **more: Any) -> dict[str, Any]:
+        """A course of ``who``, a draft."""
+        return dict(await self.done(who, "POST", "courses", {"course": DEEP | more}))
+
+    async def approved(self, who: str = "barbara", **more: Any) -> dict[str, Any]:
+        """A course that runs on its days."""
+        made = await self.make(who, **more)
+        path, number = f"courses/{made['course']['name']}", made["number"]
+        made = await self.done(who, "POST", f"{path}/submit", {"number": number})
+        return dict(await self.done("grace", "POST", f"{path}/approve", {"number": made["number"]}))
+
+    async def put(self, course: str, **roles: Role) -> None:
+        """People into a course, past everything that judges."""
+        members = [CourseMember(course=course, person=p, role=r) for p, r in roles.items()]
+        await self.parts.store.members.put(members)
+        self.parts.book.forget()
+
+    async def audit(self) -> list[tuple[str, str, str, str]]:
+        entries, _ = await self.parts.store.audit.find(limit=500)
+        return [(e.actor, e.action, e.target, str(e.outcome)) for e in entries]
+
+
+@contextlib.asynccontextmanager
+async def running(place: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+    """A site."""
+    monkeypatch.setattr("test_extend.TOKENS", PEOPLE)
+    log = logging.getLogger("service")
+    store = Store(url=f"sqlite:///{place}/portal.sqlite", log=log)
+    await store.upgrade()
+    files = place / "environments"
+    files.mkdir()
+    for name, text in CATALOG.items():
+        (files / f"{name}.yaml").write_text(text)
+    nothing: Any = SimpleNamespace()
+    dashboard: Any = SimpleNamespace(
+        view=SimpleNamespace(snapshot=snapshot(), sessions={}, jobs={}, taken_at=0), error=""
+    )
+    directory: Any = Directory()
+    cluster: Any = Cluster()
+    hub: Any = Hub()
+    parts = Parts(
+        prefix="/services/portal/",
+        log=log,
+        store=store,
+        catalog=EnvironmentCatalog(directory=str(files), store=store, offer_untested=True),
+        cluster=cluster,
+        control=nothing,
+        telemetry=nothing,
+        dashboard=dashboard,
+        hub=hub,
+        courses=Courses(data_roots=["/data/courses"], directory=str(place / "courses")),
+        course_directory=directory,
+        allowance=Allowance(most=100_000),
+    )
+    servers: list[HTTPServer] = []
+    listening, hub_port = bind_unused_port()
+    servers.append(HTTPServer(Application([("/hub/api/user", HubUser)])))
+    servers[-1].add_socket(listening)
+    HubOAuth.clear_instance()
+    HubOAuth.instance(
+        api_url=f"http://127.0.0.1:{hub_port}/hub/api",
+        api_token="service",
+        oauth_client_id="service-portal",
+        base_url=parts.prefix,
+        access_scopes={"access:services!service=portal"},
+    )
+    site = Site(serve(ENDPOINTS, parts, hub_port, servers), parts, files)
+    try:
+        yield site
+    finally:
+        await site.client.aclose()
+        HubOAuth.clear_instance()
+        for server in servers:
+            server.stop()
+        await store.close()
