@@ -223,6 +223,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         telemetry=SimpleNamespace(simulated=False),
         dashboard=SimpleNamespace(view=view, error="Slurm has not answered."),
         hub=SimpleNamespace(),
+        hub_host="https://gpu.test",
     )  # type: ignore[arg-type]
     servers = []
     hub, hub_port = bind_unused_port()
@@ -281,6 +282,13 @@ async def test_what_other_parts_know_of_it_is_in_it(site: Site) -> None:
     assert found["idle"]["mode"] == "warn"
     assert found["idle"]["exempt"] == "S10"
     assert found["move"] is None
+
+
+async def test_its_links_lead_to_the_hubs_host_from_any_other(site: Site) -> None:
+    links = (await site.get("ada")).json()["links"]
+    assert links["cluster"] == f"https://gpu.test{PREFIX}"
+    assert links["session"] == f"https://gpu.test{PREFIX}sessions/S10"
+    assert links["launch"].startswith("https://gpu.test/hub/spawn?")
 
 
 async def test_without_the_database_it_works(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

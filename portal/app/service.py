@@ -253,6 +253,7 @@ class PortalService(Application):
             courses=Courses(parent=self),
             course_directory=CourseDirectory(parent=self),
             subdomains=bool(self.config.JupyterHub.get("subdomain_host", "")),
+            hub_host=os.environ.get("JUPYTERHUB_HOST", ""),
         )
 
     def _default_resources(self) -> Resources:

@@ -74,6 +74,7 @@ class Parts:
     curator: Curator = field(default_factory=Curator)
     courses: Courses = field(default_factory=Courses)
     subdomains: bool = False  # each person's servers have a host of their own
+    hub_host: str = ""  # the Hub's, as "https://gpu.example.org", where the Hub tells it
     course_directory: CourseDirectory = field(default_factory=CourseDirectory)
     book: CourseBook = field(init=False)
     desk: CourseDesk = field(init=False)

@@ -72,8 +72,9 @@ class Situations:
             now=now,
             taken_at=view.taken_at,
             error=view.error,
-            prefix=parts.prefix,
-            base=parts.prefix.removesuffix("services/portal/"),
+            # For pages of the session, which can have another host.
+            prefix=parts.hub_host + parts.prefix,
+            base=parts.hub_host + parts.prefix.removesuffix("services/portal/"),
             environment=self.environment(record),
             gpus=[view.gpus[key] for key in keys if key in view.gpus],
             usage=usage.get(record.id),

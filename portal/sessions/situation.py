@@ -27,8 +27,8 @@ SIMULATED = "simulated"  # as GpuItem.source says it
 class Known:
     """What is known beside the session's record and its job.
 
-    ``prefix`` is the service's path and ``base`` the Hub's, with their slashes; ``environment`` is
-    the catalog's now; ``gpus`` are those that the job holds; ``simulated``: the site's telemetry
+    ``prefix`` is the service's address and ``base`` the Hub's, with their slashes; ``environment``
+    is the catalog's now; ``gpus`` are those that the job holds; ``simulated``: the site's telemetry
     is; ``taken_at`` and ``error`` are the view's.
     """
 

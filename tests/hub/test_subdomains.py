@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import local_hosts
 import pytest
-from hub_client import Person
+from hub_client import Person, wait_until
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
@@ -57,6 +57,20 @@ def test_a_link_leads_from_the_hub_to_the_session(demo: Any, student: Person) ->
     assert str(page.url).startswith(f"{student.session_url()}lab?reset=1")
     known = {origin(demo.url), origin(student.host)}
     assert {origin(str(step.url)) for step in page.history} <= known
+
+
+def test_a_session_links_to_the_portals_pages(demo: Any, student: Person) -> None:
+    told = wait_until(
+        "the portal has seen the session",
+        lambda: (
+            (answer := student.session("GET", "portal/situation")).status_code == 200
+            and answer.json().get("situation")
+        ),
+    )
+    assert len(told["links"]) == 3
+    for link in told["links"].values():
+        assert link.startswith(f"{demo.url}/")
+        assert student.http.get(link).status_code == 200
 
 
 def test_the_hubs_cookies_stay_with_the_hub(demo: Any, student: Person) -> None:
