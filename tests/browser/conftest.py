@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
+from chromium import chromium
 
 playwright = pytest.importorskip("playwright.sync_api")
-
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 
 
 # Not for the whole run: while it is open, Playwright's own event loop runs in this thread, and no
 # asyncio test can.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[playwright.Browser]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if not chromium:
-        pytest.skip("no chromium on this machine")
-    with playwright.sync_playwright() as started:
-        running = started.chromium.launch(executable_path=chromium, args=FLAGS)
+    with chromium() as running:
         yield running
-        running.close()
 
 
 @pytest.fixture

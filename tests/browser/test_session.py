@@ -17,6 +17,7 @@ from api_client import Caller
 from hub_client import Person, wait_until
 from jobs import living_jobs
 from lab_page import command, log_in, new_notebook, run_cell, toast
+from local_hosts import host_of
 from looks import PICTURES
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -71,7 +72,7 @@ def lab(demo: Any, page: Any) -> Any:
 
 
 def address(demo: Any, name: str) -> str:
-    return f"{demo.url}/user/{WHO}/lab/workspaces/{name}"
+    return f"{host_of(demo.url, WHO)}/user/{WHO}/lab/workspaces/{name}"
 
 
 def test_a_model_is_trained_and_its_curve_appears_in_tensorboard(

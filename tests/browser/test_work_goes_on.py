@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from chromium import chromium
 from hub_client import PASSWORD, Person, wait_until
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -30,19 +31,23 @@ WHOLE = "".join(f"line {at}\n" for at in range(LINES))
 
 class Relay:
     """A port of its own that leads to the portal. ``cut``: nothing gets through, and neither side
-    hears of it, as when a cable is pulled; ``restore`` ends the old connections."""
+    hears of it, as when a cable is pulled; ``restore`` ends the old connections.
+
+    ``flag`` makes Chromium take it for the portal, whose addresses stay what they are.
+    """
 
     def __init__(self, url: str) -> None:
-        address = urlsplit(url)
-        self._to = (address.hostname, address.port)
+        self._to = ("127.0.0.1", urlsplit(url).port)
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        here = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.flag = f"--host-resolver-rules=MAP *:{self._to[1]} {here}"
         self._open: list[socket.socket] = []
         self._through = threading.Event()
         self._through.set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
+        assert self._open, "Chromium went past the relay"
         self._through.clear()
 
     def restore(self) -> None:
@@ -121,11 +126,17 @@ def ada(demo: Any) -> Iterator[Person]:
     someone.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def relay(demo: Any) -> Iterator[Relay]:
     one = Relay(demo.url)
     yield one
     one.close()
+
+
+@pytest.fixture(scope="module")
+def browser(relay: Relay) -> Iterator[Any]:
+    with chromium(relay.flag) as running:
+        yield running
 
 
 @pytest.fixture
@@ -138,12 +149,13 @@ def notebook(ada: Person) -> Iterator[Notebook]:
 
 
 @pytest.fixture
-def context(browser: Any, relay: Relay) -> Iterator[Any]:
+def context(browser: Any, demo: Any, relay: Relay) -> Iterator[Any]:
     """A browser's profile that is logged in."""
+    relay.restore()
     made = browser.new_context(viewport={"width": 1200, "height": 900})
     made.set_default_timeout(60_000)
     page = made.new_page()
-    page.goto(f"{relay.url}/hub/login?next=%2Fhub%2Fhome")
+    page.goto(f"{demo.url}/hub/login?next=%2Fhub%2Fhome")
     page.get_by_label("User name").fill("ada")
     page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
@@ -153,9 +165,10 @@ def context(browser: Any, relay: Relay) -> Iterator[Any]:
     made.close()
 
 
-def open_notebook(context: Any, relay: Relay, notebook: Notebook) -> Any:
+def open_notebook(context: Any, notebook: Notebook) -> Any:
     page = context.new_page()
-    page.goto(f"{relay.url}/user/ada/lab/workspaces/w{time.time_ns()}/tree/{notebook.name}?reset")
+    base = notebook.person.session_url()
+    page.goto(f"{base}lab/workspaces/w{time.time_ns()}/tree/{notebook.name}?reset")
     expect(page.locator(".jp-Notebook")).to_be_visible(timeout=60_000)
     return page
 
@@ -172,25 +185,21 @@ def shown(page: Any) -> Any:
     return page.locator(".jp-Notebook-cell").first.locator(".jp-OutputArea-output pre")
 
 
-def test_chromium_is_closed_in_the_middle_of_a_cell(
-    context: Any, relay: Relay, notebook: Notebook
-) -> None:
-    page = open_notebook(context, relay, notebook)
+def test_chromium_is_closed_in_the_middle_of_a_cell(context: Any, notebook: Notebook) -> None:
+    page = open_notebook(context, notebook)
     run(page)
     page.close()
     wait_until("all of it is on disk", lambda: notebook.printed() == WHOLE, timeout=40)
-    again = open_notebook(context, relay, notebook)
+    again = open_notebook(context, notebook)
     expect(shown(again)).to_have_text(WHOLE)
     expect(again.locator(".jp-InputPrompt").first).to_have_text("[1]:")
 
 
-def test_it_is_opened_again_while_the_cell_runs(
-    context: Any, relay: Relay, notebook: Notebook
-) -> None:
-    page = open_notebook(context, relay, notebook)
+def test_it_is_opened_again_while_the_cell_runs(context: Any, notebook: Notebook) -> None:
+    page = open_notebook(context, notebook)
     run(page)
     page.close()
-    again = open_notebook(context, relay, notebook)
+    again = open_notebook(context, notebook)
     # What was printed before, and then all that comes.
     expect(shown(again)).to_contain_text("line 0")
     expect(shown(again)).to_have_text(WHOLE, timeout=40_000)
@@ -203,7 +212,7 @@ def test_it_is_opened_again_while_the_cell_runs(
 def test_the_network_drops_in_the_middle_of_a_cell(
     context: Any, relay: Relay, notebook: Notebook
 ) -> None:
-    page = open_notebook(context, relay, notebook)
+    page = open_notebook(context, notebook)
     run(page)
     # JupyterLab takes a network that is down for a server that is not running, and asks.
     dismiss = page.get_by_role("button", name="Dismiss")

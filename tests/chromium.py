@@ -1,0 +1,32 @@
+"""Debian's Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@contextlib.contextmanager
+def chromium(*flags: str) -> Iterator[playwright.Browser]:
+    """The browser, started with these flags beside the usual ones."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not program:
+        pytest.skip("no chromium on this machine")
+    with playwright.sync_playwright() as started:
+        running = started.chromium.launch(executable_path=program, args=[*FLAGS, *flags])
+        yield running
+        running.close()
