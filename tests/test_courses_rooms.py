@@ -1,0 +1,164 @@
+"""Rooms of courses (portal.courses.rooms, portal/handlers/course_room.py): who opens, closes and
+enters one. The Hub is played; tests/hub/test_course_room.py has the real one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from courses_site import Site, running
+
+from portal.errors import HubUnavailable
+from portal.models.course import Role
+from portal.models.session import SessionRecord, SessionState
+from portal.models.stop_reason import StopCode, StopReason
+
+TODAY = datetime.now(UTC).date()
+NOW = {"begins": str(TODAY - timedelta(1)), "ends": str(TODAY + timedelta(1)), "together": True}
+ROOM = "courses/deep/room"
+
+
+@dataclass
+class Hub:
+    """Starts servers by writing their record, as the real one does; ``shared`` are its shares."""
+
+    site: Site
+    shared: set[tuple[str, str]] = field(default_factory=set)
+    reasons: list[StopReason | None] = field(default_factory=list)
+    away: bool = False
+
+    async def start_server(self, user: str, server: str, options: dict[str, Any]) -> None:
+        assert options == {"course": "deep"}
+        await self.site.parts.store.sessions.save(
+            SessionRecord(
+                id="r1", user=user, server=server, course="deep", job_id="7",
+                state=SessionState.RUNNING, submitted_at=time.time(), started_at=time.time(),
+            )
+        )  # fmt: skip
+
+    async def stop_server(
+        self, user: str, server: str, *, on_behalf_of: str = "", reason: StopReason | None = None
+    ) -> None:
+        self.reasons.append(reason)
+        (record,) = await self.site.parts.store.sessions.living()
+        over = {"state": SessionState.ENDED, "ended_at": time.time()}
+        await self.site.parts.store.sessions.save(record.model_copy(update=over))
+
+    async def open_room(self, user: str, server: str) -> None:
+        if self.away:
+            raise HubUnavailable("The Hub does not answer.")
+        self.shared.add((user, server))
+
+    async def close_room(self, user: str, server: str) -> None:
+        if self.away:
+            raise HubUnavailable("The Hub does not answer.")
+        self.shared.discard((user, server))
+
+    async def room_url(self, user: str, server: str) -> str:
+        return f"http://room.localhost/user/{user}/{server}/"
+
+    async def rooms(self) -> list[tuple[str, str]]:
+        return sorted(self.shared)
+
+
+@pytest.fixture
+async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+    async with running(tmp_path, monkeypatch) as found:
+        await found.approved(**NOW)
+        await found.put("deep", ada=Role.ASSISTANT, student01=Role.STUDENT)
+        found.parts.rooms.hub = Hub(found)  # type: ignore[assignment]
+        found.parts.rooms.subdomains = True
+        yield found
+
+
+def hub_of(site: Site) -> Hub:
+    return site.parts.rooms.hub  # type: ignore[return-value]
+
+
+async def room_record(site: Site) -> SessionRecord:
+    (record,) = await site.parts.store.sessions.living()
+    return record
+
+
+async def test_staff_opens_it_and_the_course_sees_where_it_is(site: Site) -> None:
+    before = await site.done("student01", "GET", ROOM)
+    assert before["state"] is None and before["why_not"] == ""
+    await site.refused(403, "student01", "POST", ROOM)
+    await site.refused(403, "eve", "GET", ROOM)
+    assert not hub_of(site).shared
+    await site.done("ada", "POST", ROOM)
+    assert hub_of(site).shared == {("ada", "room-deep")}
+    site.parts.rooms.tell(await room_record(site), ["student01", "ada"])
+    room = await site.done("student01", "GET", ROOM)
+    assert room["by"] == "ada" and room["people"] == ["ada", "student01"]
+    assert room["url"] == "http://room.localhost/user/ada/room-deep/" and room["since"]
+    again = await site.refused(409, "barbara", "POST", ROOM)
+    assert "ada has opened it" in again["message"]
+    # An admin who is not in the course may look, and does not get in by opening one.
+    await site.done("grace", "GET", ROOM)
+    await site.refused(403, "grace", "POST", ROOM)
+    await site.refused(403, "student01", "DELETE", ROOM)
+    await site.done("barbara", "DELETE", ROOM)
+    assert not hub_of(site).shared
+    assert (await site.done("student01", "GET", ROOM))["state"] is None
+    lines = [line for line in await site.audit() if "room" in line[1]]
+    assert ("ada", "open-room", "course deep", "done") in lines
+    assert ("barbara", "close-room", "session r1", "done") in lines
+    assert ("grace", "open-room", "course deep", "refused") in lines
+
+
+async def test_its_session_lets_in_members_and_nobody_when_it_closes(site: Site) -> None:
+    rooms = site.parts.rooms
+    await site.done("barbara", "POST", ROOM)
+    record = await room_record(site)
+    assert set(await rooms.guests(record, time.time())) == {"barbara", "ada", "student01"}
+    await site.parts.store.members.remove("deep", ["student01"])
+    assert set(await rooms.guests(record, time.time())) == {"barbara", "ada"}
+    later = time.time() + 5 * 86400  # the course has ended
+    assert await rooms.guests(record, later) == {}
+    hub_of(site).away = True
+    await site.done("barbara", "DELETE", ROOM)
+    assert await rooms.guests(record, time.time()) == {}
+    # The share that could not be taken back then is taken back later.
+    assert hub_of(site).shared
+    hub_of(site).away = False
+    await rooms.look(time.time())
+    assert not hub_of(site).shared
+
+
+async def test_a_room_that_may_be_no_longer_is_closed(site: Site) -> None:
+    await site.done("ada", "POST", ROOM)
+    await site.parts.rooms.look(time.time())
+    assert hub_of(site).shared == {("ada", "room-deep")}
+    await site.parts.store.members.remove("deep", ["ada"])
+    await site.parts.rooms.look(time.time())
+    assert not hub_of(site).shared and not await site.parts.store.sessions.living()
+    (reason,) = hub_of(site).reasons
+    assert reason and reason.code is StopCode.COURSE_OVER
+    assert reason.words == "ada is no longer of the course's staff."
+    assert ("portal", "close-room", "session r1", "done") in await site.audit()
+
+
+async def test_where_there_can_be_none(site: Site) -> None:
+    site.parts.rooms.subdomains = False
+    error = await site.refused(409, "barbara", "POST", ROOM)
+    assert "subdomain_host" in error["message"]
+    assert "subdomain_host" in (await site.done("student01", "GET", ROOM))["why_not"]
+    site.parts.rooms.subdomains = True
+    kept = await site.parts.store.courses.get("deep")
+    alone = kept.course.model_copy(update={"together": False})
+    await site.parts.store.courses.save(kept.model_copy(update={"course": alone}))
+    site.parts.book.forget()
+    error = await site.refused(409, "barbara", "POST", ROOM)
+    assert "instructor can allow one" in error["message"]
+
+
+async def test_a_room_that_cannot_be_shared_does_not_stay(site: Site) -> None:
+    hub_of(site).away = True
+    await site.refused(503, "barbara", "POST", ROOM)
+    assert not await site.parts.store.sessions.living()
