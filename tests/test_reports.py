@@ -30,6 +30,10 @@ from spawners.reports import service_address
             {"public_url": "https://portal.example.org/", "bind_url": "http://127.0.0.1:8000"},
             "https://portal.example.org/services/portal/",
         ),
+        (
+            {"subdomain_host": "https://portal.example.org", "bind_url": "http://127.0.0.1:8000"},
+            "https://portal.example.org/services/portal/",
+        ),
     ],
 )
 def test_service_address(settings: dict[str, str], address: str) -> None:
