@@ -50,6 +50,7 @@ class Helping:
     _unsaved: dict[int, Help] = field(default_factory=dict)  # ended while the database was away
     _known: bool = False
     _shares_at: float = float("-inf")
+    _shares_left: bool = False  # that the Hub could not take back
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     # -- from memory ---------------------------------------------------------------------------
@@ -164,7 +165,8 @@ class Helping:
     # -- by itself -----------------------------------------------------------------------------
 
     async def look(self, now: float) -> None:
-        """End what is over, at ``now`` in Unix seconds. Called every few seconds."""
+        """End what is over, at ``now`` in Unix seconds. Called every few seconds. Raises
+        HubUnavailable too."""
         async with self._one_at_a_time:
             await self._ready()
             for one in list(self._unsaved.values()):
@@ -174,8 +176,9 @@ class Helping:
                 await self._end(one, HelpState.ENDED, why, now)
                 await self._note("end-help", one, now, f"{one.helper} is out: {why}.")
             if now - self._shares_at >= _SHARES_EVERY:
-                await self._take_back_others(now)
-                self._shares_at = now
+                await self._take_back_others()
+                if not self._shares_left:
+                    self._shares_at = now
 
     async def _over(self, now: float) -> list[tuple[Help, str]]:
         """Which are over, and why, in words."""
@@ -208,22 +211,20 @@ class Helping:
             found.append((one, why))
         return found
 
-    async def _take_back_others(self, now: float) -> None:
-        """Take back every share of a course's server that is no help that goes on."""
+    async def _take_back_others(self) -> None:
+        """Take back every share of a course's server that is no help that goes on. Raises
+        HubUnavailable."""
         granted = {
             (one.student, one.server, one.helper)
             for one in self._open.values()
             if one.state is HelpState.GRANTED
         }
-        try:
-            shares = await self.hub.shares()
-        except PortalError as error:
-            self.log.warning("Shares of courses' servers could not be looked at: %s", error)
-            return
+        shares = await self.hub.shares()
+        self._shares_left = False
         for user, server, person in shares:
             if (user, server, person) not in granted:
+                self.log.warning("%s has a share of %s/%s that is no help", person, user, server)
                 await self._unshare(user, server, person)
-                self.log.warning("%s had a share of %s/%s that is no help", person, user, server)
 
     # -- pieces --------------------------------------------------------------------------------
 
@@ -282,7 +283,7 @@ class Helping:
         except NotFound:
             pass  # the server, and the share with it, is gone
         except PortalError as error:
-            self._shares_at = float("-inf")
+            self._shares_left, self._shares_at = True, float("-inf")
             self.log.warning("The share of %s/%s is still there: %s", user, server, error)
 
     async def _note(self, action: str, help: Help, now: float, detail: str) -> None:
