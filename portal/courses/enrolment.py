@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from portal.errors import Conflict, InvalidRequest, NotFound, PortalError
 from portal.models import Frozen
@@ -43,6 +43,8 @@ class Enrolment:
 
     Every method raises StoreUnavailable.
     """
+
+    interval: ClassVar[float] = 10.0  # seconds between two looks (portal/courses/loop.py)
 
     store: Store
     book: CourseBook

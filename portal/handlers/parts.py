@@ -20,6 +20,7 @@ from portal.courses.enrolment import Enrolment
 from portal.courses.helping import Helping
 from portal.courses.leaving import Leaving
 from portal.courses.people import CourseDirectory
+from portal.courses.readiness import CourseReadiness
 from portal.courses.rooms import Rooms
 from portal.courses.rules import CourseRules
 from portal.courses.settings import Courses
@@ -27,6 +28,7 @@ from portal.errors import PortalError
 from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
 from portal.models.audit import AuditEntry, Outcome
+from portal.models.cluster import ClusterSnapshot
 from portal.models.resources import Resources, time_seconds
 from portal.notices import Notices
 from portal.sessions.asked_once import AskedOnce
@@ -78,6 +80,7 @@ class Parts:
     course_directory: CourseDirectory = field(default_factory=CourseDirectory)
     book: CourseBook = field(init=False)
     desk: CourseDesk = field(init=False)
+    readiness: CourseReadiness = field(init=False)
     helping: Helping = field(init=False)
     rooms: Rooms = field(init=False)
     boards: CourseBoards = field(init=False)
@@ -94,6 +97,7 @@ class Parts:
         self.curator.join(self.catalog, self.store, self.note)
         self.book = CourseBook(self.store)
         self.desk = self._desk()
+        self.readiness = CourseReadiness(self.store, self.cluster, self._snapshot)
         self.helping = Helping(
             self.store, self.hub, self.courses, self.subdomains, self.note, self.log
         )
@@ -119,13 +123,17 @@ class Parts:
             )
         )
 
+    def _snapshot(self) -> ClusterSnapshot | None:
+        """The cluster as everyone sees it; None while nothing is known."""
+        return self.dashboard.view.snapshot if self.dashboard.view else None
+
     def _desk(self) -> CourseDesk:
         rules = CourseRules(
             self.courses,
             self.catalog,
             self.store,
-            lambda: self.dashboard.view.snapshot if self.dashboard.view else None,
-            self.cluster.has_account,
+            self._snapshot,
+            lambda name: self.cluster.has_account(name),
         )
         left = Leaving(self.store, self.hub, self.log).left
         enrolment = Enrolment(

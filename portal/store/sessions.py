@@ -147,6 +147,19 @@ class SessionTable:
         )
         return await self._database.run(lambda at: [_record(row) for row in at.execute(query)])
 
+    async def counted(self, course: str) -> dict[str, tuple[int, float]]:
+        """How many sessions each person had in a course, and when the last one was submitted (Unix
+        seconds), by person."""
+        columns = sessions.c
+        query = (
+            select(columns.user, func.count(), func.max(columns.submitted_at))
+            .where(columns.course == course)
+            .group_by(columns.user)
+        )
+        return await self._database.run(
+            lambda at: {row[0]: (row[1], row[2]) for row in at.execute(query)}
+        )
+
     async def last_used(self, user: str) -> dict[str, float]:
         """When this person launched each environment last (Unix seconds), by name."""
         columns = sessions.c

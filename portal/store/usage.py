@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Select, func, literal, select
 
 from portal.errors import InvalidRequest
 from portal.models.usage import JobUsage, UsageRow
@@ -98,6 +98,23 @@ class UsageTable:
             .where(jobs.c.course == course)
         )
         return await self._database.run(lambda at: float(at.execute(query).scalar() or 0)) / 3600
+
+    async def by_person(self, course: str) -> list[UsageRow]:
+        """The same by person, over all the time of the course; ``period`` is ""."""
+        query = (
+            select(
+                jobs.c.user.label("key"),
+                literal("").label("period"),
+                func.count(jobs.c.id.distinct()).label("jobs"),
+                *_SUMS,
+            )
+            .select_from(days)
+            .join(jobs, jobs.c.id == days.c.job)
+            .where(jobs.c.course == course)
+            .group_by(jobs.c.user)
+            .order_by(jobs.c.user)
+        )
+        return await self._rows(query)
 
     def _by_period(
         self, key: ColumnElement[str], period: Period, start: float, end: float

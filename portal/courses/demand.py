@@ -1,0 +1,74 @@
+"""What the sessions of a course want of the cluster, and how many of them fit there at once."""
+
+from __future__ import annotations
+
+from portal.models import Frozen
+from portal.models.cluster import ClusterSnapshot, Node
+from portal.models.course import KeptCourse
+from portal.models.resources import Resources, memory_mib
+
+
+class Demand(Frozen):
+    """``gpus`` that all students want at the same time, and ``gpus_there`` on nodes that work
+    (``gpus_free`` now); ``seats``: how many of the sessions fit at once. ``words`` say it."""
+
+    students: int
+    gpus: int
+    gpus_there: int
+    gpus_free: int
+    gpu_type: str
+    seats: int
+    words: str
+
+
+def demand_of(kept: KeptCourse, students: int, snapshot: ClusterSnapshot) -> Demand:
+    """Of the course's default, in its partition, and on as many nodes as it reserves."""
+    course, each = kept.course, kept.course.default
+    types = (each.gpu_type,) if each.gpu_type else (kept.pinned.gpu_types if kept.pinned else ())
+    named = course.reservation.partition or each.partition
+    nodes = [
+        node
+        for node in snapshot.nodes.values()
+        if node.usable and (named is None or named in node.partitions)
+    ]
+    rooms = sorted((_seats(node, each, types) for node in nodes), reverse=True)
+    reserved = course.reservation.nodes
+    seats = sum(rooms[:reserved] if reserved else rooms)
+    if each.nodes > 1:
+        seats = min(seats, len([room for room in rooms if room])) // each.nodes
+    pools = [pool for node in nodes for pool in node.gpus if not types or pool.type in types]
+    there = sum(pool.count for pool in pools)
+    free = sum(max(0, pool.count - pool.used) for pool in pools)
+    wanted = students * each.gpus * each.nodes
+    kind = f"{types[0]} GPUs" if len(types) == 1 else "GPUs"
+    where = f"'{named}'" if named else "the cluster"
+    people = f"{students} student{'' if students == 1 else 's'}"
+    if each.gpus:
+        words = f"{people} want {wanted} {kind}; {where} has {there}, {free} of them free now."
+    else:
+        words = f"{people} want no GPUs."
+    if reserved:
+        words += f" The {reserved} reserved nodes hold {seats} of their sessions at once."
+    elif seats < students:
+        words += f" {seats} of their sessions fit at once."
+    return Demand(
+        students=students,
+        gpus=wanted,
+        gpus_there=there,
+        gpus_free=free,
+        gpu_type=types[0] if len(types) == 1 else "",
+        seats=seats,
+        words=words,
+    )
+
+
+def _seats(node: Node, each: Resources, types: tuple[str, ...]) -> int:
+    """How many such sessions an empty node holds."""
+    rooms = [node.cpus // (each.cpus or 1)]
+    if each.memory:
+        rooms.append(node.memory // memory_mib(each.memory))
+    if each.gpus:
+        rooms.append(
+            sum(pool.count // each.gpus for pool in node.gpus if not types or pool.type in types)
+        )
+    return min(rooms)

@@ -1,0 +1,69 @@
+"""Who of many people has an account and a home on this machine. Asked in a thread: homes are on
+network file systems, accounts come from a directory."""
+
+from __future__ import annotations
+
+import asyncio
+import pwd
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_PATIENCE = 15.0  # seconds
+
+
+@dataclass(frozen=True)
+class Homes:
+    """Who has no account, and who has one whose home is not there; ``error``: why nobody can
+    tell, "" where that was told."""
+
+    no_account: tuple[str, ...] = ()
+    no_home: tuple[str, ...] = ()
+    error: str = ""
+
+
+class HomeFinder:
+    """Looks for one list at a time: a file system that hangs holds one thread, not all."""
+
+    def __init__(self, patience: float = _PATIENCE) -> None:
+        self._patience = patience
+        self._looking: asyncio.Future[Homes] | None = None
+
+    async def of(self, people: Sequence[str]) -> Homes:
+        """What this machine knows of ``people``."""
+        if self._looking is not None and not self._looking.done():
+            return Homes(error="An earlier look at the homes has not come back yet.")
+        looking = asyncio.ensure_future(asyncio.to_thread(_look, people))
+        self._looking = looking
+        try:
+            return await asyncio.wait_for(asyncio.shield(looking), self._patience)
+        except TimeoutError:
+            return Homes(error=f"The homes did not answer within {self._patience:g} seconds.")
+
+
+def _look(people: Sequence[str]) -> Homes:
+    no_account, no_home, seen = [], [], 0
+    for person in people:
+        try:
+            home = pwd.getpwnam(person).pw_dir
+        except (KeyError, ValueError, UnicodeEncodeError):
+            no_account.append(person)
+            continue
+        try:
+            if not stat.S_ISDIR(Path(home).stat().st_mode):
+                no_home.append(person)
+                continue
+        except (FileNotFoundError, NotADirectoryError):
+            no_home.append(person)
+            continue
+        except OSError:
+            pass  # it is there, and not for this account to see
+        seen += 1
+    if people and not seen and len(no_account) == len(people):
+        return Homes(error="The portal's machine knows none of these accounts.")
+    if people and not seen and no_home:
+        return Homes(
+            no_account=tuple(no_account), error="The portal's machine sees none of these homes."
+        )
+    return Homes(tuple(no_account), tuple(no_home))

@@ -1,0 +1,267 @@
+"""Whether a course can be held: what it wants against what there is, and who lacks what."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from portal.errors import InvalidRequest, PortalError
+from portal.models import Frozen
+from portal.models.cluster import Association, ClusterSnapshot
+from portal.models.course import CourseMember, CourseState, KeptCourse, Role
+from portal.store import Store
+
+from .calendar import Meeting, all_meetings, overlaps
+from .demand import Demand, demand_of
+from .homes import HomeFinder
+from .limits import hours
+
+if TYPE_CHECKING:
+    from portal.slurm import Cluster
+
+_OURS = "course-"  # reservations of courses, which are compared by their calendars
+
+
+class Sign(StrEnum):
+    """How it looks."""
+
+    GOOD = "good"
+    WARN = "warn"  # it can be held so, but somebody should look
+    BAD = "bad"
+    UNKNOWN = "unknown"  # it cannot be told now
+
+
+class Point(Frozen):
+    """One thing that was looked at. ``people``: whom it concerns."""
+
+    key: str
+    sign: Sign
+    message: str
+    people: tuple[str, ...] = ()
+
+
+class Readiness(Frozen):
+    """All of them, and the numbers behind the first. ``ready``: nothing is bad."""
+
+    points: tuple[Point, ...]
+    demand: Demand | None
+    ready: bool
+
+
+@dataclass
+class CourseReadiness:
+    """Looks. Slurm's accounting is asked one question for all of the people."""
+
+    store: Store
+    cluster: Cluster
+    snapshot: Callable[[], ClusterSnapshot | None]
+    homes: HomeFinder = field(default_factory=HomeFinder)
+
+    async def of(self, kept: KeptCourse) -> Readiness:
+        """What is ready and what is not. Raises StoreUnavailable."""
+        members = await self.store.members.of(kept.name)
+        students = [one for one in members if one.role is Role.STUDENT]
+        snapshot = self.snapshot()
+        demand = demand_of(kept, len(students), snapshot) if snapshot else None
+        people = [one.person for one in members]
+        slurm, homes, image, others = await asyncio.gather(
+            self._accounts(kept, people),
+            self._homes(people),
+            asyncio.to_thread(_image, kept),
+            self._meetings(kept, snapshot),
+        )
+        points = [
+            _people(members, kept),
+            *_supply(demand),
+            _budget(kept, len(students)),
+            *slurm,
+            *homes,
+            image,
+            *others,
+        ]
+        found = tuple(point for point in points if point is not None)
+        return Readiness(
+            points=found, demand=demand, ready=all(point.sign is not Sign.BAD for point in found)
+        )
+
+    async def _accounts(self, kept: KeptCourse, people: Sequence[str]) -> list[Point]:
+        """Who may not run jobs: Slurm would refuse them at nine o'clock."""
+        asked = await asyncio.gather(*map(self._of, people), return_exceptions=True)
+        missing, other, account = [], [], kept.course.account
+        for person, rows in zip(people, asked, strict=True):
+            if isinstance(rows, InvalidRequest):
+                missing.append(person)
+            elif isinstance(rows, PortalError):
+                return [Point(key="slurm", sign=Sign.UNKNOWN, message=rows.message)]
+            elif isinstance(rows, BaseException):
+                raise rows
+            elif rows is None:
+                words = "This site keeps no accounting: everyone may run jobs."
+                return [Point(key="slurm", sign=Sign.GOOD, message=words)]
+            elif not rows:
+                missing.append(person)
+            elif account and account not in {row.account for row in rows}:
+                other.append(person)
+        points = []
+        if missing:
+            words = f"{_number(missing)} no Slurm account: an admin adds them with sacctmgr."
+            points.append(_named("slurm", Sign.BAD, words, missing))
+        if other:
+            words = f"{_number(other)} no right to charge the account '{account}'."
+            points.append(_named("account", Sign.BAD, words, other))
+        if not points and people:
+            points.append(Point(key="slurm", sign=Sign.GOOD, message="Everyone may run jobs."))
+        return points
+
+    async def _of(self, person: str) -> tuple[Association, ...] | None:
+        return await self.cluster.associations(person)
+
+    async def _homes(self, people: Sequence[str]) -> list[Point]:
+        if not people:
+            return []
+        found = await self.homes.of(people)
+        points = []
+        if found.no_account and not found.error:
+            words = f"{_number(found.no_account)} no account on the portal's machine."
+            points.append(_named("account-here", Sign.BAD, words, found.no_account))
+        if found.no_home:
+            words = f"{_number(found.no_home)} no home directory yet."
+            points.append(_named("home", Sign.BAD, words, found.no_home))
+        if found.error:
+            points.append(Point(key="home", sign=Sign.UNKNOWN, message=found.error))
+        elif not points:
+            words = "Everyone has an account and a home directory."
+            points.append(Point(key="home", sign=Sign.GOOD, message=words))
+        return points
+
+    async def _meetings(self, kept: KeptCourse, snapshot: ClusterSnapshot | None) -> list[Point]:
+        """What else is reserved while the course meets."""
+        mine = _ahead(kept)
+        if not mine:
+            return []
+        points = []
+        for other in await self.store.courses.all(CourseState.APPROVED):
+            if other.name == kept.name or not _reserves(other):
+                continue
+            pairs = overlaps(mine, _ahead(other))
+            if pairs:
+                points.append(_clash(kept, other, pairs, snapshot))
+        for name, reservation in sorted((snapshot.reservations if snapshot else {}).items()):
+            if name.startswith(_OURS):
+                continue
+            taken = Meeting(reservation.start_time, reservation.end_time)
+            pairs = overlaps(mine, [taken])
+            if pairs:
+                words = (
+                    f"The reservation '{name}' holds {len(reservation.nodes)} nodes during "
+                    f"{_meetings_words(kept, pairs)}."
+                )
+                points.append(Point(key="reservations", sign=Sign.WARN, message=words))
+        return points
+
+
+def _people(members: Sequence[CourseMember], kept: KeptCourse) -> Point:
+    students = sum(one.role is Role.STUDENT for one in members)
+    if students:
+        words = f"{students} students are in the course."
+        return Point(key="roster", sign=Sign.GOOD, message=words)
+    words = "The roster is empty."
+    if kept.course.roster_group:
+        words += f" The people of '{kept.course.roster_group}' are copied once it is asked for."
+    return Point(key="roster", sign=Sign.WARN, message=words)
+
+
+def _supply(demand: Demand | None) -> list[Point]:
+    if demand is None:
+        words = "Slurm has not told yet what the cluster has."
+        return [Point(key="supply", sign=Sign.UNKNOWN, message=words)]
+    if not demand.students:
+        return []
+    enough = demand.seats >= demand.students
+    return [
+        Point(key="supply", sign=Sign.GOOD if enough else Sign.BAD, message=demand.words),
+    ]
+
+
+def _budget(kept: KeptCourse, students: int) -> Point | None:
+    course = kept.course
+    if course.budget is None or not students:
+        return None
+    wanted = hours(course) * students * course.default.gpus * course.default.nodes
+    words = (
+        f"All meetings of all students take {wanted:g} GPU-hours; the budget is {course.budget:g}."
+    )
+    sign = Sign.GOOD if wanted <= course.budget else Sign.WARN
+    return Point(key="budget", sign=sign, message=words)
+
+
+def _image(kept: KeptCourse) -> Point:
+    """Blocks."""
+    pinned = kept.pinned
+    if pinned is None:
+        return Point(key="image", sign=Sign.BAD, message="No environment is chosen.")
+    if pinned.image is None:
+        words = f"'{pinned.title}' has no image yet: an admin builds it."
+        return Point(key="image", sign=Sign.BAD, message=words)
+    try:
+        Path(pinned.image).stat()
+    except FileNotFoundError:
+        words = f"The image of '{pinned.title}' is not there: {pinned.image}."
+        return Point(key="image", sign=Sign.BAD, message=words)
+    except OSError as error:
+        words = f"The image {pinned.image} cannot be looked at: {error.strerror}."
+        return Point(key="image", sign=Sign.UNKNOWN, message=words)
+    return Point(key="image", sign=Sign.GOOD, message=f"The image of '{pinned.title}' is there.")
+
+
+def _clash(
+    kept: KeptCourse,
+    other: KeptCourse,
+    pairs: Sequence[tuple[Meeting, Meeting]],
+    snapshot: ClusterSnapshot | None,
+) -> Point:
+    """Both at once is bad only where their nodes together are more than there are."""
+    mine, theirs = kept.course.reservation, other.course.reservation
+    held = f"{theirs.nodes} nodes" if theirs.nodes else f"{theirs.gpus} GPUs"
+    words = f"The course '{other.course.title}' reserves {held} during "
+    words += f"{_meetings_words(kept, pairs)}."
+    sign = Sign.WARN
+    apart = mine.partition and theirs.partition and mine.partition != theirs.partition
+    if snapshot is not None and not apart:
+        partition = snapshot.partitions.get(mine.partition or theirs.partition or "")
+        there = len(partition.nodes) if partition else len(snapshot.nodes)
+        if mine.nodes and mine.nodes + theirs.nodes > there:
+            sign = Sign.BAD
+            words += f" Together that is {mine.nodes + theirs.nodes} nodes, and there are {there}."
+    return Point(key="meetings", sign=sign, message=words)
+
+
+def _meetings_words(kept: KeptCourse, pairs: Sequence[tuple[Meeting, Meeting]]) -> str:
+    zone = ZoneInfo(kept.course.timezone)
+    first = datetime.fromtimestamp(pairs[0][0].begins, zone).strftime("%d %B %Y, %H:%M")
+    times = len({mine for mine, _ in pairs})
+    return f"the meeting of {first}" if times == 1 else f"{times} meetings, the first on {first}"
+
+
+def _ahead(kept: KeptCourse) -> list[Meeting]:
+    now = time.time()
+    return [one for one in all_meetings(kept.course) if one.ends > now]
+
+
+def _reserves(kept: KeptCourse) -> bool:
+    return bool(kept.course.reservation.nodes or kept.course.reservation.gpus)
+
+
+def _number(people: Sequence[str]) -> str:
+    return f"{people[0]} has" if len(people) == 1 else f"{len(people)} people have"
+
+
+def _named(key: str, sign: Sign, words: str, people: Sequence[str]) -> Point:
+    return Point(key=key, sign=sign, message=words, people=tuple(people))

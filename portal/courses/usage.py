@@ -1,0 +1,46 @@
+"""What a course has used, by person, against its budget."""
+
+from __future__ import annotations
+
+from portal.models import Frozen
+from portal.models.course import KeptCourse, Role
+from portal.store import Store
+
+
+class PersonUsage(Frozen):
+    """One person's sessions of a course, and their GPU-hours: held, and of the measured part used
+    and idle (None where nothing was measured). ``role`` is null for who is no longer in it.
+
+    ``last_at``: when the last session was asked for, Unix seconds; None for never.
+    """
+
+    person: str
+    role: Role | None
+    sessions: int = 0
+    gpu_hours: float = 0.0
+    used_hours: float | None = None
+    idle_hours: float | None = None
+    last_at: float | None = None
+
+
+async def usage_of(store: Store, kept: KeptCourse) -> list[PersonUsage]:
+    """Everyone who is in the course, or had a session of it, by name. Raises StoreUnavailable."""
+    roles = {one.person: one.role for one in await store.members.of(kept.name)}
+    counted = await store.sessions.counted(kept.name)
+    hours = {row.key: row for row in await store.usage.by_person(kept.name)}
+    found = []
+    for person in sorted(roles.keys() | counted.keys() | hours.keys()):
+        sessions, last_at = counted.get(person, (0, None))
+        row = hours.get(person)
+        found.append(
+            PersonUsage(
+                person=person,
+                role=roles.get(person),
+                sessions=max(sessions, row.jobs if row else 0),  # old sessions are forgotten
+                gpu_hours=row.held_hours if row else 0.0,
+                used_hours=row.used_hours if row else None,
+                idle_hours=row.idle_hours if row else None,
+                last_at=last_at,
+            )
+        )
+    return found
