@@ -11,6 +11,8 @@
 #   PORTAL_KEYS         a file with the public keys for that; empty: the node's own keyrings
 #   PORTAL_NODE_COPY    the folder into which this node has unpacked the image, maybe
 #   PORTAL_IMAGE_ACCOUNT  whose that folder is
+#   PORTAL_COURSE_HOME  a course's session: its home as it is seen there
+#   PORTAL_COURSE_FOLDER  the folder on the node that is that home; empty: it is thrown away
 #   PORTAL_MODULES      modules to load, separated by spaces
 #   PORTAL_UMASK        the umask of the session
 #   PORTAL_SSL_KEY, PORTAL_SSL_CERT, PORTAL_SSL_CA
@@ -23,14 +25,58 @@ umask "${PORTAL_UMASK:-0022}"
 # of the server's size in the home. A soft limit, so that whoever wants core files can have them.
 ulimit -S -c 0
 
-if [ -n "${PORTAL_SSL_KEY:-}" ]; then
-  tls="$HOME/.portal/tls/$SLURM_JOB_ID"
-  # The job's command replaces this script, so the next one clears up: what jobs left that are over.
-  for old in "$HOME"/.portal/tls/*/; do
-    case $(squeue --noheader --job="$(basename "$old")" 2>&1) in
-      "" | *"Invalid job id"*) rm -rf "$old" ;;
+# Removes those of $@ that are folders of ours and of a job that is over: "…-ID.xyz" or "ID".
+sweep() {
+  local old id
+  for old; do
+    id="${old##*[-/]}" id="${id%%.*}"
+    [[ "$id" =~ ^[0-9]+$ && -d "$old" && -O "$old" && ! -L "$old" ]] || continue
+    case $(squeue --noheader --job="$id" 2>&1) in
+      "" | *"Invalid job id"*) rm -rf -- "$old" ;;
     esac
   done
+}
+
+work="" # what this session has on the node, and what is removed when it ends
+if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
+  # Others may be let into a course's session: it sees the course's folder, and temporary folders
+  # of its own, which are on a disk (Apptainer's own are 64 MiB of memory).
+  place="${TMPDIR:-/tmp}/portal-course-$EUID"
+  sweep "$place"-*
+  work=$(mktemp --directory "$place-$SLURM_JOB_ID.XXXXXXXX") || exit 74
+  folder="${PORTAL_COURSE_FOLDER:-$work/home}"
+  (
+    umask 077
+    mkdir -- "$work/tmp" "$work/var_tmp" "$work/home" &&
+      mkdir -p -- "$folder"
+  ) || exit 74
+  if [ -n "${PORTAL_COURSE_FOLDER:-}" ]; then
+    home=$(realpath -e -- "${folder%/courses/*}")
+    if [ "$(realpath -e -- "$folder")" != "$home/courses/${folder##*/}" ]; then
+      echo "The course's folder leads elsewhere: $folder" >&2
+      rm -rf -- "$work"
+      exit 74
+    fi
+    chmod 0700 -- "$folder" || exit 74
+  fi
+  # Whatever a profile or prolog of the node would mount into containers.
+  for name in BIND BINDPATH MOUNT OVERLAY OVERLAYIMAGE FUSESPEC SCRATCH SCRATCHDIR; do
+    unset "APPTAINER_$name" "SINGULARITY_$name"
+  done
+  export APPTAINER_HOME="$folder:$PORTAL_COURSE_HOME" APPTAINER_WORKDIR="$work"
+  export SINGULARITY_HOME="$APPTAINER_HOME" SINGULARITY_WORKDIR="$work"
+fi
+unset PORTAL_COURSE_HOME PORTAL_COURSE_FOLDER
+
+if [ -n "${PORTAL_SSL_KEY:-}" ]; then
+  if [ -n "$work" ]; then
+    tls="$work/tmp/portal-tls" seen=/tmp/portal-tls
+  else
+    tls="$HOME/.portal/tls/$SLURM_JOB_ID"
+    seen="$tls"
+  fi
+  # The job's command replaces this script, so the next one clears up: what jobs left that are over.
+  sweep "$HOME"/.portal/tls/*
   (
     umask 077
     mkdir -p "$tls"
@@ -38,9 +84,9 @@ if [ -n "${PORTAL_SSL_KEY:-}" ]; then
     base64 -d <<<"$PORTAL_SSL_CERT" >"$tls/cert.pem"
     base64 -d <<<"$PORTAL_SSL_CA" >"$tls/ca.pem"
   ) || exit 70
-  export APPTAINERENV_JUPYTERHUB_SSL_KEYFILE="$tls/key.pem"
-  export APPTAINERENV_JUPYTERHUB_SSL_CERTFILE="$tls/cert.pem"
-  export APPTAINERENV_JUPYTERHUB_SSL_CLIENT_CA="$tls/ca.pem"
+  export APPTAINERENV_JUPYTERHUB_SSL_KEYFILE="$seen/key.pem"
+  export APPTAINERENV_JUPYTERHUB_SSL_CERTFILE="$seen/cert.pem"
+  export APPTAINERENV_JUPYTERHUB_SSL_CLIENT_CA="$seen/ca.pem"
 fi
 unset PORTAL_SSL_KEY PORTAL_SSL_CERT PORTAL_SSL_CA
 
@@ -136,4 +182,17 @@ if [ "${PORTAL_KIND:-}" = modules ] && [ -n "${PORTAL_MODULES:-}" ]; then
   set -u
 fi
 
-exec "$@"
+[ -n "$work" ] || exec "$@"
+# A process group of its own (-m), or interrupts would be ignored in all that it starts.
+set -m
+"$@" &
+server=$!
+trap 'kill -TERM "$server" 2>/dev/null' TERM
+while
+  wait "$server"
+  status=$?
+  kill -0 "$server" 2>/dev/null
+do :; done
+trap - TERM
+rm -rf -- "$work"
+exit "$status"

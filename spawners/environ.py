@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from portal.launch.container import (
+    course_environment,
+    course_home,
+    course_variables,
     image_environment,
     node_copy,
     script_environment,
@@ -35,7 +38,8 @@ _NOT_PASSED = ("USER", "HOME", "SHELL", "JPY_API_TOKEN")
 
 def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -> dict[str, str]:
     """Variables for sbatch's process, from which the job takes its own (sbatch(1) --export)."""
-    environment = request.environment
+    environment, account = request.environment, spawner.account
+    inside = course_home(account) if request.course else home
     session = {
         key: value
         for key, value in spawner.get_env().items()
@@ -44,12 +48,13 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
     session |= session_variables(
         environment,
         request.resources,
-        home=home,
+        home=inside,
         apptainer=spawner.apptainer,
         binds=spawner.container_binds(),
     )
+    session |= course_variables(request.course)
     session |= report_environment(spawner)
-    session |= tensorboard_environment(spawner, environment)
+    session |= tensorboard_environment(spawner, environment, alone=request.course is not None)
     if request.tensorboard:
         session["PORTAL_TENSORBOARD"] = json.dumps(request.tensorboard)
         session["JUPYTERHUB_DEFAULT_URL"] = PAGE
@@ -65,6 +70,7 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
         node_copy=node_copy(environment, images.node_cache),
         account=images.service_account or pwd.getpwuid(os.geteuid()).pw_name,
     )
+    env |= course_environment(request.course, home, account)
     env["PORTAL_UMASK"] = spawner.session_umask
     if spawner.cert_paths:
         # The Hub's account cannot write into homes: the certificate travels with the job.

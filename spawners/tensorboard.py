@@ -11,9 +11,13 @@ if TYPE_CHECKING:
     from .slurm import PortalSpawner
 
 
-def tensorboard_roots(spawner: PortalSpawner, environment: Environment) -> list[str]:
+def tensorboard_roots(
+    spawner: PortalSpawner, environment: Environment, *, alone: bool = False
+) -> list[str]:
     """Absolute paths as the session sees them: `tensorboard_roots` and the writable binds. The
-    home is one without being named."""
+    home is one without being named. ``alone``: nothing of the site is seen there."""
+    if alone:
+        return []
     binds = [*(Bind(**bind) for bind in spawner.binds), *environment.binds]
     writable = [
         bind.target or bind.source
@@ -25,9 +29,11 @@ def tensorboard_roots(spawner: PortalSpawner, environment: Environment) -> list[
     return list(dict.fromkeys([*spawner.tensorboard_roots, *writable]))
 
 
-def tensorboard_environment(spawner: PortalSpawner, environment: Environment) -> dict[str, str]:
+def tensorboard_environment(
+    spawner: PortalSpawner, environment: Environment, *, alone: bool = False
+) -> dict[str, str]:
     """PORTAL_TENSORBOARD_MEMORY in MiB, and PORTAL_TENSORBOARD_ROOTS as a JSON list."""
-    roots = tensorboard_roots(spawner, environment)
+    roots = tensorboard_roots(spawner, environment, alone=alone)
     return {
         "PORTAL_TENSORBOARD_MEMORY": str(spawner.tensorboard_memory),
         "PORTAL_TENSORBOARD_ROOTS": json.dumps(roots),

@@ -39,6 +39,13 @@ _CAUSES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
         ),
     ),
     (
+        re.compile(r"^The course's folder leads elsewhere: (.*)$", re.MULTILINE),
+        lambda found: (
+            f"The course's folder is a link, or is in one ({_quote(found)}): others may be let "
+            "into the session, so it must be a folder of its own. Rename the link"
+        ),
+    ),
+    (
         # bash of deploy/session.sh; its own path stands before "line".
         re.compile(
             r": line \d+: (/[^\n:]*): (?:cannot execute: )?[^\n]*(?:No such file|not found)"

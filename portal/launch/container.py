@@ -13,12 +13,15 @@ from collections.abc import Mapping, Sequence
 from ..errors import ConfigurationError
 from ..models.environment import Bind, Environment, Kind, Server
 from ..models.resources import Resources
+from .course import CourseSession
 
 # -I: the server ignores the user's site-packages, PYTHONPATH and working directory, so nothing
 # that a person installs can break it. The flag is not inherited: kernels see all of it.
 SESSION = "portal_session"
 # PORTAL_KIND of deploy/session.sh for a server beside the container.
 BESIDE = "beside"
+# The folder in a person's home that has a folder of each course.
+FOLDER = "courses"
 # Digest and recipe, as builds name their images.
 _BY_CONTENT = re.compile(r"^[0-9a-f]{64}-[0-9a-f]{10}$")
 
@@ -49,6 +52,7 @@ def session_command(
     args: Sequence[str] = (),
     beside: str = "",
     module: str = SESSION,
+    course: CourseSession | None = None,
 ) -> list[str]:
     """The argv that starts a session's server in ``environment``.
 
@@ -56,6 +60,8 @@ def session_command(
     are the site's, before the environment's own. ``beside``: the virtual environment on the nodes
     for servers beside their container; raises ConfigurationError where one is needed and it is
     empty. ``module``: another program of the session's package, for tests of environments.
+    ``course``: the session is a course's, and ``home`` is what ``course_home`` gives; then the
+    site's binds are left out.
     """
     inside = environment.kind is Kind.CONTAINER and not is_beside(environment)
     if inside:
@@ -63,9 +69,42 @@ def session_command(
     else:
         python = f"{beside_of(environment, beside)}/bin/python3"
     command = [*(server or (python, "-I", "-m", module)), *args]
+    if course is not None:
+        return [*_isolated(environment, resources, home, apptainer), *command]
     if inside:
         return [*_apptainer(environment, resources, home, apptainer, binds), *command]
     return command
+
+
+def course_home(account: str) -> str:
+    """The home in a course's session, as it is seen there. On the node it is another folder:
+    deploy/session.sh makes that and tells Apptainer (APPTAINER_HOME)."""
+    return f"/home/{account}"
+
+
+def course_environment(course: CourseSession | None, home: str, account: str) -> dict[str, str]:
+    """What deploy/session.sh is told about a course's session; {} for others.
+
+    ``home`` is the person's on the node. Without PORTAL_COURSE_FOLDER the session's home is
+    thrown away.
+    """
+    if course is None:
+        return {}
+    found = {"PORTAL_COURSE_HOME": course_home(account)}
+    if not course.throwaway:
+        found["PORTAL_COURSE_FOLDER"] = f"{home.rstrip('/')}/{FOLDER}/{course.course}"
+    return found
+
+
+def course_variables(course: CourseSession | None) -> dict[str, str]:
+    """What a course's session finds in its environment; {} for others."""
+    if course is None:
+        return {}
+    return {
+        "PORTAL_COURSE": course.course,
+        "PORTAL_COURSE_KIND": str(course.kind),
+        "PORTAL_COURSE_ROLE": str(course.role),
+    }
 
 
 def kernel_container(
@@ -182,4 +221,25 @@ def _apptainer(
     for bind in (*binds, *environment.binds):
         mode = ":ro" if bind.read_only else ""
         argv += ["--bind", f"{bind.source}:{bind.target or bind.source}{mode}"]
+    return [*argv, environment.image or ""]
+
+
+def _isolated(
+    environment: Environment, resources: Resources, home: str, apptainer: str
+) -> list[str]:
+    """``apptainer exec`` for a course, up to the image: whoever is let into the session finds the
+    course's folder there, and nothing else of its owner.
+
+    ``--containall`` gives it processes, shared memory, a minimal /dev and temporary folders of its
+    own, and leaves out every bind of the site, in apptainer.conf too. What is bound is the
+    environment's (which the course has made read-only). Home and temporary folders are the job
+    script's to say, which makes them (APPTAINER_HOME, APPTAINER_WORKDIR); without these,
+    Apptainer takes empty ones that are gone afterwards.
+    """
+    argv = [apptainer, "exec", "--containall", "--cleanenv", "--no-eval"]
+    argv += ["--no-mount", "cwd,hostfs", "--pwd", home]
+    if resources.gpus:
+        argv.append("--nv")
+    for bind in environment.binds:
+        argv += ["--bind", f"{bind.source}:{bind.target or bind.source}:ro"]
     return [*argv, environment.image or ""]
