@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
+import local_hosts
 from jupyter_ydoc import YNotebook
 from pycrdt import Provider
 from tornado.httpclient import HTTPRequest
@@ -22,6 +22,7 @@ class _Channel:
     def __init__(self, socket: WebSocketClientConnection) -> None:
         self.socket = socket
         self.path = ""
+        self.closed = False  # by the server
 
     def __aiter__(self) -> _Channel:
         return self
@@ -35,6 +36,7 @@ class _Channel:
     async def recv(self) -> bytes:
         message = await self.socket.read_message()
         if message is None:
+            self.closed = True
             raise StopAsyncIteration
         return message if isinstance(message, bytes) else b""
 
@@ -42,8 +44,8 @@ class _Channel:
 class SharedNotebook:
     """One person's page of it."""
 
-    def __init__(self, notebook: YNotebook, socket: WebSocketClientConnection) -> None:
-        self.notebook, self.socket = notebook, socket
+    def __init__(self, notebook: YNotebook, channel: _Channel) -> None:
+        self.notebook, self.channel = notebook, channel
 
     @property
     def cells(self) -> list[str]:
@@ -64,20 +66,19 @@ class SharedNotebook:
 
 
 @asynccontextmanager
-async def opened(
-    server: str, path: str, headers: dict[str, str], query: str = ""
-) -> AsyncIterator[SharedNotebook]:
+async def opened(server: str, path: str, headers: dict[str, str]) -> AsyncIterator[SharedNotebook]:
     """The notebook ``path`` of the server at the address ``server``, as who ``headers`` name."""
     api = f"{server.rstrip('/')}/api/collaboration"
-    async with httpx.AsyncClient(headers=headers, timeout=PATIENCE) as client:
-        body = {"format": "json", "type": "notebook"}
-        answer = await client.put(f"{api}/session/{path}{query}", json=body)
-        answer.raise_for_status()
-        told: dict[str, Any] = answer.json()
+    body = {"format": "json", "type": "notebook"}
+    answer = await asyncio.to_thread(
+        local_hosts.request, "PUT", f"{api}/session/{path}", headers=headers, json=body
+    )
+    answer.raise_for_status()
+    told: dict[str, Any] = answer.json()
     address = f"{api}/room/json:notebook:{told['fileId']}?sessionId={told['sessionId']}"
-    request = HTTPRequest(address.replace("http", "ws", 1), headers=headers)
-    socket = await websocket_connect(request)
-    page = SharedNotebook(YNotebook(), socket)
-    async with Provider(page.notebook.ydoc, _Channel(socket)):
+    url, host = local_hosts.reached(address.replace("http", "ws", 1))
+    socket = await websocket_connect(HTTPRequest(url, headers={**headers, **host}))
+    page = SharedNotebook(YNotebook(), _Channel(socket))
+    async with Provider(page.notebook.ydoc, page.channel):
         yield page
         socket.close()

@@ -1,0 +1,156 @@
+"""A course's room, on the real demo: two people in one notebook, and nobody who is not in the
+course."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import local_hosts
+import pytest
+from api_client import Caller
+from hub_client import wait_until
+from shared_notebook import SharedNotebook, opened
+
+COURSE = "courses/dl101"
+ROOM = f"{COURSE}/room"
+SERVER = "room-dl101"
+CUT = 10  # seconds within which who is to go is out
+NOTEBOOK = {
+    "cells": [
+        {"cell_type": "code", "id": "a", "source": "x = 1", "metadata": {}, "outputs": [],
+         "execution_count": None}
+    ],
+    "metadata": {}, "nbformat": 4, "nbformat_minor": 5,
+}  # fmt: skip
+
+
+def token(caller: Caller) -> dict[str, str]:
+    return {"Authorization": f"token {caller.person.token}"}
+
+
+def inside(caller: Caller, url: str, path: str, method: str = "GET", **more: Any) -> httpx.Response:
+    return local_hosts.request(method, url + path, headers=token(caller), **more)
+
+
+@pytest.fixture(scope="module")
+def people(demo: Any) -> Iterator[dict[str, Caller]]:
+    found = {name: Caller(demo.url, name) for name in ("barbara", "student01", "student30", "ada")}
+    yield found
+    for one in found.values():
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def room(people: dict[str, Caller]) -> Iterator[dict[str, Any]]:
+    """The room, opened by barbara, with a notebook in it."""
+    barbara = people["barbara"]
+    barbara.delete(ROOM)
+    wait_until("no room", lambda: barbara.get(ROOM).json()["state"] is None)
+    refused = people["student01"].post(ROOM)
+    assert refused.status_code == 403, refused.text
+    answer = barbara.post(ROOM)
+    assert answer.status_code == 202, answer.text
+    found = wait_until(
+        "the room runs", lambda: (one := people["student01"].get(ROOM).json())["url"] and one, 180
+    )
+    model = {"type": "notebook", "format": "json", "content": NOTEBOOK}
+    path = "api/contents/shared.ipynb"
+    made = wait_until(
+        "the room answers",
+        lambda: (one := inside(barbara, found["url"], path, "PUT", json=model)).is_success and one,
+    )
+    assert made.json()["writable"]
+    yield found
+    barbara.delete(ROOM)
+    wait_until("the room is closed", lambda: barbara.get(ROOM).json()["state"] is None)
+
+
+async def until_closed(page: SharedNotebook) -> float:
+    """Seconds until the server has closed this page's socket."""
+    began = time.monotonic()
+    while not page.channel.closed:
+        assert time.monotonic() - began < 2 * CUT, "the socket is still open"
+        await asyncio.sleep(0.1)
+    return time.monotonic() - began
+
+
+async def test_two_people_in_one_notebook(room: dict[str, Any], people: dict[str, Caller]) -> None:
+    url, barbara, student = room["url"], people["barbara"], people["student01"]
+    async with (
+        opened(url, "shared.ipynb", token(barbara)) as first,
+        opened(url, "shared.ipynb", token(student)) as second,
+    ):
+        await first.until("x = 1")
+        await second.until("x = 1")
+        first.type("\ny = 2  # barbara")
+        await second.until("y = 2  # barbara")
+        second.type("\nz = 3  # student01")
+        await first.until("z = 3  # student01")
+        there = await asyncio.to_thread(
+            wait_until,
+            "both are seen",
+            lambda: (one := student.get(ROOM).json())["people"] == ["barbara", "student01"] and one,
+        )
+    assert there["by"] == "barbara" and there["since"] < time.time()
+    # JupyterLab shows people by the names that the Hub knows.
+    assert inside(student, url, "api/me").json()["identity"]["display_name"] == "student01"
+    saved = inside(student, url, "api/contents/shared.ipynb").json()["content"]
+    assert "z = 3" in json.dumps(saved)
+
+
+def test_nobody_else_is_let_in(room: dict[str, Any], people: dict[str, Caller]) -> None:
+    ada, url = people["ada"], room["url"]
+    assert ada.get(ROOM).status_code == 403
+    assert inside(ada, url, "api/contents/shared.ipynb").status_code == 403
+    answer = inside(ada, url, "api/collaboration/session/shared.ipynb", "PUT", json={})
+    assert answer.status_code == 403
+
+
+def test_a_member_is_let_into_the_room_and_nothing_else(
+    room: dict[str, Any], people: dict[str, Caller]
+) -> None:
+    url, student, barbara = room["url"], people["student01"], people["barbara"]
+    # A host of its own: what runs in the room's pages is at no other session's origin.
+    assert urlsplit(url).hostname not in {urlsplit(barbara.person.host).hostname, "localhost"}
+    assert inside(student, url, "api/terminals").status_code == 404
+    assert inside(student, url, "portal/extend", "POST", json={"minutes": 5}).status_code == 403
+    names = {one["name"] for one in inside(student, url, "api/contents").json()["content"]}
+    assert names == {"shared.ipynb"}
+    assert student.person.api("DELETE", f"/users/barbara/servers/{SERVER}").status_code in (
+        403,
+        404,
+    )
+
+
+async def test_who_leaves_the_course_is_out(
+    room: dict[str, Any], people: dict[str, Caller]
+) -> None:
+    url, barbara, student = room["url"], people["barbara"], people["student30"]
+    async with opened(url, "shared.ipynb", token(student)) as page:
+        await page.until("x = 1")
+        answer = barbara.delete(f"{COURSE}/roster", params={"person": "student30"})
+        assert answer.is_success, answer.text
+        try:
+            assert await until_closed(page) < CUT
+            assert inside(student, url, "api/contents").status_code == 403
+        finally:
+            barbara.post(f"{COURSE}/roster", json={"text": "student30"})
+
+
+async def test_when_it_closes_everyone_is_out(
+    room: dict[str, Any], people: dict[str, Caller]
+) -> None:
+    url, barbara, student = room["url"], people["barbara"], people["student01"]
+    async with opened(url, "shared.ipynb", token(student)) as page:
+        await page.until("x = 1")
+        answer = barbara.delete(ROOM)
+        assert answer.status_code == 200, answer.text
+        assert await until_closed(page) < CUT
+    await asyncio.to_thread(wait_until, "closed", lambda: student.get(ROOM).json()["state"] is None)
+    assert inside(student, url, "api/contents").status_code in (403, 404, 424, 503)
