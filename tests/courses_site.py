@@ -206,7 +206,7 @@ async def running(place: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         catalog=EnvironmentCatalog(directory=str(files), store=store, offer_untested=True),
         cluster=cluster,
         control=nothing,
-        telemetry=nothing,
+        telemetry=SimpleNamespace(simulated=False),  # type: ignore[arg-type]
         dashboard=dashboard,
         hub=hub,
         courses=Courses(data_roots=["/data/courses"], directory=str(place / "courses")),
