@@ -52,6 +52,7 @@ def made(store: Store, run: Callable[[], Awaitable[None]]) -> Life:
         notices=SimpleNamespace(run=lambda view: asyncio.Event().wait()),
         workshop=SimpleNamespace(run=asyncio.Event().wait),
         curator=SimpleNamespace(run=asyncio.Event().wait),
+        course_work=SimpleNamespace(run=asyncio.Event().wait),
     )
     return Life(parts)
 
