@@ -1,4 +1,4 @@
-"""Who holds the role ``portal-admin``."""
+"""Who holds the roles ``portal-admin`` and ``portal-instructor``."""
 
 from __future__ import annotations
 
@@ -74,3 +74,16 @@ class Members:
         if admins.hub_admins:
             names |= set(getattr(hub.authenticator, f"admin_{self.kind}", ()))
         return sorted(names)
+
+
+class Instructors(Members):
+    """The groups whose members are instructors: those that the authenticator names."""
+
+    def __init__(self) -> None:
+        super().__init__("groups")
+
+    def _names(self) -> list[str]:
+        authenticator = JupyterHub.instance().authenticator
+        if authenticator.manage_roles:
+            return []
+        return sorted(getattr(authenticator, "instructor_groups", ()))

@@ -91,7 +91,7 @@ class LDAPAuthenticator(DirectorySettings):
             if not isinstance(error, DirectoryUnavailable):
                 self.log.error("LDAP: %s", error.message)
             raise web.HTTPError(503, NO_ANSWER) from error
-        return self._model(person) if person else None
+        return await self._with_more_groups(self._model(person)) if person else None
 
     def check_allowed(self, username: str, authentication: dict[str, Any] | None = None) -> bool:
         """Whether somebody whose password was right may use this Hub.
@@ -140,7 +140,10 @@ class LDAPAuthenticator(DirectorySettings):
         if not answer.done():
             return True
         self._asked.pop(user.name, None)
-        return self._refreshed(user.name, answer)
+        refreshed = self._refreshed(user.name, answer)
+        if isinstance(refreshed, bool):
+            return refreshed
+        return await self._with_more_groups(refreshed)
 
     async def mail_of(self, name: str) -> str | None:
         """The mail address of somebody with this Hub name; None where the directory has none.
@@ -239,6 +242,14 @@ class LDAPAuthenticator(DirectorySettings):
                 "home": person.home,
             },
         }
+
+    async def _with_more_groups(self, model: dict[str, Any]) -> dict[str, Any]:
+        """``model`` with the groups of ``more_groups`` too. Whether the person is an admin, an
+        instructor or allowed at all is the directory's to say alone."""
+        if self.more_groups is None:
+            return model
+        groups = {*model["groups"], *await self.more_groups(model["name"])}
+        return {**model, "groups": sorted(groups)}
 
     def is_instructor(self, groups: Iterable[str]) -> bool:
         """Whether one of these groups makes an instructor."""

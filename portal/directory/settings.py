@@ -9,7 +9,7 @@ from pathlib import Path
 from jupyterhub.auth import Authenticator
 from ldap3.core.exceptions import LDAPException
 from ldap3.operation.search import parse_filter
-from traitlets import Bool, Enum, Float, Integer, List, Unicode, default
+from traitlets import Bool, Callable, Enum, Float, Integer, List, Unicode, default
 from traitlets import Set as SetTrait
 
 from ..errors import ConfigurationError
@@ -200,6 +200,23 @@ class DirectorySettings(Authenticator):
 
     instructor_groups = SetTrait(
         Unicode(), help='Members may run courses. Example: `{"portal-instructors"}`'
+    ).tag(config=True)
+
+    more_groups = Callable(
+        None,
+        allow_none=True,
+        help="""
+        An async function that is given a person's Hub name and returns the names of groups that
+        the person is in beside those of the directory, at each login and refresh. It must answer
+        fast, and raise nothing. The portal sets it: who is in a course is in its group.
+
+        Example::
+
+            async def project_groups(name):
+                return await projects.of(name)
+
+            c.LDAPAuthenticator.more_groups = project_groups
+        """,
     ).tag(config=True)
 
     allowed_groups = SetTrait(

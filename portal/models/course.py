@@ -13,9 +13,12 @@ from . import Frozen
 from .environment import MAX_DESCRIPTION, AbsolutePath, Environment, Name
 from .resources import Resources, SlurmName
 
-# Short, and without dots or underscores: it is part of a server's name, a group's, a
-# reservation's and a folder's.
-CourseName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?$")]
+# It is part of a server's name, a group's, a reservation's and a folder's. JupyterHub takes 30
+# characters for a server's name and no two dashes in a row (jupyterhub/slugs.py), and the longest
+# of ours is "rehearsal-NAME".
+CourseName = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", min_length=1, max_length=20)
+]
 Login = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f,:/]{1,255}$")]
 Clock = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]  # "09:00"
 Minutes = Annotated[int, Field(ge=5, le=24 * 60)]
