@@ -210,14 +210,23 @@ class CoursePage(CoursePageBase):
         if role is Role.STUDENT or preview:
             self.show("course_student.html", **self._as_student(kept, role, preview))
             return
+        line = self.line(kept, role)
+        teaches = role is Role.INSTRUCTOR or self.manages
+        changes = teaches and kept.state is not CourseState.ARCHIVED
         self.show(
             "course.html",
-            line=self.line(kept, role),
+            line=line,
             kept=kept,
             role=role,
-            manages=self.manages,
-            creates=self.creates,
-            editing=await self.editing(),
+            changes=changes,
+            facts={
+                "course": kept.model_dump(mode="json", exclude={"pinned"}),
+                "role": str(role) if role else "",
+                "manages": self.manages,
+                "changes": changes,
+                "running": line.running,
+                "editing": await self.editing(),
+            },
         )
 
     head = get

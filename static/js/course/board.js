@@ -28,7 +28,7 @@ const hands = new Set(tiles.filter((tile) => tile.hand_at).map((tile) => tile.pe
 
 const starting = new Starting(course.course, byId("start"), () => refresh());
 const person = new Person(course, () => refresh());
-const everyone = new Everyone(course, { onDone: () => refresh(), onStarted: (start) => starting.follow((start.start ?? start).id) });
+const everyone = new Everyone(course, { onDone: () => refresh(), onStarted: (start) => starting.follow(start.id) });
 
 const kind = (tile) => tile.state ?? "none";
 const fits = (tile) => {

@@ -184,7 +184,7 @@ async function conflict(error) {
         el(
           "dl.facts",
           {},
-          keys.map((key) => [el("dt", {}, key), el("dd", {}, el("div", {}, "yours: ", el("code", {}, text(mine[key]))), el("div", {}, "theirs: ", el("code", {}, text(theirs.course[key]))))]),
+          keys.flatMap((key) => [el("dt", {}, key), el("dd", {}, el("div", {}, "yours: ", el("code", {}, text(mine[key]))), el("div", {}, "theirs: ", el("code", {}, text(theirs.course[key]))))]),
         ),
         el(
           "div.entry-actions",
@@ -219,8 +219,7 @@ async function ready() {
   try {
     showReadiness(place, byId("ready-words"), await call(at(name, "readiness")));
   } catch (error) {
-    if (error.status === 404) byId("readiness-part").hidden = !facts.running;
-    else fill(place, el("p.portal-quiet", {}, error.message));
+    fill(place, el("p.portal-quiet", {}, error.message));
   }
   place.removeAttribute("aria-busy");
 }
@@ -240,7 +239,7 @@ byId("rehearse").addEventListener("click", async () => {
   if (number === null) return;
   await tell(async () => {
     const start = await call(at(name, "starts"), { method: "POST", body: { kind: "rehearsal", number: Number(number) } });
-    starting.follow((start.start ?? start).id);
+    starting.follow(start.id);
     return "The rehearsal has begun.";
   });
 });

@@ -11,7 +11,7 @@ async function look(entry) {
   try {
     showReadiness(place, null, await call(at(entry.dataset.course, "readiness")));
   } catch (error) {
-    if (error.status !== 404) fill(place, el("p.portal-quiet", {}, error.message));
+    fill(place, el("p.portal-quiet", {}, error.message));
   }
   place.removeAttribute("aria-busy");
 }

@@ -20,8 +20,8 @@ export async function meetings(course) {
       call(at(course, "meetings")),
       call(at(course, "reservations")).catch(() => ({ items: [] })),
     ]);
-    const by = new Map((reserved.items ?? []).map((one) => [Math.round(one.meeting_at), one]));
-    setText(byId("meetings-count"), items.length ? `${count(items.length, "meeting is", "meetings are")} ahead; times of ${timezone}${reserved.note ? `. ${reserved.note}` : ""}` : "");
+    const by = new Map((reserved.items ?? []).map((one) => [Math.round(one.begins), one]));
+    setText(byId("meetings-count"), items.length ? `${count(items.length, "meeting is", "meetings are")} ahead; times of ${timezone}` : "");
     const bad = (reserved.items ?? []).filter((one) => one.state === "refused");
     fill(
       place,
@@ -43,6 +43,7 @@ function line(one, zone, reservation) {
     {},
     el("span.meeting-time", {}, meetingWords(one, zone)),
     words ? el(`span.state.state-${look}`, {}, words) : null,
+    reservation?.nodes?.length ? el("span.portal-quiet", {}, reservation.nodes.join(", ")) : null,
     reservation?.message ? el("p.why", {}, reservation.message) : null,
   );
 }

@@ -37,7 +37,7 @@ byId("make").addEventListener("submit", async (event) => {
     } else {
       const made = await call("courses", { method: "POST", body: { course: editor.value } });
       editor.done();
-      window.location.assign(coursePage((made.course ?? made).name, "#people"));
+      window.location.assign(coursePage(made.course.name, "#people"));
     }
   } catch (error) {
     setText(problem, error.message);

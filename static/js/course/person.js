@@ -51,7 +51,7 @@ export class Person {
       tile.words && [tile.state === "failed" ? "Why" : "It says", tile.words],
       tile.nodes?.length && ["Node", tile.nodes.join(", ")],
       tile.job_id && ["Job", tile.job_id],
-      tile.state === "running" && ["Holds", gpuWords(tile)],
+      tile.state === "running" && gpuWords(tile) && ["Holds", gpuWords(tile)],
       tile.gpu_memory !== undefined && ["GPU memory", memory(tile.gpu_memory)],
       tile.gpu_use !== undefined && ["GPU use", percent(tile.gpu_use)],
       tile.ends_at && ["Its time is up", when(tile.ends_at)],
@@ -63,8 +63,8 @@ export class Person {
     fill(
       this.body,
       el("div.panel-head", {}, el("h2", { id: "seat-title" }, tile.person), el("button.btn-close", { type: "button", "aria-label": "Close", dataset: { act: "close" }, onclick: () => this.close() })),
-      tile.hand_at ? el("p.seat-asks", {}, icon("hand-paper-o"), " ", tile.hand, el("span.portal-quiet", {}, ` since ${clock(tile.hand_at)}`)) : null,
-      el("dl.facts", {}, rows.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
+      tile.hand_at ? el("p.seat-asks", {}, icon("hand"), " ", tile.hand, el("span.portal-quiet", {}, ` since ${clock(tile.hand_at)}`)) : null,
+      el("dl.facts", {}, rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
       this.#help(tile),
       el("div.entry-actions", {}, this.actions(tile)),
     );

@@ -1,44 +1,64 @@
-// What a course needs set against what there is, and who of its people lacks something.
+// What a course needs set against what there is, and who of its people lacks something
+// (portal.courses.readiness).
 
-import { el } from "../dom.js";
+import { el, fill, setText } from "../dom.js";
 import { count } from "../words.js";
 import { names } from "./words.js";
 
+const SIGNS = { good: ["runs", "ready"], warn: ["waits", "look at it"], bad: ["bad", "not ready"], unknown: ["other", "not known"] };
+const ORDER = ["bad", "warn", "unknown", "good"];
+
+// Fills `place`; `words`, where it is given, gets the gist.
+export function showReadiness(place, words, { points, demand, ready }) {
+  const bad = points.filter((one) => one.sign === "bad").length;
+  if (words) setText(words, ready ? "The course can be held." : `${count(bad, "thing is", "things are")} in the way.`);
+  const sorted = [...points].sort((a, b) => ORDER.indexOf(a.sign) - ORDER.indexOf(b.sign));
+  fill(
+    place,
+    demand?.students ? bars(demand) : null,
+    el("ul.plain.points", {}, sorted.map(point)),
+  );
+}
+
+function bars(demand) {
+  const gpus = demand.gpu_type ? `${demand.gpu_type} GPUs` : "GPUs";
+  return el(
+    "div.supply-bars",
+    {},
+    demand.gpus ? line(gpus, demand.gpus, demand.gpus_there, `${demand.gpus_there} there, ${demand.gpus_free} free now`) : null,
+    line("Sessions at once", demand.students, demand.seats, `${demand.seats} fit`),
+  );
+}
+
 // One line with a bar: what is wanted of what there is.
-export function demand(words, wanted, there, unit) {
-  const enough = wanted <= there;
+function line(what, wanted, there, words) {
+  const lacks = Math.max(0, wanted - there);
+  const most = Math.max(wanted, there, 1);
   return el(
     "div.supply-line",
     {},
-    el("p", {}, el("strong", {}, words), ` ${wanted.toLocaleString("en")} ${unit} wanted, ${there.toLocaleString("en")} there`, enough ? "" : el("span.seat-bad", {}, ` – ${(wanted - there).toLocaleString("en")} too few`)),
-    el("span.supply-bar", { role: "img", "aria-label": `${wanted} wanted, ${there} there` }, bar(Math.min(wanted, there), Math.max(wanted, there), "supply-has"), enough ? null : bar(wanted - there, wanted, "supply-lacks")),
+    el("p", {}, el("strong", {}, `${what}: `), `${wanted.toLocaleString("en")} wanted, ${words}`, lacks ? el("span.seat-bad", {}, `; ${lacks.toLocaleString("en")} too few`) : null),
+    el("span.supply-bar", { "aria-hidden": "true" }, piece(Math.min(wanted, there), most, "supply-has"), lacks ? piece(lacks, most, "supply-lacks") : null),
   );
 }
 
-function bar(part, whole, look) {
+function piece(part, most, look) {
   const made = el(`span.${look}`);
-  made.style.width = `${whole ? (100 * part) / whole : 0}%`;
+  made.style.width = `${(100 * part) / most}%`;
   return made;
 }
 
-// A group of people who lack something: folded where it is long.
-export function lacking(words, list, way = "") {
-  if (!list?.length) return null;
+function point({ sign, message, people }) {
+  const [look, word] = SIGNS[sign] ?? SIGNS.unknown;
   return el(
-    "details.supply-lacking",
-    { open: list.length <= 10 },
-    el("summary", {}, `${count(list.length, "person", "people")} ${words}`),
-    el("p", {}, names(list, 60)),
-    way ? el("p.portal-quiet", {}, way) : null,
+    "li.point",
+    {},
+    el(`span.state.state-${look}`, {}, word),
+    el(
+      "div",
+      {},
+      el("p", {}, message),
+      people?.length ? (people.length > 10 ? el("details", {}, el("summary", {}, count(people.length, "name")), el("p.entry-text", {}, people.join(", "))) : el("p.portal-quiet", {}, names(people, 10))) : null,
+    ),
   );
-}
-
-const check = (good, words) => el("li", {}, el(`span.state.state-${good === null ? "other" : good ? "runs" : "bad"}`, {}, words));
-export const checks = (list) => el("ul.plain.supply-checks", {}, list.filter(Boolean).map(([good, words]) => check(good, words)));
-
-// Fills `place` with what the API says (portal.courses.readiness.Readiness); `words` gets the gist.
-export function showReadiness(place, words, ready) {
-  place.replaceChildren();
-  void words;
-  void ready;
 }

@@ -24,7 +24,7 @@ export class Starting {
     try {
       if (id === null) {
         const { items } = await call(at(this.course, "starts"));
-        const live = items.map(start).find((one) => !one.ended_at);
+        const live = items.find((one) => !one.ended_at);
         if (!live) return;
         id = live.id;
       }
@@ -36,8 +36,7 @@ export class Starting {
   }
 
   show(answer, id) {
-    const one = start(answer);
-    const seats = answer.seats ?? [];
+    const { start: one, seats } = answer;
     const groups = Map.groupBy ? Map.groupBy(seats, (seat) => seat.state) : grouped(seats);
     const ready = READY.reduce((sum, state) => sum + (groups.get(state)?.length ?? 0), 0);
     const failed = groups.get("failed") ?? [];
@@ -55,10 +54,10 @@ export class Starting {
       el(
         "div.starting",
         { role: "group", "aria-label": KINDS[one.kind] ?? "Start" },
-        el("p", {}, el("strong", {}, KINDS[one.kind] ?? "Start"), ` by ${one.by}: ${words || count(seats.length, "session")}.`, one.message ? ` ${one.message}` : ""),
+        el("p", {}, el("strong", {}, KINDS[one.kind] ?? "Start"), ` by ${one.by}: ${words || count(seats.length, "session")}.`, one.message && one.kind !== "rehearsal" ? ` ${one.message}` : ""),
         over ? null : el("progress", { max: Math.max(1, seats.length), value: ready + failed.length, "aria-label": `${ready} of ${seats.length} are ready` }),
         failed.length ? el("ul.plain.seat-bad", {}, [...reasons].map(([why, who]) => el("li", {}, `${names(who)}: ${why}`))) : null,
-        answer.report ? reportOf(answer.report) : null,
+        over || one.kind === "rehearsal" ? reportOf(answer.report) : null,
         el(
           "div.entry-actions",
           {},
@@ -81,20 +80,23 @@ export class Starting {
   }
 }
 
-const start = (answer) => answer.start ?? answer;
-
 function grouped(seats) {
   const made = new Map();
   for (const seat of seats) made.set(seat.state, [...(made.get(seat.state) ?? []), seat]);
   return made;
 }
 
-// A rehearsal's report: numbers as they are, durations in words.
+// What came of it (portal.models.course_start.StartReport).
 function reportOf(report) {
-  const rows = Object.entries(report).filter(([, value]) => typeof value === "number" || (typeof value === "string" && value));
+  const parts = [
+    `${report.ready} of ${report.total} were ready`,
+    report.median === null ? null : `half of them after ${duration(report.median)}`,
+    report.last === null ? null : `the last after ${duration(report.last)}`,
+  ].filter(Boolean);
   return el(
-    "dl.facts",
+    "div",
     {},
-    rows.map(([name, value]) => [el("dt", {}, name.replaceAll("_", " ")), el("dd", {}, typeof value === "number" && !Number.isInteger(value) ? duration(value) : String(value))]),
+    el("p", {}, `${parts.join(", ")}.`),
+    report.missing.length ? el("ul.plain.seat-bad", {}, report.missing.map((words) => el("li", {}, words))) : null,
   );
 }

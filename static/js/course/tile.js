@@ -22,13 +22,13 @@ const base = (path) => path.split("/").at(-1);
 export function doing(tile, at = now()) {
   const lines = [];
   if (tile.notebooks?.length) lines.push(["book", tile.notebooks.map(base).join(", ")]);
-  if (tile.last_activity) lines.push(["clock-o", `active ${ago(tile.last_activity, at)}`]);
-  else if (tile.state === "running" && !tile.opened_at) lines.push(["clock-o", "not opened yet"]);
+  if (tile.last_activity) lines.push(["clock", `active ${ago(tile.last_activity, at)}`]);
+  else if (tile.state === "running" && !tile.opened_at) lines.push(["clock", "not opened yet"]);
   return lines;
 }
 
 export function gpuWords(tile) {
-  if (!tile.gpus) return `${tile.cpus ?? 0} CPU${tile.cpus === 1 ? "" : "s"}`;
+  if (!tile.gpus) return tile.cpus ? `${tile.cpus} CPU${tile.cpus === 1 ? "" : "s"}` : "";
   const held = `${tile.gpus} ${tile.gpu_type || "GPU"}${tile.gpus > 1 && !tile.gpu_type ? "s" : ""}`;
   return tile.gpu_use === undefined ? held : `${held} ${percent(tile.gpu_use)}`;
 }
@@ -50,13 +50,13 @@ export function seat(tile, { chosen, onOpen, onChoose, quick }) {
       el("button.seat-name", { type: "button", onclick: onOpen, "aria-haspopup": "dialog" }, tile.person),
       tileState(state),
     ),
-    tile.hand_at ? el("p.seat-asks", {}, icon("hand-paper-o"), " ", tile.hand || "Asks for help.", el("span.portal-quiet", {}, ` ${duration(now() - tile.hand_at)}`)) : null,
+    tile.hand_at ? el("p.seat-asks", {}, icon("hand"), " ", tile.hand || "Asks for help.", el("span.portal-quiet", {}, ` ${duration(now() - tile.hand_at)}`)) : null,
     help ? el("p.seat-help", {}, icon("life-ring"), " ", help.state === "granted" ? `${help.helper} helps, until ${time(help.until)}` : `${help.helper} asked to help`) : null,
     state !== "running" && tile.words ? el(`p.seat-words${state === "failed" ? ".seat-bad" : ""}`, { title: tile.words }, tile.words) : null,
     state === "running"
       ? [
-          doing(tile).map(([sign, text]) => el("p.seat-line", {}, icon(sign), " ", text)),
-          el("p.seat-line", {}, icon("microchip"), " ", gpuWords(tile)),
+          ...doing(tile).map(([sign, text]) => el("p.seat-line", {}, icon(sign), " ", text)),
+          gpuWords(tile) ? el("p.seat-line", {}, icon("microchip"), " ", gpuWords(tile)) : null,
           tile.gpu_use === undefined ? null : level(tile.gpu_use),
         ]
       : null,

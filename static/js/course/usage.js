@@ -3,7 +3,7 @@
 import { call } from "../api.js";
 import { byId, el, setText } from "../dom.js";
 import { Table } from "../table.js";
-import { hours, short } from "../words.js";
+import { count, hours, short } from "../words.js";
 import { at } from "./words.js";
 
 const MOST = 30; // columns
@@ -13,26 +13,26 @@ export async function usage(course) {
   try {
     answer = await call(at(course, "usage"));
   } catch (error) {
-    setText(byId("usage-words"), error.status === 404 ? "" : error.message);
-    byId("usage-csv").hidden = error.status === 404;
+    setText(byId("usage-words"), error.message);
     return;
   }
   const items = answer.items ?? [];
-  const held = (one) => one.gpu_hours ?? one.held_hours ?? 0;
-  const total = items.reduce((sum, one) => sum + held(one), 0);
-  const sessions = items.reduce((sum, one) => sum + (one.sessions ?? 0), 0);
+  const held = (one) => one.gpu_hours;
+  const total = answer.gpu_hours;
+  const sessions = items.reduce((sum, one) => sum + one.sessions, 0);
   const budget = answer.budget;
-  setText(byId("usage-words"), items.length ? `${hours(total)} GPU-hours${budget === null || budget === undefined ? "" : ` of ${short(budget)}`} in ${sessions.toLocaleString("en")} sessions` : "");
+  setText(byId("usage-words"), items.length ? `${hours(total)} GPU-hours${budget === null ? "" : ` of ${short(budget)}`} in ${count(sessions, "session")}${answer.simulated ? "; their use is simulated" : ""}` : "");
   const table = new Table(byId("usage"), {
     label: "after",
     columns: [
-      { head: "Student", cell: (one) => one.person },
-      { head: "Sessions", number: true, cell: (one) => (one.sessions ?? 0).toLocaleString("en") },
+      { head: "Who", cell: (one) => [one.person, one.role === "student" ? null : el("span.portal-quiet", {}, ` ${one.role ?? "no longer in it"}`)] },
+      { head: "Sessions", number: true, cell: (one) => one.sessions.toLocaleString("en") },
       { head: "GPU-hours", number: true, cell: (one) => hours(held(one)) },
-      { head: "Used", number: true, cell: (one) => (one.used_hours === null || one.used_hours === undefined ? el("span.unknown", {}, "not measured") : hours(one.used_hours)) },
+      { head: "Used", number: true, cell: (one) => (one.used_hours === null ? el("span.unknown", {}, "not measured") : hours(one.used_hours)) },
     ],
   });
-  table.show([...items].sort((a, b) => held(b) - held(a)), "No session of this course has run yet.");
+  const used = items.filter((one) => one.sessions);
+  table.show(used.sort((a, b) => held(b) - held(a)), "No session of this course has run yet.");
   chart([...items].filter(held).sort((a, b) => held(b) - held(a)).slice(0, MOST), held);
 }
 
