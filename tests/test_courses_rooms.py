@@ -14,6 +14,8 @@ import pytest
 from courses_site import Site, running
 
 from portal.errors import HubUnavailable
+from portal.launch.container import course_environment
+from portal.launch.course import CourseKind, CourseSession
 from portal.models.course import Role
 from portal.models.session import SessionRecord, SessionState
 from portal.models.stop_reason import StopCode, StopReason
@@ -162,3 +164,14 @@ async def test_a_room_that_cannot_be_shared_does_not_stay(site: Site) -> None:
     hub_of(site).away = True
     await site.refused(503, "barbara", "POST", ROOM)
     assert not await site.parts.store.sessions.living()
+
+
+def test_a_room_s_folder_is_not_its_owner_s_own() -> None:
+    own, room = (
+        CourseSession(course="deep", title="Deep", kind=kind, role=Role.INSTRUCTOR)
+        for kind in (CourseKind.COURSE, CourseKind.ROOM)
+    )
+    folders = [
+        course_environment(one, "/home/ada", "ada")["PORTAL_COURSE_FOLDER"] for one in (own, room)
+    ]
+    assert folders == ["/home/ada/courses/deep", "/home/ada/courses/deep.room"]

@@ -92,7 +92,7 @@ def course_environment(course: CourseSession | None, home: str, account: str) ->
         return {}
     found = {"PORTAL_COURSE_HOME": course_home(account)}
     if not course.throwaway:
-        found["PORTAL_COURSE_FOLDER"] = f"{home.rstrip('/')}/{FOLDER}/{course.course}"
+        found["PORTAL_COURSE_FOLDER"] = f"{home.rstrip('/')}/{FOLDER}/{course.folder}"
     return found
 
 

@@ -53,6 +53,12 @@ class CourseSession(Frozen):
         """Whether its home is gone when it ends."""
         return self.kind is CourseKind.REHEARSAL
 
+    @property
+    def folder(self) -> str:
+        """The name of the folder that is its home. Everyone in the course sees a room's: it is
+        not that of its owner's own work, and no course's name has a dot."""
+        return f"{self.course}.room" if self.kind is CourseKind.ROOM else self.course
+
 
 class ServerOf(NamedTuple):
     """The course and the kind that a server's name says."""
