@@ -8,43 +8,24 @@ from typing import Any
 
 from traitlets import Bool, Float, List, Unicode
 
-from portal.command import CommandGroup, SiteCommand
-from portal.errors import InvalidRequest, NotFound, PortalError
+from portal.command import CommandGroup
+from portal.errors import InvalidRequest, NotFound
 from portal.images.settings import Images
 from portal.models.image_job import WorkState
 from portal.slurm import Cluster, SlurmRunner
 from portal.store import Store
+from portal.store.command import DatabaseCommand
 
 from .files import EnvironmentCatalog
 from .image_files import ImageFile, ImageFiles
 from .node_copies import NodeCopies
 
 
-class ImagesCommand(SiteCommand):
-    """Base of the subcommands."""
+class ImagesCommand(DatabaseCommand):
+    """Base of the subcommands: the database knows who needs an image."""
 
     classes = [Images, Store, EnvironmentCatalog]
-    aliases = {**SiteCommand.aliases, "directory": "Images.directory"}
-
-    def start(self) -> None:
-        """Do it; exit status 1 when something is not as it should be."""
-        try:
-            good = asyncio.run(self._with_store())
-        except PortalError as error:
-            self.end(error)
-        self.exit(0 if good else 1)
-
-    async def act(self, store: Store) -> bool:
-        """What the subcommand does; whether all is well."""
-        raise NotImplementedError
-
-    async def _with_store(self) -> bool:
-        store = Store(parent=self)
-        store.log.setLevel("CRITICAL")  # what it would write there is said by the error
-        try:
-            return await self.act(store)
-        finally:
-            await store.close()
+    aliases = {**DatabaseCommand.aliases, "directory": "Images.directory"}
 
     async def images(self, store: Store) -> tuple[ImageFiles, list[ImageFile]]:
         """The site's images. Raises PortalError."""

@@ -16,13 +16,13 @@ from .address import Address
 
 
 class DatabaseCommand(SiteCommand):
-    """Base of the subcommands."""
+    """Base of subcommands that ask the database."""
 
     classes = [Store]
     aliases = {**SiteCommand.aliases, "url": "Store.url"}
 
     def start(self) -> None:
-        """Do it; exit status 1 when the database is not as it should be."""
+        """Do it; exit status 1 when something is not as it should be."""
         try:
             good = asyncio.run(self._with_store())
         except PortalError as error:
