@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traitlets import Enum, Float, Integer, List, Unicode
+from traitlets import Bool, Enum, Float, Integer, List, Unicode
 from traitlets.config import LoggingConfigurable
 
 
@@ -135,5 +135,57 @@ class Courses(LoggingConfigurable):
         Example::
 
             c.Courses.help_minutes = 15
+        """,
+    ).tag(config=True)
+
+    handouts_megabytes = Integer(
+        500,
+        min=1,
+        max=100_000,
+        help="""
+        The most that a course hands out, in MB: its repository as it is fetched, and all files
+        together. Large data belongs below `data_roots`.
+
+        Example::
+
+            c.Courses.handouts_megabytes = 100
+        """,
+    ).tag(config=True)
+
+    handouts_seconds = Integer(
+        120,
+        min=1,
+        max=3600,
+        help="""
+        Seconds that fetching a course's repository, or reading its folder, may take.
+
+        Example::
+
+            c.Courses.handouts_seconds = 300
+        """,
+    ).tag(config=True)
+
+    handouts_loopback = Bool(
+        False,
+        help="""
+        Whether repositories may be fetched by plain http from this machine, too. For tests: a
+        program here that trusts whoever comes from here would be asked by instructors.
+
+        Example::
+
+            c.Courses.handouts_loopback = True
+        """,
+    ).tag(config=True)
+
+    collect_megabytes = Integer(
+        100,
+        min=1,
+        max=100_000,
+        help="""
+        The most that is taken from one person when a folder is collected, in MB.
+
+        Example::
+
+            c.Courses.collect_megabytes = 500
         """,
     ).tag(config=True)

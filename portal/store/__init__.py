@@ -14,6 +14,8 @@ from .address import Address
 from .announcements import AnnouncementTable
 from .audit import AuditTable
 from .builds import BuildTable
+from .course_collects import CollectTable
+from .course_handouts import HandoutTable
 from .course_live import CourseMessageTable, HelpTable, PresenceTable
 from .course_starts import CourseReservationTable, CourseStartTable
 from .courses import CourseTable, MemberTable
@@ -145,6 +147,8 @@ class Store(LoggingConfigurable):
         self.registries = RegistryTable(self.database)
         self.courses = CourseTable(self.database)
         self.members = MemberTable(self.database)
+        self.handouts = HandoutTable(self.database)
+        self.collects = CollectTable(self.database)
         self.starts = CourseStartTable(self.database)
         self.reservations = CourseReservationTable(self.database)
         self.presence = PresenceTable(self.database)

@@ -1,0 +1,76 @@
+"""Names of files that come from others: which are handed out or taken in, and which never are."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from urllib.parse import quote
+
+LONGEST_NAME = 255  # bytes of one step, as file systems take them
+LONGEST_PATH = 1000  # bytes of all
+DEPTH = 40  # folders in folders
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# git writes names with these in quotes when it lists them, and nbgitpuller reads such lists.
+_QUOTED = frozenset('"\\')
+# What git itself acts upon: filters and merge drivers, submodules, authors' names.
+_GITS = frozenset({".gitattributes", ".gitmodules", ".mailmap", ".lfsconfig"})
+
+
+def problem_of(path: str) -> str:
+    """Why a file of this path (with "/", relative) is not handed out or taken; "" when it is."""
+    steps = path.split("/")
+    if not path or "" in steps:
+        return "has an empty name"
+    if "." in steps or ".." in steps:
+        return "leads out of the folder"
+    if _CONTROL.search(path) or _QUOTED & set(path):
+        return "has a control character, a quotation mark or a backslash in its name"
+    if any(_is_git(step) for step in steps):
+        return "has a name that git keeps for itself"
+    if steps[-1].lower() in _GITS:
+        return "would change how git works"
+    too_long = any(len(step.encode()) > LONGEST_NAME for step in steps)
+    if too_long or len(path.encode()) > LONGEST_PATH or len(steps) > DEPTH:
+        return "has too long a name"
+    return ""
+
+
+def link_problem(path: str, target: str) -> str:
+    """Why a symbolic link at ``path`` (which is fine) to ``target`` is not handed out.
+
+    ``..`` may only stand at the beginning: after a name it would count from wherever that leads.
+    """
+    steps = target.split("/")
+    up = 0
+    while up < len(steps) and steps[up] == "..":
+        up += 1
+    down = "/".join(step for step in steps[up:] if step not in ("", "."))
+    if target.startswith("/") or up > path.count("/") or ".." in steps[up:]:
+        return "is a link that leads out of the folder"
+    return problem_of(down) if down else ""
+
+
+def folder_problem(folder: str) -> str:
+    """Why a folder of a home is none that can be collected; "" when it is one."""
+    problem = problem_of(folder)
+    if not problem and any(step.startswith(".") for step in folder.split("/")):
+        return "has a name that begins with a dot: such folders hold settings, not work"
+    return problem
+
+
+def safe_name(name: str) -> str:
+    """A name of a folder for anything, one for each: no slash, no dot at the beginning, short."""
+    made = quote(name, safe="@+=,")
+    if made.startswith("."):
+        made = f"%2E{made[1:]}"
+    if len(made) > 120:
+        made = f"{made[:100]}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    return made
+
+
+def _is_git(step: str) -> bool:
+    """Whether some file system takes it for ".git": git's own rules (CVE-2014-9390)."""
+    seen = "".join(one for one in step if unicodedata.category(one) != "Cf").casefold()
+    seen = seen.partition(":")[0].rstrip(" .")
+    return seen == ".git" or re.fullmatch(r"git~\d+", seen) is not None

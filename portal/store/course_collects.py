@@ -1,0 +1,85 @@
+"""Folders that are collected from the people of courses, and who gave. Written by the service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Row, select, update
+
+from portal.errors import NotFound
+from portal.models.course_live import Collect, Collected
+
+from .course_tables import course_collected, course_collects
+from .database import Database
+
+_MOST = 200  # of one course
+_LARGEST_ID = 2**63 - 1
+
+
+class CollectTable:
+    """The tables of collections and of what was given. Every method raises StoreUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, collect: Collect) -> Collect:
+        """Keep it; what is returned has its id."""
+        values = collect.model_dump(exclude={"id"})
+        statement = course_collects.insert().values(values).returning(course_collects)
+        row = await self._database.run(lambda to: to.execute(statement).one(), write=True)
+        return _collect(row)
+
+    async def get(self, course: str, id: int) -> Collect:
+        """One of a course. Raises NotFound."""
+        query = select(course_collects).where(
+            course_collects.c.id == min(id, _LARGEST_ID), course_collects.c.course == course
+        )
+        row = await self._database.run(lambda at: at.execute(query).first())
+        if row is None:
+            raise NotFound(f"This course has no collection {id}.")
+        return _collect(row)
+
+    async def of(self, course: str) -> list[Collect]:
+        """A course's, the newest first."""
+        query = select(course_collects).where(course_collects.c.course == course)
+        query = query.order_by(course_collects.c.id.desc()).limit(_MOST)
+        return await self._database.run(lambda at: [_collect(row) for row in at.execute(query)])
+
+    async def open(self) -> list[Collect]:
+        """Those of all courses that still take something, the oldest first."""
+        query = select(course_collects).where(course_collects.c.closed_at.is_(None))
+        query = query.order_by(course_collects.c.id)
+        return await self._database.run(lambda at: [_collect(row) for row in at.execute(query)])
+
+    async def close(self, course: str, id: int, at: float) -> Collect:
+        """Take nothing more from ``at`` on; one that is closed stays as it is. Raises NotFound."""
+        statement = update(course_collects).where(
+            course_collects.c.id == min(id, _LARGEST_ID),
+            course_collects.c.course == course,
+            course_collects.c.closed_at.is_(None),
+        )
+        statement = statement.values(closed_at=at)
+        await self._database.run(lambda to: to.execute(statement), write=True)
+        return await self.get(course, id)
+
+    async def give(self, given: Collected) -> None:
+        """Keep what somebody gave, in the place of what they gave before."""
+        values = given.model_dump()
+        insert = self._database.insert(course_collected).values(values)
+        statement = insert.on_conflict_do_update(
+            index_elements=["collect_id", "person"],
+            set_={name: insert.excluded[name] for name in values},
+        )
+        await self._database.run(lambda to: to.execute(statement), write=True)
+
+    async def given(self, ids: list[int]) -> list[Collected]:
+        """What was given to some collections, by collection and name."""
+        table = course_collected
+        query = select(table).where(table.c.collect_id.in_(ids))
+        query = query.order_by(table.c.collect_id, table.c.person)
+        rows = await self._database.run(lambda at: list(at.execute(query)))
+        return [Collected.model_validate(row._asdict()) for row in rows]
+
+
+def _collect(row: Row[Any]) -> Collect:
+    return Collect.model_validate(row._asdict())
