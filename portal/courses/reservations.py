@@ -251,7 +251,11 @@ class Reservations:
             words = f"There is a reservation {plan.wanted.name} that the portal did not make."
             await self._refused(plan, row, words, now)
         elif held is not None and row is not None:
-            if not same or row.state is ReservationState.ASKED:
+            if _elsewhere(row, plan):
+                # An update would change its partition's name, and keep its nodes (22.05).
+                await self._around.reserving.delete(plan.wanted.name)
+                await self._create(plan, None, now)
+            elif not same or row.state is ReservationState.ASKED:
                 await self._update(plan, row, now)
             elif row.message and not waits:
                 await self._made(plan, row, now, plan.wanted.nodes)
@@ -288,9 +292,9 @@ class Reservations:
 
     async def _update(self, plan: _Plan, row: KeptReservation, now: float) -> None:
         """Change ours. What Slurm refuses leaves it as it was."""
-        words, problem = "", self._problem(plan)
+        words = ""
         try:
-            if problem:
+            if problem := self._problem(plan):
                 raise SlurmRefused(problem)
             try:
                 await self._around.reserving.update(plan.wanted, now)
@@ -375,6 +379,12 @@ class Reservations:
 
 def _reserves(kept: KeptCourse) -> bool:
     return bool(kept.course.reservation.nodes or kept.course.reservation.gpus)
+
+
+def _elsewhere(row: KeptReservation, plan: _Plan) -> bool:
+    """Whether it was asked for in another partition."""
+    asked = json.loads(row.spec) if row.spec else {}
+    return str(asked.get("partition", plan.wanted.partition)) != plan.wanted.partition
 
 
 def _is_account(name: str) -> bool:

@@ -24,6 +24,7 @@ _UTC = {"TZ": "UTC"}
 _GONE = ("requested reservation is invalid", "reservation not found")
 _BUSY = "requested reservation is in use"
 _TAKEN = "duplicate reservation name"
+_FULL = "requested nodes are busy"  # ESLURM_NODES_BUSY, behind a note about partitions
 _NO_RIGHT = ("invalid user id", "access/permission denied", "permission denied")
 # What 22.05 says of GPUs (scontrol_parse_res_options in src/scontrol/create_res.c).
 _NO_GPUS = re.compile(r"not supported with reservations|unknown parameter tres|invalid tres", re.I)
@@ -121,6 +122,11 @@ class Reserving:
             return Conflict(f"There is a reservation {wanted.name} that the portal did not make.")
         if any(words in said for words in _GONE):
             return Conflict(f"The reservation {wanted.name} is gone.")
+        if _FULL in said:
+            return SlurmRefused(
+                "No nodes are free at that time: other reservations, or jobs that may run as long, "
+                "have them."
+            )
         if wanted.gpus and _NO_GPUS.search(said):
             return GpusNotReservable(
                 f"This Slurm ({await self.version()}) reserves whole nodes, not GPUs: say how many "
