@@ -204,7 +204,7 @@ class HubApi(LoggingConfigurable):
         """Share a course's room, this server of ``user``, with the course's group, as the course
         is now. Raises NotAllowed where the Hub does not know ``user`` as staff of the course,
         NotFound, HubUnavailable."""
-        await self._ask("PUT", _room_path(user, server), "")
+        await self._ask("PUT", _room_path(user, server), "", body="")
 
     async def close_room(self, user: str, server: str) -> None:
         """Take that share back, and every token with which others were logged in there. Raises
