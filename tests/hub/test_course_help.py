@@ -1,0 +1,202 @@
+"""Help in a course, on the real demo: a member of the staff in a student's session, with a terminal
+open, and out again; nobody else is ever in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import local_hosts
+import pytest
+from api_client import Caller
+from hub_client import wait_until
+from tornado.httpclient import HTTPClientError, HTTPRequest
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+COURSE = "courses/dl101"
+SERVER = "course-dl101"
+HELP = f"{COURSE}/people/student01/help"
+CUT = 10  # seconds within which who is to go is out
+
+
+class Class:
+    """The people, and student01's session of the course."""
+
+    def __init__(self, url: str) -> None:
+        names = ("barbara", "student01", "student02", "grace")
+        self.people = {name: Caller(url, name) for name in names}
+        self.student = self.people["student01"].person
+        self.barbara = self.people["barbara"]
+        self.url = self.student.session_url(SERVER)
+
+    def inside(self, who: str, path: str, method: str = "GET", **more: Any) -> httpx.Response:
+        headers = {"Authorization": f"token {self.people[who].person.token}"}
+        return local_hosts.request(method, self.url + path, headers=headers, **more)
+
+    async def socket(self, who: str, path: str) -> WebSocketClientConnection:
+        url, headers = local_hosts.reached(self.url + path)
+        headers["Authorization"] = f"token {self.people[who].person.token}"
+        return await websocket_connect(HTTPRequest(url.replace("http", "ws", 1), headers=headers))
+
+    def situation(self) -> dict[str, Any]:
+        """What the session knows of its course; {} until it was told."""
+        found = self.inside("student01", "portal/situation").json()["situation"]
+        return dict((found or {}).get("course") or {})
+
+    def reply(self, number: int, answer: str) -> None:
+        """As the student's page does."""
+        said = self.inside(
+            "student01", "portal/help", "POST", json={"id": number, "answer": answer}
+        )
+        assert said.is_success, said.text
+
+    def shares(self) -> set[tuple[str, str]]:
+        """Who may enter which of student01's servers, by the Hub's own word."""
+        scopes = self.barbara.person.api("GET", "/user").json()["scopes"]
+        return {one for one in scopes if "student01/" in one}
+
+    def granted(self, minutes: int = 10) -> dict[str, Any]:
+        """barbara is let in; the help as the service has it."""
+        asked = self.barbara.post(HELP, json={"minutes": minutes})
+        assert asked.status_code == 202, asked.text
+        number = asked.json()["help"]["id"]
+        wait_until("the student sees it", lambda: self.situation().get("help"))
+        self.reply(number, "agree")
+        found = self.barbara.post(HELP, json={"minutes": minutes}).json()
+        assert found["help"]["state"] == "granted" and found["url"] == self.url
+        return dict(found["help"])
+
+
+@pytest.fixture(scope="module")
+def course(demo: Any) -> Iterator[Class]:
+    made = Class(demo.url)
+    made.student.stop(SERVER)
+    answer = made.student.launch({"course": "dl101"}, SERVER)
+    assert answer.status_code in (201, 202), answer.text
+    made.student.wait_ready(SERVER)
+    wait_until("it knows its course", lambda: made.situation().get("name") == "dl101")
+    yield made
+    made.student.stop(SERVER)
+    for one in made.people.values():
+        one.close()
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_in(course: Class) -> Iterator[None]:
+    yield
+    for one in course.barbara.get(f"{COURSE}/help").json()["open"]:
+        course.barbara.post(f"{COURSE}/help/{one['id']}/end")
+
+
+async def type_in(socket: WebSocketClientConnection, words: str, expect: str) -> None:
+    """Write a line into a terminal, and read until the answer is there."""
+    await socket.write_message(json.dumps(["stdin", words + "\r"]))
+    text = ""
+    while expect not in text:
+        said = await asyncio.wait_for(socket.read_message(), 30)
+        assert said is not None, "closed"
+        kind, *rest = json.loads(said)
+        text += "".join(map(str, rest)) if kind == "stdout" else ""
+
+
+async def until_closed(socket: WebSocketClientConnection) -> float:
+    began = time.monotonic()
+    while await asyncio.wait_for(socket.read_message(), 3 * CUT) is not None:
+        pass
+    return time.monotonic() - began
+
+
+def test_nobody_but_its_owner_enters(course: Class) -> None:
+    """grace is an admin and may open everybody's servers; of a course's she may not."""
+    assert course.inside("student01", "api/terminals").status_code == 200
+    for who in ("grace", "barbara", "student02"):
+        for path in ("api/terminals", "lab", "portal/situation"):
+            assert course.inside(who, path).status_code == 403, (who, path)
+
+
+@pytest.mark.parametrize("by", ["student", "staff"])
+async def test_an_open_terminal_ends_with_the_help(course: Class, by: str) -> None:
+    name = course.inside("student01", "api/terminals", "POST").json()["name"]
+    path = f"terminals/websocket/{name}"
+    help_ = await asyncio.to_thread(course.granted)
+    assert course.shares() == {f"access:servers!server=student01/{SERVER}"}, "one server, no more"
+    own, helper = await course.socket("student01", path), await course.socket("barbara", path)
+    await type_in(helper, "echo $((6 * 7))", "42")
+    assert course.inside("grace", "api/terminals").status_code == 403
+    assert course.situation()["help"][0]["helper"] == "barbara"
+
+    if by == "student":
+        course.reply(help_["id"], "end")
+    else:
+        assert course.barbara.post(f"{COURSE}/help/{help_['id']}/end").is_success
+    began = time.monotonic()
+    assert course.inside("barbara", "api/terminals").status_code == 403
+    with pytest.raises(HTTPClientError, match="403"):
+        await course.socket("barbara", path)
+    assert time.monotonic() - began < 3, "at once"
+    assert await until_closed(helper) < CUT
+    assert course.shares() == set()
+    await type_in(own, "echo $((6 * 8))", "48")
+    own.close()
+
+
+def test_a_login_in_a_browser_ends_with_the_help(course: Class) -> None:
+    """The cookie of the session's host holds a token of the Hub, which is gone afterwards."""
+    http = course.barbara.person.http
+    help_ = course.granted()
+    page = http.get(f"{course.url}lab")
+    if "oauth2/authorize" in str(page.url):
+        form = re.findall(r'name="(_xsrf|scopes)"[^>]*value="([^"]*)"', page.text)
+        page = http.post(str(page.url), data=dict(form))
+    assert page.status_code == 200 and "jupyter-config-data" in page.text
+    client = f"jupyterhub-user-student01-{SERVER}"
+
+    def logins() -> list[dict[str, Any]]:
+        found = course.barbara.person.api("GET", "/users/barbara/tokens").json()["api_tokens"]
+        return [one for one in found if client in json.dumps(one) or SERVER in json.dumps(one)]
+
+    assert logins()
+    assert course.barbara.post(f"{COURSE}/help/{help_['id']}/end").is_success
+    assert http.get(f"{course.url}api/contents").status_code == 403
+    assert logins() == []
+    # The Hub does not lead back in.
+    assert http.get(f"{course.url}lab").status_code == 403
+
+
+def test_the_audit_log_tells_it(course: Class) -> None:
+    help_ = course.granted()
+    course.reply(help_["id"], "end")
+    grace = course.people["grace"]
+    items = grace.get("audit", params={"limit": 20}).json()["items"]
+    lines = [(one["actor"], one["action"]) for one in items if "session" in one["target"]]
+    told = {
+        ("student01", "end-help"), ("student01", "agree-to-help"), ("portal", "grant-help"),
+        ("barbara", "ask-to-help"),
+    }  # fmt: skip
+    assert told <= set(lines)
+
+
+def test_a_hand_and_a_message(course: Class) -> None:
+    said = course.inside("student01", "portal/hand", "POST", json={"text": "Cell 3"})
+    assert said.is_success, said.text
+    wait_until("the hand is up", lambda: course.situation()["hand"] == "Cell 3", 10)
+    assert course.barbara.delete(f"{COURSE}/people/student01/hand").is_success
+    wait_until("the hand is down", lambda: course.situation()["hand"] == "", 10)
+    made = course.barbara.post(f"{COURSE}/messages", json={"text": "Ten minutes", "minutes": 5})
+    assert made.status_code == 201, made.text
+    wait_until("it is shown", lambda: course.situation()["messages"], 10)
+    path = f"{COURSE}/messages/{made.json()['id']}"
+    assert course.barbara.delete(path).is_success
+    wait_until("it is gone", lambda: not course.situation()["messages"], 10)
+
+
+def test_only_the_hub_s_service_lets_people_in(course: Class) -> None:
+    path = f"/portal/guests/student01/{SERVER}/barbara"
+    for who in ("barbara", "grace", "student01"):
+        for method in ("PUT", "DELETE"):
+            assert course.people[who].person.api(method, path).status_code == 403
