@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from . import (
     builds,
+    class_start,
     estimates,
     images,
     lab,
@@ -38,6 +39,7 @@ PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
     "builds": builds.measure,
     "startup": startup.measure,
     "pending": pending.measure,
+    "class": class_start.measure,
     "estimates": estimates.measure,  # last: it leaves ten thousand jobs' traces in Slurm
 }
 # These need no demo.
@@ -47,7 +49,18 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "page": page.measure,
     "sessions": sessions.measure,
 }
-ORDER = ("startup", "pending", "lab", "paint", "launch", "images", "builds", "estimates", *ALONE)
+ORDER = (
+    "startup",
+    "pending",
+    "lab",
+    "paint",
+    "launch",
+    "images",
+    "builds",
+    "class",
+    "estimates",
+    *ALONE,
+)
 # These use the demo's; the others measure Hubs of their own.
 _OWN_HUB = ("lab", "paint", "launch", "images", "builds")
 _ROWS = {
@@ -58,6 +71,7 @@ _ROWS = {
     "builds": (builds.WHAT,),
     "startup": ("100 sessions", "Memory of the Hub"),
     "pending": ("60 pending",),
+    "class": (class_start.WHAT,),
     "estimates": (estimates.WHAT,),
     "scale": tuple(f"{nodes} synthetic nodes, {8 * nodes} GPUs" for nodes in scale.SIZES),
     "service": (service.WHAT,),

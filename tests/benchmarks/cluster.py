@@ -81,8 +81,9 @@ class Cluster:
         """Add the people and the partition, and start the responder."""
         self.place.mkdir()
         self.place.chmod(0o755)
-        shutil.copy(HERE / "stub.sh", self.stub)
-        self.stub.chmod(0o755)
+        for name in ("stub.sh", "apptainer.sh"):
+            shutil.copy(HERE / name, self.place / name)
+            (self.place / name).chmod(0o755)
         self._add_people()
         everywhere = ("Nodes=ALL", "State=UP")
         self.run("scontrol", "create", f"PartitionName={PARTITION}", *everywhere)

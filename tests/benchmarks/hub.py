@@ -30,7 +30,7 @@ class Answer:
 
 
 class BenchHub:
-    """A Hub whose spawner is ``kind`` ("noop", "stock" or "ours"); see hub_config.py."""
+    """A Hub whose spawner is ``kind`` ("noop", "stock", "ours" or "course"); see hub_config.py."""
 
     def __init__(
         self, cluster: Cluster, kind: str, settings: Mapping[str, str], partition: str = PARTITION
@@ -40,7 +40,7 @@ class BenchHub:
         self.place = cluster.place / f"{kind}-{secrets.token_hex(3)}"
         self.log = self.place / "hub.log"
         self._token = secrets.token_hex(16)
-        self._make_places()
+        self._make_places(kind)
         env = {
             "PYTHONPATH": str(ROOT),
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -55,12 +55,14 @@ class BenchHub:
             "BENCH_PORT": str(cluster.port),
             "BENCH_STUB": str(cluster.stub),
             "BENCH_PARTITION": partition,
+            "PORTAL_SERVICE_PORT": str(free_port()),
             "BENCH_LOGS": str(self.place / "sessions"),
             "BENCH_ENVIRONMENTS": str(self.place / "environments"),
             **settings,
         }
-        program = "jupyterhub" if kind == "ours" else "tests.benchmarks.peer_hub"
+        program = "jupyterhub" if kind in ("ours", "course") else "tests.benchmarks.peer_hub"
         command = [sys.executable, "-m", program, "-f", str(HERE / "hub_config.py")]
+        self.environment = env
         in_place = ["env", f"--chdir={self.place}", *command]
         with self.log.open("wb") as log:
             # Everything up to the Hub itself only replaces its own process: its id stays.
@@ -72,7 +74,7 @@ class BenchHub:
                 start_new_session=True,
             )
 
-    def _make_places(self) -> None:
+    def _make_places(self, kind: str) -> None:
         uid = self.cluster.uid("portal")
         for path, mode in (
             (self.place, 0o755),
@@ -82,8 +84,10 @@ class BenchHub:
             path.mkdir()
             os.chown(path, uid, -1)
             path.chmod(mode)
-        # The command is the stub, so nothing is looked for below `path`.
+        # The command is the stub, so nothing is looked for below `path`, and no image is opened.
         words = {"name": "stub", "title": "Stub", "kind": "venv", "path": "/usr"}
+        if kind == "course":
+            words |= {"kind": "container", "image": str(self.cluster.stub)}
         (self.place / "environments/stub.yaml").write_text(json.dumps(words))
 
     def wait(self, people: Sequence[str]) -> None:
@@ -91,7 +95,8 @@ class BenchHub:
         wait_for("the Hub", lambda: self.process.poll() is not None or self._serves(), 60)
         if self.process.poll() is not None:
             raise NotMeasured(f"the Hub ended at its start: {self.last_words()}")
-        self.ask("POST", "/users", {"usernames": list(people)})
+        if people:
+            self.ask("POST", "/users", {"usernames": list(people)})
         time.sleep(1)  # what a Hub does just after its start is not part of a launch
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:

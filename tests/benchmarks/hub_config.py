@@ -48,7 +48,7 @@ elif kind == "stock":
     c.SlurmSpawner.state_exechost_exp = "127.0.0.1"  # the nodes' names do not resolve here
     if os.environ.get("BENCH_STOCK_SRUN") == "0":
         c.SlurmSpawner.req_srun = ""
-elif kind == "ours":
+elif kind in ("ours", "course"):
     c.JupyterHub.spawner_class = "spawners.slurm.PortalSpawner"
     c.PortalSpawner.cmd = [stub, "portal/port", responder]
     c.PortalSpawner.default_resources = {
@@ -60,3 +60,18 @@ elif kind == "ours":
     c.PortalSpawner.log_directory = os.environ["BENCH_LOGS"]
     c.EnvironmentCatalog.directory = os.environ["BENCH_ENVIRONMENTS"]
     c.EnvironmentCatalog.offer_untested = True
+
+if kind == "course":
+    # The same, with the portal's service, and sessions of a course: a stub of Apptainer before the
+    # stub of the server.
+    from portal.where import data_path
+
+    deploy = data_path("deploy") / "jupyterhub_config.d"
+    for name in ("20-service.py", "30-roles.py", "60-courses.py"):
+        load_subconfig(str(deploy / name))  # noqa: F821
+    c.JupyterHub.services[-1]["environment"] |= {  # it reads this file, too
+        name: value for name, value in os.environ.items() if name.startswith("BENCH_")
+    }
+    c.PortalSpawner.apptainer = os.environ["BENCH_APPTAINER"]
+    c.Workshop.test_by_itself = False
+    c.Store.url = f"sqlite:///{here}/portal.sqlite"

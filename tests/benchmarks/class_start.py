@@ -1,0 +1,159 @@
+"""A class of two hundred: its instructor presses "Start all", with the stub in the place of Lab.
+
+The peers launch as many sessions at once, in the same run: stock batchspawner through a Hub of its
+own, and for the floor a spawner that starts nothing, and plain ``sbatch``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+from api_client import Caller
+
+from tests.hub_client import Person
+
+from .cluster import CLASS_PARTITION, HERE, ROOT, STUDENTS, TEACHER, Cluster, NotMeasured, wait_for
+from .hub import BenchHub, bench_hub
+from .report import Row
+from .startup import Run, plain, through_hub, told
+
+WHAT = f"A class of {len(STUDENTS)}, from 'Start all'"
+NAME = "bench"
+PATIENCE = 300.0  # seconds until all are ready
+_LATE = 0.5  # seconds: what a login or a page may take meanwhile
+_PAGES = ("/hub/home", "/services/portal/", f"/services/portal/courses/{NAME}/board")
+
+
+def measure(cluster: Cluster) -> list[Row]:
+    """The rows; takes some minutes."""
+    noop = told("no-op spawner", through_hub(cluster, "noop", STUDENTS, CLASS_PARTITION))
+    slurm = told("plain sbatch", plain(cluster, STUDENTS, CLASS_PARTITION))
+    stock = told("stock batchspawner", through_hub(cluster, "stock", STUDENTS, CLASS_PARTITION))
+    ours, waits = _start_all(cluster)
+    told("start all", ours)
+    if not ours.seconds or not stock.seconds:
+        raise NotMeasured(f"no session became ready: {ours.words or stock.words}")
+    last, peer = max(ours.seconds), max(stock.seconds)
+    floor = max(noop.seconds) + max(slurm.seconds)
+    late = statistics.quantiles(waits, n=20)[-1]
+    return [
+        Row(
+            f"{WHAT}: all are ready",
+            last,
+            "s",
+            "batchspawner 1.3.0",
+            peer,
+            floor,
+            "at most 1.2 x floor (no-op spawner + plain sbatch), 3 x faster than peer",
+            last <= 1.2 * floor and 3 * last <= peer,
+        ),
+        Row(
+            f"{WHAT}: failed, refused or told to come again (429)",
+            ours.failed,
+            "sessions",
+            "batchspawner 1.3.0",
+            stock.failed,
+            0,
+            "0",
+            ours.failed == 0,
+        ),
+        Row(
+            f"{WHAT}: logins and pages meanwhile, 95th percentile",
+            late,
+            "s",
+            goal=f"under {_LATE}",
+            met=late < _LATE,
+        ),
+    ]
+
+
+def _start_all(cluster: Cluster) -> tuple[Run, list[float]]:
+    """Seconds from the press of the button to each ready session, and what others waited."""
+    settings = {"BENCH_APPTAINER": str(cluster.place / "apptainer.sh")}
+    with bench_hub(cluster, "course", (), CLASS_PARTITION, **settings) as hub:
+        _make_course(cluster, hub)
+        with Caller(hub.url, TEACHER) as teacher, _others(hub) as waits:
+            answer = teacher.post(f"courses/{NAME}/starts", json={"kind": "all"})
+            if answer.status_code != 202:
+                raise NotMeasured(f"the start was refused: {answer.status_code} {answer.text}")
+            address = f"courses/{NAME}/starts/{answer.json()['id']}"
+
+            def over() -> Any:
+                found = teacher.get(address).json()
+                return found["report"]["left"] == 0 and found
+
+            found = wait_for("the class", over, PATIENCE, 0.5)
+        seats, began = found["seats"], found["start"]["asked_at"]
+        ready = [one["ready_at"] - began for one in seats if one["ready_at"]]
+        words = "; ".join(
+            f"{one['number']} x {one['words']}" for one in found["report"]["failures"]
+        )
+        return Run(ready, len(STUDENTS) - len(ready), 0, words=words), list(waits)
+
+
+def _make_course(cluster: Cluster, hub: BenchHub) -> None:
+    today = datetime.date.today()
+    course = {
+        "name": NAME,
+        "title": "A class",
+        "environment": "stub",
+        "default": {"cpus": 1, "memory": "100M", "time": "0:30:00", "partition": CLASS_PARTITION},
+        "begins": str(today - datetime.timedelta(days=1)),
+        "ends": str(today + datetime.timedelta(days=1)),
+    }
+    members = {"instructors": [TEACHER], "students": list(STUDENTS)}
+    file = hub.place / "course.yaml"
+    file.write_text(json.dumps({"course": course, "members": members}))
+    portal = [sys.executable, "-m", "portal", "courses", "import", "--approved"]
+    argv = ["env", f"--chdir={hub.place}", *portal, f"-f={HERE / 'hub_config.py'}", str(file)]
+    done = subprocess.run(
+        cluster.running.command(argv, "portal", hub.environment),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise NotMeasured(f"the course was not made: {done.stdout}{done.stderr[-500:]}")
+
+
+@contextlib.contextmanager
+def _others(hub: BenchHub) -> Iterator[list[float]]:
+    """What somebody else waits for logins and pages as long as the block runs, in seconds."""
+    waits: list[float] = []
+    enough = threading.Event()
+    teacher = Person(hub.url, TEACHER)
+
+    def go_on() -> None:
+        while not enough.is_set():
+            began = time.perf_counter()
+            visitor = Person(hub.url, STUDENTS[0])
+            waits.append(time.perf_counter() - began)
+            visitor.http.close()
+            for page in _PAGES:
+                began = time.perf_counter()
+                with contextlib.suppress(httpx.HTTPError):
+                    if teacher.http.get(page).status_code != 200:
+                        waits.append(float("inf"))
+                waits.append(time.perf_counter() - began)
+            enough.wait(0.2)
+
+    for page in _PAGES:
+        teacher.http.get(page)
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    try:
+        yield waits
+    finally:
+        enough.set()
+        thread.join(60)
