@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from portal.where import data_path
+from spawners.named_servers import NamedServers
 
 # Files of the Hub are its own. sbatch passes the umask on; sessions get theirs back
 # (PortalSpawner.session_umask).
@@ -19,7 +20,7 @@ c.JupyterHub.authenticator_class = "portal-ldap"
 c.Authenticator.manage_groups = True
 c.Authenticator.enable_auth_state = False
 c.JupyterHub.allow_named_servers = True
-c.JupyterHub.named_server_limit_per_user = 5
+c.JupyterHub.named_server_limit_per_user = NamedServers(5)  # beside those of courses
 
 # Slurm has a queue of its own; a 429 from the Hub would only move it into people's browsers.
 c.JupyterHub.concurrent_spawn_limit = 0

@@ -19,10 +19,10 @@ class NamedServers:
 
     def __call__(self, handler: Any) -> int:
         """JupyterHub counts all named servers of whom the request is about; 0: it counts none."""
-        args = [unquote(one) for one in handler.path_args if one]
-        if not self.own or (len(args) > 1 and server_of(args[1])):
+        name, server = ([unquote(one or "") for one in handler.path_args] + ["", ""])[:2]
+        if not self.own or server_of(server):
             return 0
-        user = handler.find_user(args[0]) if len(args) > 1 else None
+        user = handler.find_user(name) if server else None
         return self.limit(user.orm_spawners if user else ())
 
     def limit(self, servers: Collection[str]) -> int:

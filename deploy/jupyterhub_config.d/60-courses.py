@@ -1,4 +1,4 @@
-"""Shared classes: who teaches, who is in which course's group, and how many servers that makes.
+"""Shared classes: who teaches, and who is in which course's group.
 
 A site names its instructors in a file of its own::
 
@@ -7,7 +7,6 @@ A site names its instructors in a file of its own::
 
 from portal.models import scope
 from spawners.course_groups import course_groups
-from spawners.named_servers import NamedServers
 from spawners.roles import Instructors
 
 c = get_config()  # noqa: F821  given by traitlets
@@ -24,9 +23,3 @@ c.JupyterHub.load_roles.append(
         "groups": Instructors(),
     }
 )
-
-# Sessions of courses do not count.
-if isinstance(c.JupyterHub.named_server_limit_per_user, int):
-    c.JupyterHub.named_server_limit_per_user = NamedServers(
-        c.JupyterHub.named_server_limit_per_user
-    )

@@ -256,11 +256,12 @@ class LDAPAuthenticator(DirectorySettings):
         return _meets(groups, self.instructor_groups)
 
     def _allowed(self, name: str, model: dict[str, Any]) -> bool:
+        groups = (model.get("auth_state") or model)["groups"]  # without ``more_groups``
         return bool(
             self.allow_all
             or model.get("admin")
             or name in self.admin_users | self.allowed_users
-            or _meets(model["groups"], self.allowed_groups)
+            or _meets(groups, self.allowed_groups)
         )
 
     def _well_formed(self, name: str) -> bool:

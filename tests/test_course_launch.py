@@ -1,0 +1,293 @@
+"""A session of a course: its server's name, when it may start, and how large it may be."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from portal.errors import InvalidRequest, NotAllowed
+from portal.launch.container import (
+    course_environment,
+    course_home,
+    course_variables,
+    session_command,
+)
+from portal.launch.course import (
+    CourseKind,
+    CourseSession,
+    asked_for,
+    closed,
+    meeting,
+    narrowed,
+    server_for,
+    server_of,
+    split_course,
+    unfit,
+    until,
+)
+from portal.launch.limits import environment_limits, within
+from portal.launch.request import LaunchRequest, read_options
+from portal.models.cluster import Reservation
+from portal.models.course import Course, CourseState, KeptCourse, Role
+from portal.models.environment import Environment, Server
+from portal.models.resources import Resources
+from spawners.named_servers import NamedServers
+
+LAB = Environment(
+    name="lab",
+    title="Lab",
+    kind="container",
+    image="/i/lab.sif",
+    gpu_types=("t4", "v100"),
+    max_time="8:00:00",
+    default=Resources(gpus=2, gpu_type="v100", memory="64G", qos="high", account="ml"),
+    binds=({"source": "/etc/pip.conf"}, {"source": "/scratch", "read_only": False}),
+)
+COURSE = Course(
+    name="dl101",
+    title="Deep Learning 101",
+    environment="lab",
+    default=Resources(cpus=1, memory="2G", time="2:00:00"),
+    largest=Resources(gpus=1, cpus=4, memory="8G", time="4:00:00"),
+    account="dl101",
+    timezone="Europe/Berlin",
+    begins=date(2026, 10, 1),
+    ends=date(2027, 2, 1),
+)
+STUDENT = CourseSession(
+    course="dl101", title=COURSE.title, kind=CourseKind.COURSE, role=Role.STUDENT
+)
+
+
+def kept(**changes: Any) -> KeptCourse:
+    return KeptCourse(
+        **{
+            "course": COURSE,
+            "state": CourseState.APPROVED,
+            "pinned": LAB,
+            "created_by": "barbara",
+            "created_at": 0,
+            "changed_at": 0,
+            **changes,
+        }
+    )
+
+
+def at(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("server", "course", "kind"),
+    [
+        ("course-dl101", "dl101", "course"),
+        ("rehearsal-a-b", "a-b", "rehearsal"),
+        ("preview-dl101", "dl101", "preview"),
+        ("room-dl101", "dl101", "room"),
+    ],
+)
+def test_a_courses_server_is_known_by_its_name(server: str, course: str, kind: str) -> None:
+    assert server_of(server) == (course, kind)
+    assert server_for(course, server) == kind
+    with pytest.raises(InvalidRequest, match=f"kept for a session of the course '{course}'"):
+        server_for("", server)
+
+
+@pytest.mark.parametrize("server", ["", "second", "course", "course-", "course-A", "lecture-x"])
+def test_other_names_are_the_persons_own(server: str) -> None:
+    assert server_of(server) is None
+    assert server_for("", server) is None
+    with pytest.raises(InvalidRequest, match="has the name 'course-dl101'"):
+        server_for("dl101", server)
+
+
+def test_the_name_and_the_option_must_be_of_one_course() -> None:
+    with pytest.raises(InvalidRequest):
+        server_for("dl101", "course-ml")
+    assert split_course({"course": "dl101", "gpus": 1}) == ("dl101", {"gpus": 1})
+    assert split_course({"gpus": 1, "course": ""}) == ("", {"gpus": 1})
+    for wrong in ("a/b", "../x", "A", "-a", "a-", "a--b", "x" * 21, "dl101\n", 1, ["dl101"]):
+        with pytest.raises(InvalidRequest, match="'course' must be"):
+            split_course({"course": wrong})
+        with pytest.raises(InvalidRequest, match="'course' must be"):
+            read_options({"course": wrong})
+
+
+def test_every_kind_of_server_of_the_longest_name_is_one_for_jupyterhub() -> None:
+    from jupyterhub.slugs import is_valid_safe_slug
+
+    for name in ("x" * 20, "0-0", "1"):
+        assert split_course({"course": name})[0] == name
+        assert all(is_valid_safe_slug(f"{kind}-{name}") for kind in CourseKind)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "role", "now", "words"),
+    [
+        ({}, "course", "student", "2026-10-01T00:00", ""),
+        ({}, "course", "student", "2027-02-01T23:59", ""),
+        ({}, "course", "student", "2026-09-30T23:59", "begins on 1 October 2026."),
+        ({}, "course", "instructor", "2026-09-30T23:59", ""),
+        ({}, "preview", "assistant", "2026-09-01T00:00", ""),
+        ({}, "rehearsal", "student", "2026-09-01T00:00", ""),
+        ({}, "course", "student", "2027-02-02T00:00", "ended on 1 February 2027."),
+        ({}, "rehearsal", "instructor", "2027-02-02T00:00", "ended on"),
+        ({}, "room", "instructor", "2026-12-01T00:00", "no room"),
+        ({"state": "draft"}, "course", "instructor", "2026-12-01T00:00", "to approve it first"),
+        ({"state": "requested"}, "course", "student", "2026-12-01T00:00", "to approve it first"),
+        ({"state": "refused"}, "course", "student", "2026-12-01T00:00", "was not approved"),
+        ({"state": "archived"}, "course", "student", "2026-12-01T00:00", "is archived"),
+        ({"pinned": None}, "course", "student", "2026-12-01T00:00", "no environment yet"),
+    ],
+)
+def test_when_a_course_has_sessions(
+    changes: dict[str, Any], kind: str, role: str, now: str, words: str
+) -> None:
+    said = closed(kept(**changes), CourseKind(kind), Role(role), at(now))
+    assert words in said
+    assert bool(said) == bool(words)
+
+
+def test_only_a_container_with_its_server_inside_is_fit() -> None:
+    assert unfit(LAB) == ""
+    venv = Environment(name="v", title="V", kind="venv", path="/v")
+    assert "no container" in unfit(venv)
+    assert "beside its container" in unfit(LAB.model_copy(update={"server": Server.BESIDE}))
+
+
+def test_the_courses_limits_are_the_sessions() -> None:
+    offered = narrowed(LAB, COURSE)
+    assert offered.default == Resources(
+        cpus=1, memory="2G", time="2:00:00", qos="high", account="dl101"
+    )
+    assert (offered.max_gpus, offered.max_cpus) == (1, 4)
+    assert (offered.max_memory, offered.max_time) == ("8G", "4:00:00")
+    assert offered.fingerprint == LAB.fingerprint
+    said = environment_limits(Resources(gpus=2, cpus=8, memory="9G", time="5:00:00"), offered)
+    assert len(said) == 4
+    assert all("'Deep Learning 101: Lab' allows at most" in one for one in said)
+    # What the environment allows is never exceeded.
+    tight = LAB.model_copy(update={"max_gpus": 0, "max_time": "1:00:00"})
+    offered = narrowed(tight, COURSE)
+    assert (offered.max_gpus, offered.max_time) == (0, "1:00:00")
+    assert within(offered, offered.default.model_dump(exclude_none=True))["time"] == "1:00:00"
+
+
+def test_a_course_has_no_other_gpus_than_its_own() -> None:
+    course = COURSE.model_copy(
+        update={"default": Resources(gpus=1), "largest": Resources(gpus=2, gpu_type="t4")}
+    )
+    offered = narrowed(LAB, course)
+    assert (offered.gpu_types, offered.max_gpus) == (("t4",), 2)
+    assert (offered.default.gpus, offered.default.gpu_type) == (1, None)  # the v100 is left out
+    a100 = course.model_copy(update={"largest": Resources(gpus=2, gpu_type="a100")})
+    assert narrowed(LAB, a100).max_gpus == 0
+    spent = narrowed(LAB, course, gpus=False)
+    assert (spent.max_gpus, spent.default.gpus) == (0, 0)
+
+
+def test_what_a_member_chooses() -> None:
+    chosen = {"gpus": 1, "cpus": 2, "memory": "4G", "time": "1:00:00", "environment": "lab"}
+    assert "environment" not in asked_for(chosen, LAB)
+    assert asked_for({"account": "", "qos": None}, LAB) == {}
+    for key in ("account", "qos", "partition", "reservation", "nodes"):
+        with pytest.raises(InvalidRequest, match=f"'{key}' is the course's to say"):
+            asked_for({key: "x"}, LAB)
+    with pytest.raises(NotAllowed, match="runs in 'Lab'"):
+        asked_for({"environment": "other"}, LAB)
+
+
+def test_the_same_again_is_only_what_a_member_chooses() -> None:
+    resources = Resources(
+        gpus=1, cpus=2, memory="4G", time="1:00:00", account="dl101", reservation="r", partition="p"
+    )
+    again = LaunchRequest(environment=LAB, resources=resources, course=STUDENT).options()
+    assert again == {
+        "course": "dl101",
+        "environment": "lab",
+        "gpus": 1,
+        "cpus": 2,
+        "memory": "4G",
+        "time": "1:00:00",
+    }
+    assert asked_for(split_course(again)[1], LAB)
+
+
+def test_the_reservation_of_the_meeting_that_is_on() -> None:
+    def one(name: str, start: float, end: float) -> Reservation:
+        return Reservation(name=name, start_time=start, end_time=end)
+
+    there = [
+        one("course-dl101-20261123T0800", 100, 200),
+        one("course-dl101-20261125T0800", 200, 300),
+        one("course-dl101-extra", 0, 1000),
+        one("course-dl101-b-20261123T0800", 100, 200),
+        one("exam", 0, 1000),
+    ]
+    found = meeting("dl101", {r.name: r for r in there}, 150)
+    assert [r.name for r in found] == ["course-dl101-20261123T0800"]
+    assert meeting("dl101", {r.name: r for r in there}, 99) == []
+    assert until(LAB, 3725).max_time == "1:02:00"
+    assert until(LAB, 1).max_time == "0:01:00"
+    assert until(LAB, 10**6).max_time == "8:00:00"
+
+
+def test_its_container_sees_nothing_of_the_node() -> None:
+    alone = LAB.model_copy(update={"binds": LAB.binds[:1]})
+    argv = session_command(
+        alone,
+        Resources(gpus=1),
+        home=course_home("ada"),
+        apptainer="apptainer",
+        binds=({"source": "/projects"},),  # type: ignore[arg-type]
+        course=STUDENT,
+    )
+    options = argv[: argv.index("/i/lab.sif")]
+    assert {"--containall", "--cleanenv", "--no-eval", "--nv"} <= set(options)
+    assert options[options.index("--no-mount") + 1] == "cwd,hostfs"
+    assert options[options.index("--pwd") + 1] == "/home/ada"
+    assert [word for word in options if ":" in word] == ["/etc/pip.conf:/etc/pip.conf:ro"]
+    assert argv[-4:] == ["python3", "-I", "-m", "portal_session"]
+
+
+def test_what_the_job_script_and_the_session_are_told() -> None:
+    assert course_environment(STUDENT, "/homes/ada", "ada") == {
+        "PORTAL_COURSE_HOME": "/home/ada",
+        "PORTAL_COURSE_FOLDER": "/homes/ada/courses/dl101",
+    }
+    rehearsal = STUDENT.model_copy(update={"kind": CourseKind.REHEARSAL})
+    assert "PORTAL_COURSE_FOLDER" not in course_environment(rehearsal, "/homes/ada", "ada")
+    assert course_environment(None, "/homes/ada", "ada") == course_variables(None) == {}
+    assert course_variables(rehearsal) == {
+        "PORTAL_COURSE": "dl101",
+        "PORTAL_COURSE_KIND": "rehearsal",
+        "PORTAL_COURSE_ROLE": "student",
+    }
+
+
+class _Handler:
+    """A request for ``path_args``, of somebody who has ``servers``."""
+
+    def __init__(self, path_args: list[str], servers: list[str]) -> None:
+        self.path_args, self.servers = path_args, servers
+
+    def find_user(self, name: str) -> Any:
+        handler = self
+
+        class User:
+            orm_spawners = dict.fromkeys(handler.servers)
+
+        return User() if name == "ada" else None
+
+
+def test_sessions_of_courses_do_not_count_as_named_servers() -> None:
+    limit = NamedServers(2)
+    mine = ["", "second", "course-dl101", "room-dl101"]
+    assert limit(_Handler(["ada", "third"], mine)) == 4  # JupyterHub counts three: one is free
+    assert limit(_Handler(["ada", "course-ml"], mine)) == 0  # no limit
+    assert limit(_Handler(["nobody", "third"], mine)) == 2
+    assert limit(_Handler([], mine)) == 2
+    assert NamedServers(0)(_Handler(["ada", "third"], mine)) == 0
