@@ -134,6 +134,20 @@ class Daemon:
                 self.process.wait(timeout)
         self.kill()
 
+    def once(self, argv: list[str | Path], timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Run another program to its end, as this one runs: its account, environment and folder."""
+        return subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=self.env,
+            cwd=self.cwd,
+            timeout=timeout,
+            check=False,
+            **self._credentials(),
+        )
+
     def _credentials(self) -> dict[str, Any]:
         if self.account is None or self.account.uid == os.geteuid():
             return {}

@@ -17,6 +17,7 @@ from typing import Any
 from ..where import data_path
 from . import namespace
 from .apptainer import apptainer_environment, ensure_apptainer
+from .course import make_course
 from .environments import ensure_environments
 from .home import Home
 from .hub import DemoHub
@@ -132,6 +133,7 @@ class WholeDemo:
             hub.proxy.start()
             hub.hub.start()
         await_tests(f"{hub.url}/services/portal/api/v1/environment-tests", token, self.say)
+        make_course(hub.hub, self.deploy, self.home, self.people, self.say)
 
     @property
     def _images_account(self) -> Account:

@@ -1,0 +1,48 @@
+"""The demo's course, "Deep Learning 101": made at the first start, and left alone from then on."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+from string import Template
+
+from ..errors import PortalError
+from .home import Home
+from .people import People
+from .process import Daemon
+
+NAME = "dl101"
+_WEEKS = 20
+
+
+def make_course(
+    hub: Daemon, deploy: Path, home: Home, people: People, say: Callable[[str], None]
+) -> None:
+    """Put the course into the portal's database with `portal courses import`, as the Hub's account,
+    unless it is there; says so where that does not work."""
+    portal = [sys.executable, "-m", "portal", "courses"]
+    config = f"-f={deploy / 'demo' / 'jupyterhub_config.py'}"
+    if hub.once([*portal, "export", config, NAME]).returncode == 0:
+        return
+    shared = home.data / "courses" / NAME
+    handouts, data = shared / "handouts", shared / "data"
+    shutil.copytree(deploy / "demo/courses" / NAME, handouts, dirs_exist_ok=True)
+    data.mkdir(exist_ok=True)
+    (data / "README.txt").write_text("What everyone in the course can read, and nobody change.\n")
+    text = Template((deploy / "demo/courses/deep-learning-101.yaml.in").read_text()).substitute(
+        begins=date.today() - timedelta(days=1),
+        ends=date.today() + timedelta(weeks=_WEEKS),
+        handouts=handouts,
+        data=data,
+        instructors=", ".join(people.instructors),
+        students=", ".join(people.students),
+    )
+    file = shared / "course.yaml"
+    file.write_text(text)
+    done = hub.once([*portal, "import", "--approved", config, str(file)])
+    if done.returncode:
+        raise PortalError(f"The demo's course was not made: {done.stdout}{done.stderr}")
+    say("course: Deep Learning 101, taught by " + " and ".join(people.instructors))
