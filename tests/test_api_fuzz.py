@@ -66,8 +66,16 @@ NOBODYS = {
             "versions/{number}/test",
         )
     },
+    # Whatever is done to a course and to the people in it.
+    **{
+        path: {"course": "nobodys"}
+        for path, methods in document(ENDPOINTS, "/services/portal/")["paths"].items()
+        if path.startswith("/courses/{course}") and set(methods) - {"get", "parameters"}
+    },
 }  # fmt: skip
 HARMLESS = {
+    "/courses",  # of an environment that there is not
+    "/courses/validate",
     "/announcements",
     "/announcements/{announcement_id}",
     "/environment-comparison",
@@ -82,6 +90,9 @@ HARMLESS = {
     # These take a session's own token only, which nobody has here.
     "/session/estimates",
     "/session/extend",
+    "/session/hand",
+    "/session/help/{help_id}",
+    "/session/presence",
     "/session/measurements",
     "/session/move",
     "/session/snooze",
