@@ -3,17 +3,12 @@ the Hub reads the verdicts."""
 
 from __future__ import annotations
 
-from typing import Any
+from sqlalchemy import Column, Connection, Index, Table, select
 
-from sqlalchemy import Column, Connection, Index, Row, Table, select, update
-
-from portal.errors import NotFound
 from portal.models.catalog import EnvironmentTest, Verdict
-from portal.models.image_job import LIVE, WorkState
 
 from .columns import COUNT, NAME, ROW, TEXT, TIME, Json, metadata
-from .database import Database
-from .listing import instant, one_page
+from .image_work import WorkTable
 
 tests = Table(
     "environment_tests",
@@ -52,13 +47,11 @@ verdicts = Table(
 )
 
 
-class EnvironmentTestTable:
+class EnvironmentTestTable(WorkTable[EnvironmentTest]):
     """The tables of tests and verdicts. Every method raises StoreUnavailable."""
 
     __test__ = False  # not a test of pytest's
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    table, model, noun = tests, EnvironmentTest, "test"
 
     async def add(
         self,
@@ -73,54 +66,14 @@ class EnvironmentTestTable:
         at: float,
     ) -> EnvironmentTest:
         """Keep a new test, WAITING; what is returned has its id."""
-        values = {
-            "fingerprint": fingerprint,
-            "name": name,
-            "number": number,
-            "gpu_type": gpu_type,
-            "state": WorkState.WAITING,
-            "asker": asker,
-            "job_id": "",
-            "nonce": nonce,
-            "log": log,
-            "step": "",
-            "message": "",
-            "asked_at": instant(at, "at"),
-        }
-        statement = tests.insert().values(values).returning(tests)
-        row = await self._database.run(lambda to: to.execute(statement).one(), write=True)
-        return _test(row)
-
-    async def change(self, id: int, **values: Any) -> EnvironmentTest:
-        """Set columns of one. Raises NotFound."""
-        statement = update(tests).where(tests.c.id == id).values(values).returning(tests)
-        row = await self._database.run(lambda to: to.execute(statement).first(), write=True)
-        return _found(row, id)
-
-    async def get(self, id: int) -> EnvironmentTest:
-        """One test. Raises NotFound."""
-        query = select(tests).where(tests.c.id == id)
-        return _found(await self._database.run(lambda at: at.execute(query).first()), id)
-
-    async def live(self) -> list[EnvironmentTest]:
-        """Those that are not over, the oldest first."""
-        query = select(tests).where(tests.c.state.in_(LIVE)).order_by(tests.c.id)
-        return await self._database.run(lambda at: [_test(row) for row in at.execute(query)])
+        own = {"fingerprint": fingerprint, "name": name, "number": number}
+        return await self._add(nonce, log, at, **own, gpu_type=gpu_type, asker=asker)
 
     async def of(
         self, name: str, offset: int = 0, limit: int = 50
     ) -> tuple[list[EnvironmentTest], int]:
         """One page of an environment's tests, the newest first, and how many there are."""
-        query = select(tests).where(tests.c.name == name)
-        order = [tests.c.id.desc()]
-        return await self._database.run(lambda at: one_page(at, query, order, offset, limit, _test))
-
-    async def all(self, offset: int = 0, limit: int = 50) -> tuple[list[EnvironmentTest], int]:
-        """One page of everything that was tested, the newest first, and how many there are."""
-        order = [tests.c.id.desc()]
-        return await self._database.run(
-            lambda at: one_page(at, select(tests), order, offset, limit, _test)
-        )
+        return await self._page(select(tests).where(tests.c.name == name), offset, limit)
 
     async def judge(self, verdict: Verdict) -> None:
         """Remember what a finished test says, in the place of what was known before."""
@@ -183,14 +136,4 @@ class EnvironmentTestTable:
         """The newest test of ``fingerprint`` on each GPU type, by type ("" is without GPUs)."""
         query = select(tests).where(tests.c.fingerprint == fingerprint).order_by(tests.c.id)
         rows = await self._database.run(lambda at: list(at.execute(query)))
-        return {row.gpu_type: _test(row) for row in rows}
-
-
-def _found(row: Row[Any] | None, id: int) -> EnvironmentTest:
-    if row is None:
-        raise NotFound(f"There is no test {id}.")
-    return _test(row)
-
-
-def _test(row: Row[Any]) -> EnvironmentTest:
-    return EnvironmentTest.model_validate(row._asdict())
+        return {row.gpu_type: self._made(row) for row in rows}
