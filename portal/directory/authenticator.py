@@ -14,7 +14,13 @@ from typing import Any, TypeVar
 
 from tornado import web
 
-from ..errors import ConfigurationError, DirectoryUnavailable, PortalError
+from ..errors import (
+    ConfigurationError,
+    DirectoryUnavailable,
+    NotAllowed,
+    NotFound,
+    PortalError,
+)
 from .people import DirectoryPerson, People
 from .rosters import Rosters
 from .servers import NO_ANSWER
@@ -181,6 +187,22 @@ class LDAPAuthenticator(DirectorySettings):
             self.normalize_username(name)
             for name in await self._ask_rosters(self.rosters.members, group)
         )
+
+    async def model_of(self, name: str) -> dict[str, Any]:
+        """The Hub's model of somebody who need not have logged in, as a login would give it.
+
+        Raises NotFound where the directory has nobody of that Hub name, NotAllowed for who may not
+        log in, and as ``known`` does.
+        """
+        person = None
+        if self.validate_username(name):
+            person = await self._ask_rosters(self.people.look_up, self._directory_name(name))
+        if person is None:
+            raise NotFound(f"The directory has nobody with the name '{name[:100]}'.")
+        model = self._model(person)
+        if not (self.check_blocked_users(model["name"], model) and self._allowed(name, model)):
+            raise NotAllowed(f"'{name}' is not allowed to use this portal.")
+        return await self._with_more_groups(model)
 
     async def may_teach(self, name: str) -> bool:
         """Whether somebody is in one of ``instructor_groups`` or ``admin_groups``. Raises as
