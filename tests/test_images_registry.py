@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import stat
@@ -284,6 +285,24 @@ async def test_odd_answers(
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+async def test_few_questions_are_on_their_way_at_a_time(
+    registries: Registries, tmp_path: Path
+) -> None:
+    running, seen = tmp_path / "running", tmp_path / "seen"
+    running.mkdir()
+    program = tmp_path / "slow-skopeo"
+    program.write_text(
+        f"#!/bin/sh\ntouch {running}/$$; ls {running} | wc -l >> {seen}; sleep 0.2\n"
+        f"rm {running}/$$; echo 'manifest unknown' >&2; exit 1\n"
+    )
+    program.chmod(0o755)
+    registries.skopeo, registries.parallel = str(program), 2
+    told = await asyncio.gather(*(registries.check("registry.test", []) for _ in range(6)))
+    assert all("answers" in one for one in told)
+    counts = [int(line) for line in seen.read_text().split()]
+    assert len(counts) == 6 and max(counts) == 2
 
 
 async def test_without_skopeo(registries: Registries) -> None:

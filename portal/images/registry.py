@@ -6,15 +6,15 @@ skopeo does it (`skopeo`), as it speaks with every kind of registry and mirror; 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
-from traitlets import Float, Instance, Unicode
+from traitlets import Float, Instance, Integer, Unicode, default
 from traitlets.config import LoggingConfigurable
 
 from ..errors import InvalidRequest, PortalError, RegistryUnavailable
@@ -68,7 +68,25 @@ class Registries(LoggingConfigurable):
         """,
     ).tag(config=True)
 
+    parallel = Integer(
+        3,
+        min=1,
+        help="""
+        How many questions to registries are on their way at a time; others wait for their turn.
+        Each is a process, and waits as long as ``timeout`` for a registry that is away.
+
+        Example::
+
+            c.Registries.parallel = 8
+        """,
+    ).tag(config=True)
+
     secrets = Instance(Secrets)
+    _turns = Instance(asyncio.Semaphore)
+
+    @default("_turns")
+    def _turns_default(self) -> asyncio.Semaphore:
+        return asyncio.Semaphore(self.parallel)
 
     def _architecture_default(self) -> str:
         machine = os.uname().machine
@@ -164,10 +182,14 @@ class Registries(LoggingConfigurable):
         """Remove what `hand_over` wrote; what is gone already is no error."""
         await asyncio.to_thread(pull_files.take_back, files)
 
-    def _asking(
-        self, host: str, kept: Sequence[KeptRegistry]
-    ) -> AbstractAsyncContextManager[Skopeo]:
-        return skopeo(self.skopeo, lambda: self._logins(host, kept), _registries(host, kept))
+    @contextlib.asynccontextmanager
+    async def _asking(self, host: str, kept: Sequence[KeptRegistry]) -> AsyncIterator[Skopeo]:
+        registries = _registries(host, kept)
+        async with (
+            self._turns,
+            skopeo(self.skopeo, lambda: self._logins(host, kept), registries) as asked,
+        ):
+            yield asked
 
     def _logins(self, host: str, kept: Sequence[KeptRegistry]) -> dict[str, Login]:
         """The logins for ``host`` and its mirror; for every registry where ``host`` is empty. A
