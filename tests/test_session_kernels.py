@@ -21,6 +21,7 @@ import pexpect
 import psutil
 import pytest
 from bash_kernel import kernel as bash_kernel
+from image_builds import program
 from ipykernel.kernelapp import IPKernelApp
 from jupyter_client.kernelspec import KernelSpec, NoSuchKernel
 from jupyter_client.manager import AsyncKernelManager
@@ -36,9 +37,7 @@ from portal_session.kernels import HERE, SessionKernelSpecs, _read_specs
 from session_server import make_python
 from test_session_command_line import a_server, provisioners  # noqa: F401  a fixture
 
-from portal.demo.apptainer import apptainer_environment, ensure_apptainer
-from portal.demo.home import Home
-from portal.errors import ConfigurationError
+from portal.demo.apptainer import apptainer_environment
 from portal.launch.container import kernel_container
 from portal.models.environment import Environment
 from portal.models.resources import Resources
@@ -209,10 +208,7 @@ def named(process: psutil.Process, name: str) -> list[psutil.Process]:
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Apptainer, and an image with a shell and no Python."""
-    try:
-        apptainer = ensure_apptainer(Home.find().cache, print)
-    except ConfigurationError as error:
-        pytest.skip(error.message)
+    apptainer = program()
     made = tmp_path_factory.mktemp("images") / "bare.sif"
     subprocess.run(
         [apptainer, "build", "--mksquashfs-args", "-comp zstd -Xcompression-level 3", made,
