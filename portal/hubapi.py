@@ -201,13 +201,13 @@ class HubApi(LoggingConfigurable):
         return [(str(one["user"]), str(one["server"]), str(one["person"])) for one in rows]
 
     async def open_room(self, user: str, server: str) -> None:
-        """Share a course's room, this server of ``user``, with the course's group, as the course
-        is now. Raises NotAllowed where the Hub does not know ``user`` as staff of the course,
+        """Share a course's room, this server of ``user``, with everyone who is in the course now
+        and whom the Hub knows. Raises NotAllowed where the Hub does not know ``user`` as staff of the course,
         NotFound, HubUnavailable."""
         await self._ask("PUT", _room_path(user, server), "", body="")
 
     async def close_room(self, user: str, server: str) -> None:
-        """Take that share back, and every token with which others were logged in there. Raises
+        """Take these shares back, and every token with which others were logged in there. Raises
         NotFound, HubUnavailable."""
         await self._ask("DELETE", _room_path(user, server), "")
 

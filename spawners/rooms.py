@@ -1,19 +1,21 @@
 """The routes by which the portal's service lets a course into its room, and out.
 
-A room is a server of somebody of the course's staff. It is shared with the course's group, by
-JupyterHub's share of that one server. The group is brought up to date for it: people whose login is
-older than their place in the course are not in it yet.
+A room is a server of somebody of the course's staff. It is shared with each of the course's people,
+by JupyterHub's share of that one server. Not with the course's group: a login (an OAuth token) has
+the shares of its owner and not those of the owner's groups (jupyterhub/scopes.py, get_scopes_for,
+in 6.1.1).
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from jupyterhub import apihandlers, orm
 
 from portal.errors import NotAllowed, NotFound, PortalError
 from portal.launch.course import CourseKind, ServerOf, server_of
-from portal.models.course import STAFF, group_of
+from portal.models.course import STAFF
 
 from .moves import MovesBase
 from .shared import Shared
@@ -48,11 +50,18 @@ class RoomHandler(MovesBase):
     async def put(self, user: str, server: str) -> None:
         try:
             spawner, room = self._found(user, server)
-            group = await self._members(user, room.course)
+            members = await self._members(user, room.course)
         except PortalError as error:
             self.refuse(error)
             return
-        orm.Share.grant(self.db, spawner, group)
+        shares = {share.user_id: share for share in spawner.shares}
+        for id, share in shares.items():
+            if id not in members:
+                self.db.delete(share)
+        for id, member in members.items():
+            if id not in shares:
+                orm.Share.grant(self.db, spawner, member)  # commits: others have their turn
+                await asyncio.sleep(0)
         self.db.commit()
         self.answer({"url": self.find_user(user).server_url(server)})
 
@@ -82,24 +91,18 @@ class RoomHandler(MovesBase):
             raise NotFound("There is no such room of a course.")
         return spawner, room
 
-    async def _members(self, user: str, course: str) -> orm.Group:
-        """The course's group, with everyone in it whom the Hub knows. Raises NotAllowed where this
-        person cannot have a room of this course, StoreUnavailable."""
+    async def _members(self, user: str, course: str) -> dict[int | None, orm.User]:
+        """Everyone of the course but ``user`` whom the Hub knows, by the Hub's number. Raises
+        NotAllowed where this person cannot have a room of this course, StoreUnavailable."""
         shared = Shared.of(self.config)
         kept = await shared.book.course(course, fresh=True)
         members = await shared.store.members.of(course)
         staff = {one.person for one in members if one.role in STAFF}
         if user not in staff or not kept.course.together:
             raise NotAllowed(f"'{user}' can have no room of a course '{course}'.")
-        name = group_of(course)
-        group = orm.Group.find(self.db, name)
-        if group is None:
-            group = orm.Group(name=name)
-            self.db.add(group)
-        names = [one.person for one in members]
-        group.users = self.db.query(orm.User).filter(orm.User.name.in_(names)).all()
-        self.db.commit()
-        return group
+        names = [one.person for one in members if one.person != user]
+        found = self.db.query(orm.User).filter(orm.User.name.in_(names))
+        return {one.id: one for one in found}
 
 
 def register(rows: list[Any]) -> None:

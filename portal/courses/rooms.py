@@ -1,8 +1,8 @@
 """Rooms: shared notebooks, in a session of a course's staff that everyone in the course may enter.
 
-The Hub shares this one server with the course's group while the room is open. The session itself
-asks, seconds apart, who may be in (``guests``): who leaves the course is out of its room at once,
-whatever the Hub's groups say by then.
+The Hub shares this one server with each of them while the room is open. The session itself asks,
+seconds apart, who may be in (``guests``): who leaves the course is out of its room at once,
+whatever the Hub says by then.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .book import runs
 from .helping import PORTAL
 from .presence import kind_of
 
-_SHARES_EVERY = 60.0  # seconds between two looks at the shares
+_SHARES_EVERY = 15.0  # seconds between two looks at the shares: people come, log in first, go
 _STAY = 30.0  # seconds for which a session may let somebody in without asking again
 _NO_SUBDOMAINS = (
     "Rooms are off here: without subdomains (JupyterHub.subdomain_host), what one writes in a "
@@ -184,8 +184,8 @@ class Rooms:
             await self.hub.stop_server(user, server, on_behalf_of=by, reason=reason)
 
     async def _put_shares_right(self, living: Iterable[SessionRecord]) -> None:
-        """A share for each room that is open, which the course's newest members have then, too;
-        and none of others."""
+        """Rooms that are open are shared with those who are in the course by now; and none of
+        others."""
         open_ = {(one.user, one.server) for one in living if one.id not in self._closed}
         try:
             for user, server in set(await self.hub.rooms()) - open_:
