@@ -72,6 +72,7 @@ if kind == "course":
     c.JupyterHub.services[-1]["environment"] |= {  # it reads this file, too
         name: value for name, value in os.environ.items() if name.startswith("BENCH_")
     }
+    c.JupyterHub.allow_named_servers = True
     c.PortalSpawner.apptainer = os.environ["BENCH_APPTAINER"]
     c.Workshop.test_by_itself = False
     c.Store.url = f"sqlite:///{here}/portal.sqlite"
