@@ -1,0 +1,170 @@
+"""A class is started on the real demo: with the Hub killed in the middle, rehearsed, and called
+off. The sessions are real JupyterLabs in containers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from api_client import Caller
+from hub_client import wait_until
+
+NAME = "starting"
+COURSE, SERVER = f"courses/{NAME}", f"course-{NAME}"
+# The last two have never logged in.
+STUDENTS = tuple(f"student{n:02}" for n in (21, 22, 23, 24, 25))
+LIVING = ("PENDING", "RUNNING", "CONFIGURING")
+
+
+class Class:
+    """A course of five, with what its instructor does with it."""
+
+    def __init__(self, demo: Any) -> None:
+        self.demo = demo
+        self.barbara, self.grace = Caller(demo.url, "barbara"), Caller(demo.url, "grace")
+
+    def make(self) -> None:
+        today = date.today()
+        values = {
+            "name": NAME,
+            "title": "A class that starts",
+            "environment": "jupyterlab",
+            "default": {"cpus": 1, "memory": "1G", "time": "0:30:00", "partition": "cpu"},
+            "account": "dl101",
+            "begins": str(today - timedelta(days=1)),
+            "ends": str(today + timedelta(days=30)),
+        }
+        made = self.barbara.post("courses", json={"course": values})
+        assert made.status_code in (201, 409), made.text
+        found = self.barbara.get(COURSE).json()
+        if found["state"] != "approved":
+            asked = self.barbara.post(f"{COURSE}/submit", json={"number": found["number"]})
+            assert asked.is_success, asked.text
+            number = asked.json()["number"]
+            answer = self.grace.post(f"{COURSE}/approve", json={"number": number})
+            assert answer.is_success, answer.text
+            put = self.barbara.post(f"{COURSE}/roster", json={"text": "\n".join(STUDENTS)})
+            assert put.is_success, put.text
+
+    def start(self, **body: Any) -> int:
+        answer = self.barbara.post(f"{COURSE}/starts", json=body)
+        assert answer.status_code == 202, answer.text
+        return int(answer.json()["id"])
+
+    def detail(self, start: int) -> dict[str, Any]:
+        """The start with its seats; {} while nobody answers."""
+        with contextlib.suppress(httpx.HTTPError, ValueError):
+            answer = self.barbara.get(f"{COURSE}/starts/{start}")
+            if answer.status_code == 200:
+                return dict(answer.json())
+        return {}
+
+    def states(self, start: int) -> Counter[str]:
+        return Counter(seat["state"] for seat in self.detail(start).get("seats", ()))
+
+    def ended(self, start: int) -> dict[str, Any]:
+        """The start once nothing is left to do."""
+
+        def over() -> Any:
+            found = self.detail(start)
+            return found and found["start"]["ended_at"] and found
+
+        return dict(wait_until("the start is over", over, 240))
+
+    def jobs(self, server: str = SERVER) -> Counter[str]:
+        """How many living jobs each student has for servers of that name, as Slurm says."""
+        said = self.demo.run(["squeue", "-h", "-o", "%u %T %k"]).stdout
+        rows = [line.split(None, 2) for line in said.splitlines()]
+        return Counter(
+            user for user, state, note in rows if state in LIVING and note.endswith(f":{server}")
+        )
+
+    def stop_all(self) -> None:
+        self.barbara.post(f"{COURSE}/stop-all")
+        wait_until("all are stopped", lambda: not self.jobs(), 120)
+
+    def server(self, name: str) -> dict[str, Any]:
+        answer = self.grace.person.api("GET", f"/users/{name}")
+        return dict(answer.json().get("servers", {}).get(SERVER, {}))
+
+
+@pytest.fixture(scope="module")
+def deep(demo: Any) -> Iterator[Class]:
+    if not demo.people:
+        pytest.skip("in the one-account form there are no students")
+    made = Class(demo)
+    made.make()
+    made.stop_all()
+    yield made
+    made.stop_all()
+    number = made.barbara.get(COURSE).json()["number"]
+    made.barbara.post(f"{COURSE}/archive", json={"number": number})
+
+
+def test_the_hub_dies_in_the_middle_and_nobody_is_started_twice(deep: Class) -> None:
+    demo = deep.demo
+    start = deep.start(kind="all")
+    assert deep.barbara.post(f"{COURSE}/starts", json={"kind": "all"}).status_code == 409
+    wait_until("some are on their way", lambda: deep.jobs(), every=0.05)
+    demo.tell("kill", "hub")
+    demo.tell("start", "hub")
+    found = deep.ended(start)
+    assert found["report"]["ready"] == len(STUDENTS), found
+    assert {seat["state"] for seat in found["seats"]} == {"ready"}
+    assert deep.jobs() == Counter(STUDENTS)
+    assert 0 < found["report"]["median"] <= found["report"]["last"]
+
+    # Who runs already is left alone.
+    again = deep.ended(deep.start(kind="all"))
+    assert again["report"]["skipped"] == len(STUDENTS)
+    assert deep.jobs() == Counter(STUDENTS)
+    listed = [one["id"] for one in deep.barbara.get(f"{COURSE}/starts").json()["items"]]
+    assert listed[:2] == [again["start"]["id"], start]
+    deep.stop_all()
+
+
+def test_a_rehearsal_reports_and_leaves_nothing(deep: Class) -> None:
+    found = deep.ended(deep.start(kind="rehearsal", number=2))
+    report = found["report"]
+    assert (report["total"], report["ready"], report["failed"]) == (2, 2, 0), found
+    assert [seat["person"] for seat in found["seats"]] == list(STUDENTS[:2])
+    assert {seat["state"] for seat in found["seats"]} == {"released"}
+    wait_until("nothing is left", lambda: not deep.jobs(f"rehearsal-{NAME}"))
+    assert not deep.jobs()
+    # Its owner sees why it ended.
+    student = Caller(deep.demo.url, STUDENTS[0])
+    last = wait_until(
+        "the session is over",
+        lambda: next(
+            (
+                one
+                for one in student.get("sessions", params={"state": "ended"}).json()["items"]
+                if one["server"] == f"rehearsal-{NAME}"
+            ),
+            None,
+        ),
+    )
+    assert last["ending"]["code"] == "rehearsed"
+
+
+def test_what_others_ask_is_refused_and_noted(deep: Class) -> None:
+    outsider = Caller(deep.demo.url, "ada")
+    for method, path in (
+        ("POST", "starts"),
+        ("GET", "starts"),
+        ("GET", "starts/1"),
+        ("POST", "starts/1/cancel"),
+        ("GET", "reservations"),
+    ):
+        answer = outsider.request(method, f"{COURSE}/{path}", json={"kind": "all"})
+        assert answer.status_code == 403, (path, answer.text)
+    lines = deep.grace.get("audit", params={"action": "denied"}).json()["items"]
+    assert sum(line["actor"] == "ada" and line["target"] == f"course {NAME}" for line in lines) >= 5
+    wrong = deep.barbara.post(f"{COURSE}/starts", json={"kind": "all", "number": 3})
+    assert wrong.status_code == 400
+    assert deep.barbara.get(f"{COURSE}/starts/999999").status_code == 404
