@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -137,16 +136,10 @@ def _text(path: Path) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def _package(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _package(monkeypatch: pytest.MonkeyPatch) -> None:
     """The program of the merge finds this checkout's package, as it finds the installed one."""
-    starter = tmp_path_factory.mktemp("python") / "python"
-    starter.write_text(
-        f"#!{sys.executable}\nimport runpy, sys\nsys.path.insert(0, {str(KERNELS)!r})\n"
-        "assert sys.argv[1:4] == ['-I', '-m', 'portal_session.merging'], sys.argv\n"
-        "del sys.argv[1:4]\nrunpy.run_module('portal_session.merging', run_name='__main__')\n"
-    )
-    starter.chmod(0o755)
-    monkeypatch.setattr("portal_session.handouts.sys.executable", str(starter))
+    monkeypatch.setattr("portal_session.handouts.ISOLATED", "-P")
+    monkeypatch.setenv("PYTHONPATH", str(KERNELS))
 
 
 @pytest.fixture

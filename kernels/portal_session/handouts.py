@@ -25,6 +25,7 @@ from .situation import in_thread
 PERIOD = 5.0  # seconds between two looks at the session's situation
 RETRIES = (5.0, 300.0)  # seconds to the second try, and the most that it grows to
 MERGE = 300.0  # seconds that git may take
+ISOLATED = "-I"  # a student's PYTHONPATH and packages are not the server's
 NO_GIT = "This environment has no git, so the handouts of the course cannot be brought here."
 NO_PULLER = "This environment has no nbgitpuller, so the handouts cannot be brought here."
 
@@ -116,7 +117,7 @@ class Handouts:
         with tempfile.TemporaryDirectory(prefix="portal-handouts-") as place:
             bundle = Path(place) / "handouts.bundle"
             self._service.download("session/handouts", bundle)
-            argv = [sys.executable, "-I", "-m", "portal_session.merging"]
+            argv = [sys.executable, ISOLATED, "-m", "portal_session.merging"]
             argv += [str(bundle), str(self.folder), self._base()]
             try:
                 done = subprocess.run(

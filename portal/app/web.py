@@ -25,10 +25,11 @@ class PortalApplication(Application):
 
     def find_handler(self, request: Any, **kwargs: Any) -> Any:
         """The handler of ``request``."""
-        limit = self.settings["max_body"]
-        if length_of(request) > limit:
+        limit, found = self.settings["max_body"], super().find_handler(request, **kwargs)
+        takes_files = getattr(getattr(found, "handler_class", None), "takes_files", False)
+        if length_of(request) > limit and not takes_files:
             return self.get_handler_delegate(request, LargeHandler, {"limit": limit})
-        return super().find_handler(request, **kwargs)
+        return found
 
 
 def web_application(

@@ -18,18 +18,25 @@ _GITS = frozenset({".gitattributes", ".gitmodules", ".mailmap", ".lfsconfig"})
 
 
 def problem_of(path: str) -> str:
-    """Why a file of this path (with "/", relative) is not handed out or taken; "" when it is."""
+    """Why a file of this path (with "/", relative) is not handed out; "" when it is."""
+    if _QUOTED & set(path):
+        return "has a quotation mark or a backslash in its name"
+    if path.rpartition("/")[2].lower() in _GITS:
+        return "would change how git works"
+    return unsafe(path)
+
+
+def unsafe(path: str) -> str:
+    """Why no file of this path (with "/", relative) is taken from anybody; "" when it is."""
     steps = path.split("/")
     if not path or "" in steps:
         return "has an empty name"
     if "." in steps or ".." in steps:
         return "leads out of the folder"
-    if _CONTROL.search(path) or _QUOTED & set(path):
-        return "has a control character, a quotation mark or a backslash in its name"
+    if _CONTROL.search(path):
+        return "has a control character in its name"
     if any(_is_git(step) for step in steps):
         return "has a name that git keeps for itself"
-    if steps[-1].lower() in _GITS:
-        return "would change how git works"
     too_long = any(len(step.encode()) > LONGEST_NAME for step in steps)
     if too_long or len(path.encode()) > LONGEST_PATH or len(steps) > DEPTH:
         return "has too long a name"
@@ -53,7 +60,7 @@ def link_problem(path: str, target: str) -> str:
 
 def folder_problem(folder: str) -> str:
     """Why a folder of a home is none that can be collected; "" when it is one."""
-    problem = problem_of(folder)
+    problem = unsafe(folder)
     if not problem and any(step.startswith(".") for step in folder.split("/")):
         return "has a name that begins with a dot: such folders hold settings, not work"
     return problem

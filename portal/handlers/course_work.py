@@ -47,7 +47,7 @@ class CourseWork:
         self.loop = CourseLoop(parts.courses, parts.log)
         over = Over(self.around, self.starter, parts.helping.end_all)
         self.loop.add(self.starter, self._ahead, self.reservations, over)
-        self.loop.add(parts.desk.enrolment, parts.helping, parts.rooms)
+        self.loop.add(parts.desk.enrolment, parts.helping, parts.rooms, parts.handouts)
 
     async def run(self) -> None:
         """Look after the courses for ever."""

@@ -50,7 +50,8 @@ class Operation:
 
     ``answer`` is the model of a success; ``Nothing`` answers 204. Where ``media`` is not JSON, the
     method writes the answer itself and ``answer`` is ``Nothing`` too. ``sparse`` leaves out what
-    the answer does not set. ``errors`` are the statuses beside 400, 403, 404, 405, 413, 415 and 503
+    the answer does not set. ``takes`` is the media type of a body that is a file (see upload.py).
+    ``errors`` are the statuses beside 400, 403, 404, 405, 413, 415 and 503
     that it answers with.
     """
 
@@ -64,6 +65,7 @@ class Operation:
     media: str = JSON
     sparse: bool = False
     errors: tuple[int, ...] = ()
+    takes: str = ""
 
 
 class Endpoint(APIHandler):

@@ -172,6 +172,8 @@ def _operation(
             "required": body_required(operation.body),
             "content": {JSON: {"schema": schemas[operation.body, "validation"]}},
         }
+    if operation.takes:
+        words["requestBody"] = {"required": False, "content": {operation.takes: {}}}
     return words
 
 

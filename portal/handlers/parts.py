@@ -15,8 +15,10 @@ from portal.catalog.software import Software
 from portal.catalog.tile import Tiles
 from portal.catalog.workshop import Workshop
 from portal.courses.book import CourseBook
+from portal.courses.collecting import Collecting
 from portal.courses.desk import CourseDesk
 from portal.courses.enrolment import Enrolment
+from portal.courses.handouts import CourseHandouts
 from portal.courses.helping import Helping
 from portal.courses.leaving import Leaving
 from portal.courses.people import CourseDirectory
@@ -24,12 +26,13 @@ from portal.courses.readiness import CourseReadiness
 from portal.courses.rooms import Rooms
 from portal.courses.rules import CourseRules
 from portal.courses.settings import Courses
-from portal.errors import PortalError
+from portal.errors import PortalError, StoreUnavailable
 from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.cluster import ClusterSnapshot
 from portal.models.resources import Resources, time_seconds
+from portal.models.session import SessionRecord
 from portal.notices import Notices
 from portal.sessions.asked_once import AskedOnce
 from portal.sessions.idle_gpus import Around, IdleGpus
@@ -38,6 +41,7 @@ from portal.sessions.moves import Moves
 from .allowance import Allowance
 from .course_boards import CourseBoards
 from .course_work import CourseWork
+from .open_collects import OpenCollects
 from .situations import Situations
 
 if TYPE_CHECKING:
@@ -83,6 +87,9 @@ class Parts:
     readiness: CourseReadiness = field(init=False)
     helping: Helping = field(init=False)
     rooms: Rooms = field(init=False)
+    handouts: CourseHandouts = field(init=False)
+    collecting: Collecting = field(init=False)
+    open_collects: OpenCollects = field(init=False)
     boards: CourseBoards = field(init=False)
     course_work: CourseWork = field(init=False)
     software: Software = field(init=False)
@@ -102,12 +109,17 @@ class Parts:
             self.store, self.hub, self.courses, self.subdomains, self.note, self.log
         )
         self.rooms = Rooms(self.store, self.hub, self.subdomains, self.note, self.log)
+        self.handouts = CourseHandouts(self.store, self.courses, self.log)
+        self.collecting = Collecting(self.store, self.courses)
+        self.open_collects = OpenCollects(self)
         self.boards = CourseBoards(self)
         self.course_work = CourseWork(self)
         self.software = Software(self.store)
         self.situations = Situations(self)
         self.moves = Moves(self.hub, self.log)
         self.situations.move_of = self.moves.of
+        self.situations.courses.handout_of = self._handout_of
+        self.situations.courses.collects_of = self.open_collects.of
         self.situations.idle_of = self.idle.state_of
         times = AskedOnce[Mapping[str, float]](self._idle_times, {}, age=30.0, log=self.log)
         self.idle.join(
@@ -140,6 +152,14 @@ class Parts:
             self.store, self.book, self.course_directory, self.courses, self.log, left
         )
         return CourseDesk(self.store, self.book, rules, enrolment, self.courses)
+
+    async def _handout_of(self, record: SessionRecord) -> str:
+        """The revision of its course's handouts that a session should have; "" where that is not
+        known."""
+        try:
+            return await self.handouts.newest(record.course)
+        except StoreUnavailable:
+            return ""
 
     @property
     def registries(self) -> Registries:

@@ -1,0 +1,258 @@
+"""Folders that the staff of a course collects from everyone: a dated copy of each, taken from the
+sessions that run, kept in the service's own folder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, cast
+from zoneinfo import ZoneInfo
+
+import portal
+from portal.errors import Conflict, InvalidRequest, Unavailable
+from portal.models.course import CourseState, KeptCourse, Role
+from portal.models.course_files import CollectItem
+from portal.models.course_live import Collect, Collected
+from portal.store import Store
+
+from .git import private_folder
+from .paths import folder_problem, safe_name
+from .settings import Courses
+
+FILES = 10_000  # of one person's folder
+_MOST_OPEN = 10  # collections of one course at the same time
+_SECONDS = 120.0  # that unpacking may take
+_AT_ONCE = 4  # folders that are unpacked at the same time
+_CHUNK = 256 * 1024
+_MEGABYTE = 1024 * 1024
+_PACKAGES = str(Path(portal.__file__).resolve().parents[1])  # where this very package is
+
+
+@dataclass
+class Collecting:
+    """One a service. Every method raises StoreUnavailable, but ``zipped``."""
+
+    store: Store
+    settings: Courses
+    clock: Callable[[], float] = time.time
+    _free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    @property
+    def most(self) -> int:
+        """Bytes that are taken from one person."""
+        return self.settings.collect_megabytes * _MEGABYTE
+
+    # -- the staff ----------------------------------------------------------------------------
+
+    async def begin(self, kept: KeptCourse, folder: str, by: str) -> Collect:
+        """Collect ``folder`` of everyone's home from now on. Raises InvalidRequest, Conflict."""
+        folder = folder.strip().strip("/")
+        problem = folder_problem(folder)
+        if problem:
+            raise InvalidRequest(
+                f"'{folder[:200]}' {problem}. Name a folder as it is in a student's session, such "
+                f"as '{kept.name}/homework'.",
+                "folder",
+            )
+        if kept.state is not CourseState.APPROVED:
+            raise Conflict(f"The course '{kept.name}' is {kept.state}: nobody has a session of it.")
+        collects = [one for one in await self.store.collects.of(kept.name) if not one.closed_at]
+        if any(one.folder == folder for one in collects):
+            raise Conflict(f"'{folder}' is being collected already. Close that first.")
+        if len(collects) >= _MOST_OPEN:
+            raise Conflict(f"{_MOST_OPEN} folders are being collected already. Close one of them.")
+        new = Collect(course=kept.name, folder=folder, by=by, at=self.clock())
+        return await self.store.collects.add(new)
+
+    async def items(self, kept: KeptCourse) -> tuple[CollectItem, ...]:
+        """The course's collections, the newest first, with who gave and which students did not."""
+        collects = await self.store.collects.of(kept.name)
+        given = await self.store.collects.given([one.id for one in collects])
+        members = await self.store.members.of(kept.name)
+        students = [one.person for one in members if one.role is Role.STUDENT]
+        found = []
+        for collect in collects:
+            own = tuple(one for one in given if one.collect_id == collect.id)
+            gave = {one.person for one in own if not one.message or one.files}
+            found.append(
+                CollectItem(
+                    **collect.model_dump(exclude={"course"}),
+                    given=own,
+                    missing=tuple(name for name in students if name not in gave),
+                    size=sum(one.size for one in own),
+                )
+            )
+        return tuple(found)
+
+    # -- sessions -----------------------------------------------------------------------------
+
+    async def waiting(self) -> Mapping[str, list[tuple[Collect, frozenset[str]]]]:
+        """What is open, by course, with who gave already."""
+        collects = await self.store.collects.open()
+        given = await self.store.collects.given([one.id for one in collects])
+        found: dict[str, list[tuple[Collect, frozenset[str]]]] = {}
+        for collect in collects:
+            gave = (one for one in given if one.collect_id == collect.id)
+            people = frozenset(one.person for one in gave if not one.message or one.files)
+            found.setdefault(collect.course, []).append((collect, people))
+        return found
+
+    async def nothing(self, collect: Collect, person: str, problem: str) -> None:
+        """Keep why somebody's session gives nothing, unless it gave before. Raises Conflict."""
+        _open(collect)
+        for one in await self.store.collects.given([collect.id]):
+            if one.person == person and one.files:
+                return
+        clean = "".join(char if char.isprintable() else " " for char in problem)[:300]
+        given = Collected(collect_id=collect.id, person=person, at=self.clock(), message=clean)
+        await self.store.collects.give(given)
+
+    async def take(
+        self, kept: KeptCourse, collect: Collect, person: str, packed: Path, left_out: int = 0
+    ) -> Collected:
+        """Keep the tar file that somebody's session gave, in the place of what it gave before.
+        ``left_out``: how many things the session did not pack. Raises Conflict, InvalidRequest,
+        Unavailable."""
+        _open(collect)
+        place = self.place(kept, collect)
+        try:
+            await asyncio.to_thread(private_folder, place.parent)
+            await asyncio.to_thread(private_folder, place)
+            new = await asyncio.to_thread(tempfile.mkdtemp, prefix=".new-", dir=place)
+        except OSError as error:
+            raise Unavailable(f"The portal cannot keep the files: {error.strerror}.") from None
+        try:
+            async with self._free:
+                said = await self._unpack(packed, Path(new))
+            # A collection can be closed while a folder comes: whoever closes it counts on that.
+            _open(await self.store.collects.get(kept.name, collect.id))
+            await asyncio.to_thread(_put, Path(new), place / safe_name(person))
+        except OSError as error:
+            raise Unavailable(f"The portal cannot keep the files: {error.strerror}.") from None
+        finally:
+            await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
+        left_out += said["left_out"]
+        more = f"{left_out} links or other things were left out." if left_out else ""
+        given = Collected(
+            collect_id=collect.id,
+            person=person,
+            at=self.clock(),
+            files=said["files"],
+            size=said["size"],
+            message=more,
+        )
+        await self.store.collects.give(given)
+        return given
+
+    async def _unpack(self, packed: Path, folder: Path) -> dict[str, Any]:
+        """Unpack in a process of its own, with an end to its time and memory."""
+        process = await asyncio.create_subprocess_exec(
+            *("prlimit", f"--as={1024 * _MEGABYTE}", f"--fsize={self.most + _MEGABYTE}"),
+            *(sys.executable, "-s", "-P", "-m", "portal.courses.unpacking"),
+            *(str(packed), str(folder), str(self.most), str(FILES)),
+            env={
+                "PATH": os.environ.get("PATH", os.defpath),
+                "PYTHONPATH": _PACKAGES,
+                "LC_ALL": "C.UTF-8",
+            },
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            async with asyncio.timeout(_SECONDS):
+                out, _ = await process.communicate()
+            said: dict[str, Any] = json.loads(out)
+        except (TimeoutError, ValueError):
+            raise InvalidRequest("What came is no tar file that can be unpacked.") from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        if "error" in said:
+            raise InvalidRequest(str(said["error"]))
+        return said
+
+    # -- what is there ------------------------------------------------------------------------
+
+    def name(self, kept: KeptCourse, collect: Collect) -> str:
+        """The name of a collection, with its date: of its folder and its file."""
+        at = datetime.fromtimestamp(collect.at, ZoneInfo(kept.course.timezone))
+        return f"{at:%Y-%m-%d-%H%M}-{safe_name(collect.folder.replace('/', '_'))}-{collect.id}"
+
+    def place(self, kept: KeptCourse, collect: Collect) -> Path:
+        """The folder of a collection; in it is one of each person."""
+        root = Path(self.settings.directory or "courses").resolve()
+        return root / kept.name / "collected" / self.name(kept, collect)
+
+    def zipped(self, kept: KeptCourse, collect: Collect) -> Iterator[bytes]:
+        """All of it as a zip file, piece by piece, while it is read. Blocks; raises OSError."""
+        place, name = self.place(kept, collect), self.name(kept, collect)
+        sink = _Sink()
+        with zipfile.ZipFile(
+            cast(IO[bytes], sink), "w", zipfile.ZIP_DEFLATED, compresslevel=1
+        ) as packed:
+            for path in _files(place):
+                about = zipfile.ZipInfo.from_file(
+                    path, f"{name}/{path.relative_to(place)}", strict_timestamps=False
+                )
+                about.compress_type = zipfile.ZIP_DEFLATED
+                with path.open("rb") as source, packed.open(about, "w", force_zip64=True) as into:
+                    while part := source.read(_CHUNK):
+                        into.write(part)
+                        yield sink.taken()
+                yield sink.taken()
+        yield sink.taken()
+
+
+class _Sink:
+    """A file that can only be written: what is in it goes on at once."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def write(self, part: bytes) -> int:
+        self._parts.append(bytes(part))
+        return len(part)
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def taken(self) -> bytes:
+        """What was written since it was taken last."""
+        made, self._parts = b"".join(self._parts), []
+        return made
+
+
+def _files(place: Path) -> Iterator[Path]:
+    """Every file below ``place``, by name, without what is still coming."""
+    for folder, names, files in os.walk(place):
+        names[:] = sorted(one for one in names if folder != str(place) or not one.startswith("."))
+        yield from (Path(folder) / one for one in sorted(files))
+
+
+def _put(new: Path, there: Path) -> None:
+    """Put one folder in the place of another, whole or not at all."""
+    old = new.with_name(f"{new.name}-old")
+    with contextlib.suppress(FileNotFoundError):
+        there.rename(old)
+    new.rename(there)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _open(collect: Collect) -> None:
+    if collect.closed_at is not None:
+        raise Conflict("This collection is closed.")
