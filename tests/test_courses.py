@@ -425,6 +425,9 @@ async def test_a_group_of_the_directory_is_copied(site: Site) -> None:
     assert "student03" not in await people()
     await enrolment.look(1000.0 + site.parts.courses.roster_interval)
     assert set(await people()) == {"barbara", "student02", "student03", "student09"}
+    # Whoever is in the group would come back.
+    error = await site.refused(409, "barbara", "DELETE", "courses/deep/roster?person=student03")
+    assert "take them off there" in error["message"]
     # A directory that is away, or a group that is gone, takes nobody off; the page says why.
     del site.directory.groups["dl101"]
     await enrolment.look(1e6)

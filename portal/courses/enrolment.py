@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -73,7 +74,7 @@ class Enrolment:
         """
         if kept.state is CourseState.ARCHIVED:
             raise Conflict("This course is archived; its roster stays as it was.")
-        read = roster.read(text)
+        read = await asyncio.to_thread(roster.read, text)
         names, unknown = await self._known(read.names)
         refused = () if trusted or role is not Role.INSTRUCTOR else await self._refused(names, by)
         names = [name for name in names if name not in refused]
@@ -112,11 +113,17 @@ class Enrolment:
 
     async def dismiss(self, kept: KeptCourse, people: Collection[str]) -> tuple[str, ...]:
         """Take people off the course; who was there. Raises NotFound where nobody of them is,
-        Conflict for the last instructor."""
+        Conflict for the last instructor, and for who would come back from the directory's group."""
         before = {one.person: one for one in await self.store.members.of(kept.name)}
         gone = [name for name in people if name in before]
         if not gone:
             raise NotFound(f"Nobody of that name is in the course '{kept.name}'.")
+        group = kept.course.roster_group
+        if group and any(before[name].source == "group" for name in gone):
+            raise Conflict(
+                f"They are in the directory's group '{group}', which is this course's roster: take "
+                "them off there."
+            )
         self._demand_instructor(before, set(gone), {})
         await self._remove(kept, gone)
         return tuple(gone)

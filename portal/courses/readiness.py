@@ -143,28 +143,9 @@ class CourseReadiness:
 
     async def _meetings(self, kept: KeptCourse, snapshot: ClusterSnapshot | None) -> list[Point]:
         """What else is reserved while the course meets."""
-        mine = _ahead(kept)
-        if not mine:
-            return []
-        points = []
-        for other in await self.store.courses.all(CourseState.APPROVED):
-            if other.name == kept.name or not _reserves(other):
-                continue
-            pairs = overlaps(mine, _ahead(other))
-            if pairs:
-                points.append(_clash(kept, other, pairs, snapshot))
-        for name, reservation in sorted((snapshot.reservations if snapshot else {}).items()):
-            if name.startswith(_OURS):
-                continue
-            taken = Meeting(reservation.start_time, reservation.end_time)
-            pairs = overlaps(mine, [taken])
-            if pairs:
-                words = (
-                    f"The reservation '{name}' holds {len(reservation.nodes)} nodes during "
-                    f"{_meetings_words(kept, pairs)}."
-                )
-                points.append(Point(key="reservations", sign=Sign.WARN, message=words))
-        return points
+        others = await self.store.courses.all(CourseState.APPROVED)
+        # Years of meetings of many courses: not beside other requests.
+        return await asyncio.to_thread(_clashes, kept, others, snapshot)
 
 
 def _people(members: Sequence[CourseMember], kept: KeptCourse) -> Point:
@@ -219,6 +200,33 @@ def _image(kept: KeptCourse) -> Point:
         words = f"The image {pinned.image} cannot be looked at: {error.strerror}."
         return Point(key="image", sign=Sign.UNKNOWN, message=words)
     return Point(key="image", sign=Sign.GOOD, message=f"The image of '{pinned.title}' is there.")
+
+
+def _clashes(
+    kept: KeptCourse, others: Sequence[KeptCourse], snapshot: ClusterSnapshot | None
+) -> list[Point]:
+    mine = _ahead(kept)
+    if not mine:
+        return []
+    points = []
+    for other in others:
+        if other.name == kept.name or not _reserves(other):
+            continue
+        pairs = overlaps(mine, _ahead(other))
+        if pairs:
+            points.append(_clash(kept, other, pairs, snapshot))
+    for name, reservation in sorted((snapshot.reservations if snapshot else {}).items()):
+        if name.startswith(_OURS):
+            continue
+        taken = Meeting(reservation.start_time, reservation.end_time)
+        pairs = overlaps(mine, [taken])
+        if pairs:
+            words = (
+                f"The reservation '{name}' holds {len(reservation.nodes)} nodes during "
+                f"{_meetings_words(kept, pairs)}."
+            )
+            points.append(Point(key="reservations", sign=Sign.WARN, message=words))
+    return points
 
 
 def _clash(

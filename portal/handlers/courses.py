@@ -187,10 +187,7 @@ class CourseList(Action):
     async def admit(self) -> None:
         """Making one is for who may."""
         if self.request.method == "POST":
-            try:
-                self.parts.desk.demand_creation(self.person)
-            except NotAllowed as error:
-                await self.deny("courses", error)
+            await demand_creation(self)
 
     async def on_get(self) -> Page[CourseItem]:
         """Students see those that are approved. Who holds the scope for it gets everyone's, with
@@ -238,15 +235,15 @@ class CourseValidate(Action):
         """What is wrong is the answer, not an error. It is compared with the one of that name
         where you teach that."""
         body: CourseText = self.body
+        before = None
+        if body.name is not None:
+            before = await self._before(body.name)
+        else:
+            await demand_creation(self)
         try:
             course = Course.model_validate(body.course)
         except ValidationError as error:
             return CourseValidation(problems=tuple(problems_of(error)))
-        before = None
-        if body.name is not None:
-            before = await self._before(body.name)
-        elif not self.parts.desk.may_create(self.person):
-            self.parts.desk.demand_creation(self.person)
         checked = await self.parts.desk.check(course, self.person, before)
         return CourseValidation(
             problems=checked.problems,
@@ -441,6 +438,14 @@ class CourseMeetings(CourseAction):
             items=tuple(MeetingItem(begins=one.begins, ends=one.ends) for one in found),
             timezone=self.kept.course.timezone,
         )
+
+
+async def demand_creation(handler: Action) -> None:
+    """Raise NotAllowed, with a line in the audit log, for who may not make courses."""
+    try:
+        handler.parts.desk.demand_creation(handler.person)
+    except NotAllowed as error:
+        await handler.deny("courses", error)
 
 
 def course_item(kept: KeptCourse, mine: Membership | None) -> CourseItem:
