@@ -585,6 +585,19 @@ async def test_one_is_extended_though_owners_may_not(site: Site) -> None:
     assert list(site.slurm.limits.values()) == [5400]
 
 
+async def test_no_session_gets_longer_than_its_course_says(site: Site) -> None:
+    path = "people/student003/extend"
+    answer = await site.post("barbara", path, {"minutes": 90})
+    assert answer.status_code == 403
+    assert "'Course dl: PyTorch' allows at most 2:00:00 of time" in said(answer)
+    assert site.slurm.limits == {}
+    all_of_them = (await site.post("barbara", "extend-all", {"minutes": 90})).json()
+    assert all_of_them["done"] == 0
+    assert site.slurm.limits == {}
+    assert (await site.post("barbara", path, {"minutes": 60})).status_code == 200
+    assert list(site.slurm.limits.values()) == [7200]
+
+
 async def test_all_are_stopped_some_at_a_time_each_with_a_result(site: Site) -> None:
     site.hub.refuse.add("student007")
     answer = (await site.post("barbara", "stop-all", {})).json()

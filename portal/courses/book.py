@@ -28,7 +28,7 @@ class Membership:
 class CourseBook:
     """Asks ``store``; each of its answers is kept for ``age`` seconds.
 
-    Every method raises StoreUnavailable, but ``known``.
+    Every method raises StoreUnavailable, but ``known`` and ``known_course``.
     """
 
     store: Store
@@ -43,6 +43,10 @@ class CourseBook:
             kept = await self.store.courses.get(name)
             self._courses[name] = (time.monotonic(), kept)
         return kept
+
+    def known_course(self, name: str) -> KeptCourse | None:
+        """The last answer of ``course``, however old; None where nobody has asked."""
+        return self._courses.get(name, (0.0, None))[1]
 
     async def of(self, person: str, *, fresh: bool = False) -> tuple[CourseMember, ...]:
         """What somebody is, in every course that they are in, whatever its state."""

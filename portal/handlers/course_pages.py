@@ -80,7 +80,8 @@ class CoursePageBase(Page):
             look, state = ("held", "over") if over else ("waits", "not begun")
         elif running:
             state = "running"
-        ahead = meetings(course, now, now + _AHEAD) if state != "over" else []
+        open_ = kept.state is not CourseState.ARCHIVED
+        ahead = meetings(course, now, now + _AHEAD) if open_ else []
         return CourseLine(
             name=kept.name,
             title=course.title,

@@ -296,6 +296,7 @@ class ExtendAll(AllAction):
                 job = snapshot.jobs.get(record.job_id)
                 if job is None or job.user != account:
                     raise Conflict("It is over already.")
+                await parts.situations.expect(record)
                 limits = await parts.cluster.associations(account)
                 running = parts.situations.running(record, job, snapshot, limits)
                 limit = extended(running, self.body.minutes, parts.extending, time.time())

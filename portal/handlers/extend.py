@@ -115,12 +115,13 @@ class ExtendAction(Action):
         """Its job, and what limits that, as Slurm has them now: what is a second old may be
         another's doing by now, and Slurm itself would look at none of it."""
         parts, account = self.parts, record.account or record.user
-        snapshot, associations, _ = await asyncio.gather(
+        snapshot, associations, _, _ = await asyncio.gather(
             parts.cluster.snapshot(
                 time.time(), jobs_only=False, urgent=True, qos=True, fresh_reservations=True
             ),
             parts.cluster.associations(account),
             parts.catalog.load(),
+            parts.situations.expect(record),
         )
         if snapshot.error:
             raise SlurmUnavailable(snapshot.error)

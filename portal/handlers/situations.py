@@ -3,10 +3,13 @@ here asks Slurm, the Hub or the database for one of them."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from portal.errors import NotFound, StoreUnavailable
+from portal.launch.course import narrowed
 from portal.launch.extending import Running, offer
 from portal.models.announcement import Announcement
 from portal.models.cluster import Association, ClusterSnapshot, Job
@@ -95,6 +98,7 @@ class Situations:
         """Whether its time can be extended, from what is known without asking Slurm; ``anyway``:
         by an admin."""
         parts = self._parts
+        await self.expect(record)
         rights = await self._rights.get()
         qos = parts.cluster.known_qos
         if qos:
@@ -122,9 +126,20 @@ class Situations:
             asked=_asked(record),
         )
 
+    async def expect(self, record: SessionRecord) -> None:
+        """Have what ``environment`` needs of its course; while the database is away, what it said
+        last counts."""
+        if record.course:
+            with contextlib.suppress(NotFound, StoreUnavailable):
+                await self._parts.book.course(record.course)
+
     def environment(self, record: SessionRecord) -> Environment | None:
-        """The session's environment as the catalog has it now, whoever may use it."""
-        return self._parts.catalog.environments.get(record.environment)
+        """The session's environment as the catalog has it now, whoever may use it; a course's as
+        it was pinned, and no larger than the course lets it be."""
+        if not record.course:
+            return self._parts.catalog.environments.get(record.environment)
+        kept = self._parts.book.known_course(record.course)
+        return narrowed(kept.pinned, kept.course) if kept and kept.pinned else None
 
     async def _measure(self) -> _Measured:
         view = self._parts.dashboard.view

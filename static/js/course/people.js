@@ -18,7 +18,6 @@ export class People {
     this.changes = changes;
     this.onChange = onChange;
     this.students = 0;
-    byId("people-list").classList.add("people-scroll");
     this.table = new Table(byId("people-list"), {
       label: "people",
       columns: [
