@@ -239,6 +239,8 @@ class Site:
             await self.settle()
 
     async def settle(self) -> None:
+        introducing = [one.introducing for one in (self.starter._live or {}).values()]
+        await asyncio.gather(*(task for task in introducing if task is not None))
         while tasks := [*self.starter._asking.values(), *self.starter._stopping.values()]:
             await asyncio.wait(tasks)
             await asyncio.sleep(0)

@@ -46,7 +46,7 @@ _PATIENCE = 3600.0  # seconds that a seat waits for the Hub to take it
 _FOLLOWED = 12 * 3600.0  # seconds that a start is looked after at most
 _QUIET = 10.0  # seconds between two looks at sessions that only wait for somebody to come
 _RUNS = ("already running", "is pending")  # JupyterHub's words (apihandlers/users.py)
-_CHUNK = 200  # people in one question to the Hub
+_CHUNK, _INTRODUCED = 500, 20  # people in one question to the Hub; in one that asks the directory
 
 
 @dataclass
@@ -61,6 +61,7 @@ class _Live:
     unsaved: set[str] = field(default_factory=set)
     saving: asyncio.Lock = field(default_factory=asyncio.Lock)
     called_off: bool = False
+    introducing: asyncio.Task[None] | None = None
     looked_at: float = float("-inf")
 
     @property
@@ -188,6 +189,7 @@ class Starter:
     async def close(self) -> None:
         """Let go of what is under way; the next service looks it up."""
         tasks = [*self._asking.values(), *self._stopping.values()]
+        tasks += [one.introducing for one in (self._live or {}).values() if one.introducing]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -210,7 +212,7 @@ class Starter:
     async def _go_on(self, one: _Live, now: float) -> None:
         await self._save(one)  # what the database did not take last time
         await self._survey(one, now)
-        await self._introduce(one, now)
+        self._introduce(one)
         await self._follow(one, now)
         await self._release(one, now)
         await self._save(one)
@@ -235,24 +237,24 @@ class Starter:
             outcome=Outcome.DONE,
         )
 
-    async def _introduce(self, one: _Live, now: float) -> None:
-        """Have the Hub know those who never logged in."""
-        names = sorted(one.strangers)
-        for at in range(0, len(names), _CHUNK):
-            some = names[at : at + _CHUNK]
+    def _introduce(self, one: _Live) -> None:
+        """Have the Hub know those who never logged in, beside the starts of those it knows."""
+        if one.strangers and (one.introducing is None or one.introducing.done()):
+            one.introducing = asyncio.ensure_future(self._introduced(one))
+
+    async def _introduced(self, one: _Live) -> None:
+        for some in _some_of(sorted(one.strangers), _INTRODUCED):
             try:
                 refused = await self._around.hub.make_people(some)
-            except NotFound:  # a Hub that cannot make people: those who logged in are known
-                refused = {}
-            self._set(
-                one,
-                *(
-                    changed(one.seats[name], SeatState.FAILED, words, ended_at=now)
-                    for name, words in refused.items()
-                    if name in one.seats
-                ),
-            )
+            except PortalError as error:
+                self._log.warning("The Hub makes people known later: %s", error)
+                return
+            for name, words in refused.items():
+                if name in one.seats and one.seats[name].state is SeatState.WAITING:
+                    now = self._around.wall()
+                    self._set(one, changed(one.seats[name], SeatState.FAILED, words, ended_at=now))
             one.strangers.difference_update(some)
+            self.wake.set()
 
     async def _survey(self, one: _Live, now: float) -> None:
         """Ask the Hub about the servers of which nothing is known; one question for all."""
@@ -262,8 +264,7 @@ class Starter:
             if one.seats[person].state in (SeatState.WAITING, SeatState.STARTING)
             and (one.start.id, person) not in self._asking
         )
-        for at in range(0, len(names), _CHUNK):
-            some = names[at : at + _CHUNK]
+        for some in _some_of(names, _CHUNK):
             states = await self._around.hub.servers(one.server, some)
             lost = [
                 one.seats[person]
@@ -516,6 +517,10 @@ class Starter:
             except PortalError:
                 one.unsaved |= names
                 raise
+
+
+def _some_of(names: Sequence[str], most: int) -> list[Sequence[str]]:
+    return [names[at : at + most] for at in range(0, len(names), most)]
 
 
 def _chosen(
