@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jupyterhub import orm
 
-from portal.errors import NotAllowed
+from portal.errors import NotAllowed, PortalError
 from portal.launch.course import (
     CourseKind,
     CourseSession,
+    ServerOf,
     asked_for,
     bound,
     closed,
@@ -31,6 +32,8 @@ from portal.models.words import count
 from portal.sessions.asked_once import AskedOnce
 from portal.store import Store
 
+from .exchange import exchange_of
+from .next_meeting import next_meeting
 from .stops import SERVICE
 
 if TYPE_CHECKING:
@@ -110,10 +113,50 @@ async def course_offer(
         raise NotAllowed(spent)
     offered = narrowed(environment, kept.course, gpus=not spent)
     offered = _at_the_meeting(spawner, course, offered, snapshot, associations)
+    exchange = ""
+    if kept.course.grades and kind is CourseKind.COURSE:
+        exchange = await exchange_of(spawner.shared.courses.exchange_directory, course)
     session = CourseSession(
-        course=course, title=kept.course.title, kind=kind, role=role, data=kept.course.data
+        course=course,
+        title=kept.course.title,
+        kind=kind,
+        role=role,
+        data=kept.course.data,
+        exchange=exchange or None,
     )
     return CourseOffer(session, with_data(offered, kept.course), asked)
+
+
+_ABOUT = {
+    CourseKind.COURSE: "Your session of the course. What you make in it stays in the course's "
+    "folder of your home.",
+    CourseKind.REHEARSAL: "A rehearsal: what is made in it is thrown away.",
+    CourseKind.PREVIEW: "What a student of the course would see.",
+    CourseKind.ROOM: "The course's room: its members are in it together.",
+}
+
+
+async def course_form(spawner: PortalSpawner, named: ServerOf, problems: Sequence[str]) -> str:
+    """The launch form of a course's session: a button, or why there is none. ``problems``: why
+    the person could start no session at all."""
+    now, title, next_one, note = time.time(), "", "", ""
+    problems = list(problems)
+    try:
+        kept, role = await _membership(spawner, named.course)
+        title, next_one = kept.course.title, next_meeting(kept.course, now)
+        if reason := closed(kept, named.kind, role, now):
+            problems.append(reason)
+        note = await spawner.shared.budgets.spent(kept.course)
+    except PortalError as error:
+        problems.append(error.message)
+    return spawner.shared.form.render_course(
+        course=named.course,
+        title=title,
+        meeting=next_one,
+        note=note,
+        about=_ABOUT[named.kind],
+        problems=problems,
+    )
 
 
 async def _membership(spawner: PortalSpawner, course: str) -> tuple[KeptCourse, Role]:

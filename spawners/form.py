@@ -102,6 +102,10 @@ class LaunchForm(LoggingConfigurable):
         """The HTML inside the launch page's ``<form>``."""
         return self._pages.get_template("launch_form.html").render(view=view)
 
+    def render_course(self, **facts: Any) -> str:
+        """The same for a session of a course (templates/course_form.html)."""
+        return self._pages.get_template("course_form.html").render(**facts)
+
     def problems(
         self,
         associations: Sequence[Association] | None,

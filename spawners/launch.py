@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portal.errors import InvalidRequest, NotAllowed, PortalError, SlurmUnavailable
-from portal.launch.course import split_course
+from portal.launch.course import server_of, split_course
 from portal.launch.policy import decide
 from portal.launch.request import LaunchRequest, read_options
 from portal.launch.tensorboard import below, for_tensorboard, split_options
@@ -19,7 +19,7 @@ from portal.models.cluster import Association, ClusterSnapshot
 from portal.models.environment import Environment
 from portal.models.resources import Resources
 
-from .courses import course_offer
+from .courses import course_form, course_offer
 from .storage import StorageArea
 from .tensorboard import tensorboard_roots
 
@@ -87,7 +87,11 @@ async def _snapshot(spawner: PortalSpawner) -> ClusterSnapshot:
 
 
 async def render_form(spawner: PortalSpawner) -> str:
-    """The HTML of the launch form for the owner, now."""
+    """The HTML of the launch form for the owner, now; for a course's session it is one button."""
+    named = server_of(spawner.name)
+    if named is not None:
+        spawner.prefill = {}
+        return await course_form(spawner, named, (await readiness(spawner)).problems)
     try:
         snapshot = await _snapshot(spawner)
     except SlurmUnavailable:

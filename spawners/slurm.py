@@ -31,6 +31,7 @@ from . import (
     guests,  # noqa: F401  registers the routes by which the service lets helpers in
     hosts,
     moves,  # noqa: F401  registers the routes by which the service moves sessions
+    my_courses,  # noqa: F401  puts courses on the home page and the launch page
     people,  # noqa: F401  registers the route that makes people of a roster
     port,  # noqa: F401  registers the port route and removes the stock one
     rooms,  # noqa: F401  registers those by which it lets a course into its room

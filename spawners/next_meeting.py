@@ -1,0 +1,32 @@
+"""When a course meets next, in words. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from portal.courses.calendar import meetings
+from portal.models.course import Course
+from portal.models.words import count
+
+AHEAD = 14 * 86400  # seconds in which the next meeting is looked for
+_SOON = 3600  # seconds before which minutes are counted
+
+
+def next_meeting(course: Course, now: float) -> str:
+    """When the course meets next, in its own time zone: "Its meeting is on until 11:30."; "" where
+    nothing is near."""
+    following = meetings(course, now, now + AHEAD)
+    if not following:
+        return ""
+    zone = ZoneInfo(course.timezone)
+    begins = datetime.fromtimestamp(following[0].begins, zone)
+    if following[0].begins <= now:
+        ends = datetime.fromtimestamp(following[0].ends, zone)
+        return f"Its meeting is on, until {ends:%H:%M}."
+    left = following[0].begins - now
+    if left < _SOON:
+        return f"It meets in {count(max(1, round(left / 60)), 'minute')}, at {begins:%H:%M}."
+    if begins.date() == datetime.fromtimestamp(now, zone).date():
+        return f"It meets today at {begins:%H:%M}."
+    return f"It meets on {begins:%A}, {begins.day} {begins:%B} at {begins:%H:%M}."
