@@ -9,7 +9,10 @@ import { facts as factList, level } from "./panel.js";
 import { capital, clock, count, duration, exactly, gpuTime, memory, ranges, share } from "./words.js";
 
 // Endings that are nobody's fault, and those that somebody should look at.
-const CALM = new Set(["completed", "stopped", "walltime", "cancelled", "moved", "idle"]);
+const CALM = new Set([
+  ...["completed", "stopped", "walltime", "cancelled", "moved", "idle"],
+  ...["unclaimed", "rehearsed", "course_over"],
+]);
 
 export const isLiving = (session) => session.state !== "ended";
 export const titleOf = (session) => session.environment_title || session.environment || "Session";
