@@ -12,17 +12,20 @@ import pytest
 
 from portal.errors import InvalidRequest, NotFound, TooManyRequests
 from portal.handlers.environment_comparison import ComparisonQuery, VersionComparison
-from portal.handlers.environment_tests import TestEvents
+from portal.handlers.environment_tests import OneTest, TestEvents, Tests
 from portal.handlers.environment_work import (
     Reference,
     ResolveImage,
     TestsOfVersion,
     VersionsOfBuild,
 )
+from portal.handlers.paging import PageQuery
+from portal.models import scope
 from portal.models.catalog import Origin, Verdict
 from portal.models.environment import Environment
 from portal.models.image import ResolvedImage
-from portal.models.image_job import Facts
+from portal.models.image_job import Facts, WorkState
+from portal.models.person import Person
 from portal.store import Store
 
 DIGEST = "sha256:" + "a" * 64
@@ -134,6 +137,43 @@ async def test_a_version_has_the_tests_of_its_software(store: Store) -> None:
         assert [(one.gpu_type, one.id) for one in found.items] == tests
     with pytest.raises(NotFound):
         await asked(TestsOfVersion, store).on_get("torch", "4")
+
+
+async def test_nobody_sees_the_tests_of_what_another_registered(store: Store) -> None:
+    own = container(name="ada.mine", private=True, owner="ada")
+    names = ("torch", "ada.mine")
+    for name in names:
+        await store.tests.add(
+            fingerprint="f", name=name, number=None, gpu_type="", asker="ada", nonce="n", log="l",
+            at=1.0,
+        )  # fmt: skip
+
+    async def load() -> None:
+        pass
+
+    catalog = SimpleNamespace(load=load, environments={"torch": container(), own.name: own})
+
+    def by(name: str, kind: type, *scopes: str, **values: Any) -> Any:
+        person = Person(name=name, scopes=frozenset(scopes))
+        return asked(kind, store, parts={"catalog": catalog}, person=person, **values)
+
+    page = PageQuery(limit=50)
+    found = await by("grace", Tests, scope.ENVIRONMENTS_MANAGE, query=page).on_get()
+    assert [one.name for one in found.items] == ["torch"] and found.total == 1
+    assert (await by("grace", OneTest, scope.ENVIRONMENTS_MANAGE).on_get("1")).name == "torch"
+    assert (await by("ada", OneTest).on_get("2")).name == "ada.mine"
+    for name, number, rights in (
+        ("grace", "2", [scope.ENVIRONMENTS_MANAGE]),
+        ("barbara", "2", []),
+        ("ada", "1", []),
+    ):
+        with pytest.raises(NotFound, match=f"no test {number}"):
+            await by(name, OneTest, *rights).on_get(number)
+    # Once it is removed, nothing tells any more whose it was.
+    await store.tests.change(2, state=WorkState.PASSED)
+    await store.tests.forget("ada.mine")
+    with pytest.raises(NotFound):
+        await store.tests.get(2)
 
 
 async def test_a_reference_is_asked_for_with_what_is_known_of_registries(store: Store) -> None:

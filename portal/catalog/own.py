@@ -132,6 +132,8 @@ class OwnEnvironments(LoggingConfigurable):
                 if test.fingerprint == environment.fingerprint and test.name == name:
                     await self._workshop.cancel_test(test.id, person.name)
             await asyncio.to_thread(remove_file, self._path(name))
+            # Without its file, nobody knows any more that its tests are one person's alone.
+            await self._store.tests.forget(name)
             await self._catalog.load()
 
     async def tests(self, environment: Environment) -> dict[str, EnvironmentTest]:

@@ -1,5 +1,5 @@
-"""``api/v1/environment-tests``: smoke tests of environments. Admins see all; people those of what
-they registered themselves."""
+"""``api/v1/environment-tests``: smoke tests of environments. Admins see those of the catalog;
+people those of what they registered themselves, which nobody else sees."""
 
 from __future__ import annotations
 
@@ -31,19 +31,14 @@ class TestEndpoint(WorkEndpoint):
     parameters = _ONE
 
     async def work(self, id: str) -> EnvironmentTest:
-        """Any test for admins, and for a person those of their own environments."""
-        test = await self.parts.store.tests.get(int(id))
-        if not self.person.may(ENVIRONMENTS_MANAGE):
-            await self.parts.catalog.load()
-            found = self.parts.catalog.environments.get(test.name)
-            if found is None or not found.private or found.owner != self.person.name:
-                raise NotFound(f"There is no test {id}.")
-        return test
+        """Those of the catalog for admins, and for a person those of their own environments."""
+        return await _test_for(self, id)
 
 
 class Tests(Endpoint):
-    """All of them."""
+    """All of them, without those of what others registered for themselves."""
 
+    __test__ = False
     path = "environment-tests"
     operations = {
         "get": Operation(
@@ -57,7 +52,10 @@ class Tests(Endpoint):
     async def on_get(self) -> Page[EnvironmentTest]:
         """Those that are under way and those that are over."""
         query = self.query
-        items, total = await self.parts.store.tests.all(offset_of(query.after), query.limit)
+        await self.parts.catalog.load()
+        items, total = await self.parts.store.tests.without(
+            _others(self), offset_of(query.after), query.limit
+        )
         return page(items, query, total)
 
 
@@ -122,6 +120,7 @@ class CancelTest(Action):
     async def on_post(self, test_id: str) -> EnvironmentTest:
         """It then says nothing of the environment."""
         async with self.audited("cancel-test", f"test {test_id}"):
+            await _test_for(self, test_id)
             return await self.parts.workshop.cancel_test(int(test_id), self.person.name)
 
 
@@ -211,3 +210,20 @@ def _due(environment: Environment) -> bool:
 
 
 ENDPOINTS = (Tests, OneTest, TestLog, TestEvents, CancelTest, TestAll, TestEnvironment)
+
+
+def _others(asked: Endpoint) -> frozenset[str]:
+    """The names of what others than who asks have registered for themselves."""
+    known = asked.parts.catalog.environments.values()
+    return frozenset(one.name for one in known if one.private and one.owner != asked.person.name)
+
+
+async def _test_for(asked: Endpoint, id: str) -> EnvironmentTest:
+    """One test, if who asks may see it. Raises NotFound."""
+    test = await asked.parts.store.tests.get(int(id))
+    await asked.parts.catalog.load()
+    found = asked.parts.catalog.environments.get(test.name)
+    own = found is not None and found.private and found.owner == asked.person.name
+    if test.name in _others(asked) or not (own or asked.person.may(ENVIRONMENTS_MANAGE)):
+        raise NotFound(f"There is no test {id}.")
+    return test

@@ -3,9 +3,12 @@ the Hub reads the verdicts."""
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Connection, Index, Table, select
+from collections.abc import Collection
+
+from sqlalchemy import Column, Connection, Index, Table, delete, select
 
 from portal.models.catalog import EnvironmentTest, Verdict
+from portal.models.image_job import LIVE
 
 from .columns import COUNT, NAME, ROW, TEXT, TIME, Json, metadata
 from .image_work import WorkTable
@@ -74,6 +77,17 @@ class EnvironmentTestTable(WorkTable[EnvironmentTest]):
     ) -> tuple[list[EnvironmentTest], int]:
         """One page of an environment's tests, the newest first, and how many there are."""
         return await self._page(select(tests).where(tests.c.name == name), offset, limit)
+
+    async def without(
+        self, names: Collection[str], offset: int = 0, limit: int = 50
+    ) -> tuple[list[EnvironmentTest], int]:
+        """One page of all tests but those of these environments, and how many there are."""
+        return await self._page(select(tests).where(tests.c.name.not_in(names)), offset, limit)
+
+    async def forget(self, name: str) -> None:
+        """Remove an environment's tests that are over."""
+        statement = delete(tests).where(tests.c.name == name, tests.c.state.not_in(LIVE))
+        await self._database.run(lambda to: to.execute(statement), write=True)
 
     async def judge(self, verdict: Verdict) -> None:
         """Remember what a finished test says, in the place of what was known before."""
