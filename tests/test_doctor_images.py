@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def place(tmp_path: Path) -> Path:
 
 
 async def test_a_site_that_builds_no_images(tmp_path: Path) -> None:
-    for one in (images.folder, images.account, images.programs, images.wheel):
+    for one in (images.folder, images.account, images.programs, images.keys, images.wheel):
         finding = await asked(one, tmp_path)
         assert finding.level is Level.SKIPPED and "no images are built" in finding.found
 
@@ -112,6 +113,28 @@ async def test_the_programs(place: Path, tmp_path: Path) -> None:
     assert finding.level is Level.FAILURE and "Install skopeo" in finding.mend
     finding = await asked(images.programs, place, config(place, apptainer="/no/apptainer"))
     assert finding.level is Level.WARNING and "Install Apptainer" in finding.mend
+
+
+async def test_the_keys_of_signatures(place: Path) -> None:
+    assert (await asked(images.keys, place, config(place))).level is Level.OK
+    on = config(place) + "c.Images.verify = True\n"
+    finding = await asked(images.keys, place, on)
+    assert finding.level is Level.FAILURE and "c.Images.public_keys" in finding.mend
+    file = place / "keys.pgp"
+    on += f"c.Images.public_keys = {str(file)!r}\n"
+    assert "No such file" in (await asked(images.keys, place, on)).found
+    file.touch()
+    assert "no file with keys" in (await asked(images.keys, place, on)).found
+    file.write_text("a key")
+    file.parent.chmod(0o700)
+    assert images._keys(str(file), "").mend.startswith("chmod o+x /")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # pytest's own are closed to others
+        Path(folder).chmod(0o755)
+        file = Path(folder) / "keys.pgp"
+        file.write_text("a key")
+        for mode, mend in ((0o640, f"chmod o+r {file}"), (0o646, f"chmod o-w {file}"), (0o644, "")):
+            file.chmod(mode)
+            assert images._keys(str(file), "").mend == mend
 
 
 async def test_the_wheel(place: Path) -> None:

@@ -49,6 +49,7 @@ ALL: tuple[Check, ...] = (
     images.folder,
     images.account,
     images.programs,
+    images.keys,
     images.wheel,
     notices.mail_server,
 )

@@ -173,6 +173,48 @@ async def programs(site: Site) -> Result:
     return worst([found, await apptainer.examine(images.apptainer)])
 
 
+@check("images-keys", "Sessions know the keys that images are signed with")
+async def keys(site: Site) -> Result:
+    images = _images(site)
+    if images is None:
+        return _not_used()
+    if not images.verify:
+        return ok("images need no signature here (c.Images.verify)")
+    return await asyncio.to_thread(_keys, images.public_keys, images.keyring)
+
+
+def _keys(file: str, keyring: str) -> Result:
+    mend = (
+        f"Copy {keyring or '~/.apptainer/keys'}/pgp-public of the builds' account to a file that "
+        f"the nodes see and everybody reads, and name it in c.Images.public_keys ({_HELP})."
+    )
+    if not file:
+        return failure(
+            "c.Images.verify is on and no keys are named, so a session starts only for people "
+            "who have imported them",
+            mend,
+        )
+    path = Path(file)
+    try:
+        found = path.stat()
+    except OSError as error:
+        return failure(f"{path} (c.Images.public_keys) cannot be read: {error.strerror}", mend)
+    if not path.is_file() or not found.st_size:
+        return failure(f"{path} (c.Images.public_keys) is no file with keys", mend)
+    closed = [part for part in path.parents if not part.stat().st_mode & stat.S_IXOTH]
+    if closed or not found.st_mode & stat.S_IROTH:
+        where = closed[-1] if closed else path
+        return failure(
+            f"{where} is closed to people, whose sessions read {path}",
+            f"chmod o+{'x' if closed else 'r'} {where}",
+        )
+    if found.st_mode & stat.S_IWOTH:
+        return failure(
+            f"everyone can change {path}, and so trust a key of their own", f"chmod o-w {path}"
+        )
+    return ok(str(path))
+
+
 @check("images-wheel", "There is what goes into every image")
 async def wheel(site: Site) -> Result:
     images = _images(site)
