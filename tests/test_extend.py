@@ -93,8 +93,12 @@ class Slurm:
         self.ends_at_extend = False
         self.error = ""
         self.known_qos: dict[str, Any] = {}
+        self.runner: Any = None
 
     def known_associations(self, user: str) -> None:
+        return None
+
+    async def has_account(self, name: str) -> None:
         return None
 
     async def associations(self, user: str) -> None:
