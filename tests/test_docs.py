@@ -22,6 +22,7 @@ from docs import reference
 from portal.__main__ import PortalCommand
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.document import read_document
+from portal.courses.document import read_course
 from portal.directory import LDAPAuthenticator
 from portal.doctor.checks import ALL
 from portal.launch.request import OPTION_KEYS
@@ -152,9 +153,12 @@ def test_the_sites_configuration_is_accepted(name: str, tmp_path: Path) -> None:
 
 
 @each_page
-def test_environment_files_load(path: Path) -> None:
+def test_files_of_environments_and_courses_load(path: Path) -> None:
     for block in blocks(path, "yaml"):
-        Environment.model_validate(read_document(block.encode()).data)
+        if block.startswith("course:"):
+            read_course(block.encode(), path.name)
+        else:
+            Environment.model_validate(read_document(block.encode()).data)
 
 
 def test_every_key_of_an_environment_is_described() -> None:
