@@ -14,7 +14,9 @@ from collections.abc import Callable
 
 from . import (
     builds,
+    class_lab,
     class_start,
+    course_board,
     estimates,
     images,
     lab,
@@ -32,11 +34,12 @@ from .cluster import ROOT, Cluster, NotMeasured, started
 from .report import Row
 
 PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
-    "lab": lab.measure,  # these five first: see _OWN_HUB
+    "lab": lab.measure,  # these six first: see _OWN_HUB
     "paint": paint.measure,
     "launch": launch_page.measure,
     "images": images.measure,
     "builds": builds.measure,
+    "class-lab": class_lab.measure,
     "startup": startup.measure,
     "pending": pending.measure,
     "class": class_start.measure,
@@ -48,6 +51,7 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "service": service.measure,
     "page": page.measure,
     "sessions": sessions.measure,
+    "board": course_board.measure,
 }
 ORDER = (
     "startup",
@@ -58,11 +62,12 @@ ORDER = (
     "images",
     "builds",
     "class",
+    "class-lab",
     "estimates",
     *ALONE,
 )
 # These use the demo's; the others measure Hubs of their own.
-_OWN_HUB = ("lab", "paint", "launch", "images", "builds")
+_OWN_HUB = ("lab", "paint", "launch", "images", "builds", "class-lab")
 _ROWS = {
     "lab": (lab.WHAT,),
     "paint": (paint.WHAT,),
@@ -72,6 +77,8 @@ _ROWS = {
     "startup": ("100 sessions", "Memory of the Hub"),
     "pending": ("60 pending",),
     "class": (class_start.WHAT,),
+    "class-lab": class_lab.WHAT,
+    "board": (course_board.WHAT,),
     "estimates": (estimates.WHAT,),
     "scale": tuple(f"{nodes} synthetic nodes, {8 * nodes} GPUs" for nodes in scale.SIZES),
     "service": (service.WHAT,),

@@ -8,7 +8,7 @@ import statistics
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ TIMES = 5
 PATIENCE = 90.0  # seconds for one start
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:
             return bool(answer.status == 200)
@@ -64,22 +64,42 @@ def server_by_hand(
     It says its port to the responder instead of a Hub, and asks it who comes, so it does the same
     work as in a session.
     """
+    cluster.posts()
+    began = time.monotonic()
+    job = submit_by_hand(cluster, WHO, environment or shipped(cluster), RESOURCES, "gpu")
+    try:
+        _, body = wait_for("the server by hand", lambda: cluster.posts().get(WHO), PATIENCE, 0.02)
+        url = f"http://127.0.0.1:{json.loads(body)['port']}/user/{WHO}/"
+        wait_for("the server by hand", lambda: answers(f"{url}api"), PATIENCE, 0.02)
+        yield url, time.monotonic() - began
+    finally:
+        cluster.run("scancel", job)
+        wait_for_none(cluster)
+
+
+def submit_by_hand(
+    cluster: Cluster,
+    who: str,
+    environment: Environment,
+    wanted: Mapping[str, Any],
+    partition: str = "cpu",
+) -> str:
+    """Submit the job of a server as ``who``; its id. It posts its port as /posted/WHO."""
     state = cluster.state
-    environment = environment or shipped(cluster)
-    resources = Resources(**RESOURCES, partition="gpu")
-    home = f"{state['homes']}/{WHO}"
+    resources = Resources(**wanted, partition=partition)
+    home = f"{state['homes']}/{who}"
     server = {
-        "JUPYTERHUB_API_URL": f"{cluster.responder_url}/posted/{WHO}",
+        "JUPYTERHUB_API_URL": f"{cluster.responder_url}/posted/{who}",
         "JUPYTERHUB_API_TOKEN": "none",
         "JUPYTERHUB_ALLOW_TOKEN_IN_URL": "1",
         "JUPYTERHUB_BASE_URL": "/",
-        "JUPYTERHUB_CLIENT_ID": f"jupyterhub-user-{WHO}",
+        "JUPYTERHUB_CLIENT_ID": f"jupyterhub-user-{who}",
         "JUPYTERHUB_HOST": "",
-        "JUPYTERHUB_OAUTH_CALLBACK_URL": f"/user/{WHO}/oauth_callback",
-        "JUPYTERHUB_OAUTH_ACCESS_SCOPES": json.dumps([f"access:servers!server={WHO}/"]),
-        "JUPYTERHUB_SERVICE_PREFIX": f"/user/{WHO}/",
-        "JUPYTERHUB_SERVICE_URL": f"http://0.0.0.0:0/user/{WHO}/",
-        "JUPYTERHUB_USER": WHO,
+        "JUPYTERHUB_OAUTH_CALLBACK_URL": f"/user/{who}/oauth_callback",
+        "JUPYTERHUB_OAUTH_ACCESS_SCOPES": json.dumps([f"access:servers!server={who}/"]),
+        "JUPYTERHUB_SERVICE_PREFIX": f"/user/{who}/",
+        "JUPYTERHUB_SERVICE_URL": f"http://0.0.0.0:0/user/{who}/",
+        "JUPYTERHUB_USER": who,
         "PYTHONUSERBASE": user_base(environment, home),
         "LANG": "C.UTF-8",
     }
@@ -87,20 +107,10 @@ def server_by_hand(
     env |= {f"APPTAINERENV_{name}": value for name, value in server.items()}
     command = session_command(environment, resources, home=home, apptainer=state["apptainer"])
     options = sbatch_options(resources, name="by-hand", output="/dev/null", directory=home)
-    cluster.posts()
-    began = time.monotonic()
     told = cluster.running.run(
-        ["sbatch", "--parsable", *options, str(session_script()), *command], WHO, env
+        ["sbatch", "--parsable", *options, str(session_script()), *command], who, env
     )
-    job = told.stdout.strip()
-    try:
-        _, body = wait_for("the server by hand", lambda: cluster.posts().get(WHO), PATIENCE, 0.02)
-        url = f"http://127.0.0.1:{json.loads(body)['port']}/user/{WHO}/"
-        wait_for("the server by hand", lambda: _answers(f"{url}api"), PATIENCE, 0.02)
-        yield url, time.monotonic() - began
-    finally:
-        cluster.run("scancel", job)
-        wait_for_none(cluster)
+    return told.stdout.strip()
 
 
 def through_portal(cluster: Cluster, person: Person) -> float:

@@ -19,8 +19,8 @@ from .synthetic_service import ADMIN_TOKEN, Service, synthetic_service
 NODES, JOBS = 1000, 10_000
 VISITS = 3
 WHAT = f"The cluster page in Chromium, {NODES} synthetic nodes, {8 * NODES} GPUs"
-_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 # Milliseconds since the navigation began; the grid's are from the board's arrival on.
 _MARKS = """() => {
@@ -63,7 +63,7 @@ _TASKS = """(wait) => new Promise((resolve) => {
 
 def measure() -> list[Row]:
     """The rows; takes a minute."""
-    if not _CHROMIUM:
+    if not CHROMIUM:
         raise NotMeasured("no chromium on this machine")
     with synthetic_service(NODES, JOBS, telemetry="simulated") as service:
         visits = [visit(service, watch=5) for _ in range(VISITS - 1)]
@@ -98,12 +98,12 @@ def visit(service: Service, watch: float) -> dict[str, float]:
     navigation to it. Raises NotMeasured where the grid does not come.
     """
     with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=_CHROMIUM, args=_FLAGS)
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(
             viewport={"width": 1400, "height": 900},
             extra_http_headers={"Authorization": f"token {ADMIN_TOKEN}"},
         )
-        page.route("**/hub/static/**", _hubs_own)
+        page.route("**/hub/static/**", hubs_own)
         page.goto(service.url)
         # wait_for_function() would be eval, which the page's policy forbids.
         for _ in range(600):
@@ -130,7 +130,7 @@ def visit(service: Service, watch: float) -> dict[str, float]:
     }
 
 
-def _hubs_own(route: Any) -> None:
+def hubs_own(route: Any) -> None:
     """JupyterHub's own styles and scripts, which its Hub would serve."""
     path = Path(DATA_FILES_PATH) / "static" / route.request.url.split("/hub/static/")[1]
     path = Path(str(path).split("?")[0])

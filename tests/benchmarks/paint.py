@@ -4,7 +4,6 @@ server started by hand and opened in the same browser."""
 from __future__ import annotations
 
 import re
-import shutil
 import statistics
 import time
 from typing import Any
@@ -15,12 +14,11 @@ from tests.hub_client import PASSWORD, Person
 
 from .cluster import Cluster, NotMeasured
 from .lab import ENVIRONMENT, PATIENCE, RESOURCES, WHO, server_by_hand, wait_for_none
+from .page import CHROMIUM, FLAGS
 from .report import Row
 
 TIMES = 5
 WHAT = "One JupyterLab session in the container: click to usable Lab in Chromium"
-_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 _MOST = (1.1, 0.5)  # times the peer, plus seconds
 
 
@@ -30,11 +28,11 @@ def measure(cluster: Cluster) -> list[Row]:
     The browser's own cache is empty each time, for both: by hand each server has an address that
     no browser has seen.
     """
-    if not _CHROMIUM:
+    if not CHROMIUM:
         raise NotMeasured("no chromium on this machine")
     person = Person(str(cluster.state["url"]), WHO)
     with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=_CHROMIUM, args=_FLAGS)
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         by_hand(cluster, browser)
         through_portal(cluster, browser, person)
         hand, ours = [], []
@@ -65,7 +63,7 @@ def by_hand(cluster: Cluster, browser: Browser) -> float:
         page = _page(browser)
         began = time.monotonic()
         page.goto(f"{url}lab?token=none", wait_until="commit")
-        _usable(page)
+        usable(page)
         seconds += time.monotonic() - began
         page.context.close()
     return seconds
@@ -88,7 +86,7 @@ def through_portal(cluster: Cluster, browser: Browser, person: Person) -> float:
         began = time.monotonic()
         start.click()
         page.wait_for_url(re.compile(f"/user/{WHO}/lab"), timeout=PATIENCE * 1000)
-        _usable(page)
+        usable(page)
         return time.monotonic() - began
     finally:
         page.context.close()
@@ -100,6 +98,6 @@ def _page(browser: Browser) -> Page:
     return browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
 
 
-def _usable(page: Any) -> None:
+def usable(page: Any) -> None:
     """Wait for the launcher's first card: from then on a notebook can be opened."""
     page.locator(".jp-LauncherCard").first.wait_for(timeout=PATIENCE * 1000)

@@ -33,12 +33,14 @@ _TYPES = ("h100", "a100", "v100")
 
 _SQUEUE = """#!/bin/sh
 # SYNTHETIC squeue: no Slurm is asked.
+printf . >>"$(dirname "$0")/../asked"
 separator=${SQUEUE_FORMAT2#*:}; separator=${separator%%,*}
 LC_ALL=C exec sed "s/SEPARATOR/${separator#?}/g" "$(dirname "$0")/../squeue.txt"
 """
 _SCONTROL = """#!/bin/sh
 # SYNTHETIC scontrol: no Slurm is asked.
 place="$(dirname "$0")/.."
+printf . >>"$place/asked"
 case "$*" in
     *" show job") exec cat "$place/job.txt" ;;
     *" show "*) for noun; do :; done; [ ! -f "$place/$noun.txt" ] || exec cat "$place/$noun.txt" ;;

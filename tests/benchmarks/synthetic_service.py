@@ -76,6 +76,11 @@ class Service:
         with urllib.request.urlopen(request, timeout=seconds) as answer:
             return bytes(answer.read())
 
+    @property
+    def asked(self) -> int:
+        """How many of Slurm's commands were run so far."""
+        return self.squeue.with_name("asked").stat().st_size
+
     def memory_mib(self) -> float:
         """Resident memory of the process (proc(5), status)."""
         status = Path(f"/proc/{self.pid}/status").read_text()

@@ -1,0 +1,142 @@
+"""A class of thirty with real JupyterLab in containers, on the demo's own course; and from a
+student's click to a Lab that was started ahead."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import time
+from typing import Any
+
+from api_client import Caller
+from playwright.sync_api import sync_playwright
+
+from tests.hub_client import PASSWORD
+
+from .cluster import Cluster, NotMeasured, wait_for
+from .lab import answers, shipped, submit_by_hand, wait_for_none
+from .page import CHROMIUM, FLAGS
+from .paint import usable
+from .report import Row
+
+COURSE, SERVER, TEACHER = "dl101", "course-dl101", "barbara"
+STUDENTS = tuple(f"student{number:02}" for number in range(1, 31))
+_CLASS = f"A class of {len(STUDENTS)} with JupyterLab in containers"
+_CLICK = "A session that was started ahead"
+WHAT = (_CLASS, _CLICK)
+RESOURCES: dict[str, Any] = {"gpus": 0, "cpus": 1, "memory": "2G", "time": "0:30:00"}
+PATIENCE = 600.0
+TIMES = 5
+
+
+def measure(cluster: Cluster) -> list[Row]:
+    """The rows; takes some minutes."""
+    hand = _by_hand(cluster)
+    with Caller(str(cluster.state["url"]), TEACHER) as teacher:
+        ready, total = _start_all(teacher)
+        try:
+            clicks, reloads = _clicks(cluster)
+        finally:
+            teacher.post(f"courses/{COURSE}/stop-all", json={"people": None})
+            wait_for("the end of the class", lambda: not cluster.run("squeue", "-h").split(), 120)
+    last, peer = max(ready), max(hand)
+    click, reload = statistics.median(clicks), statistics.median(reloads)
+    print(f"  by hand: {peer:.1f} s, portal: {last:.1f} s; clicks {clicks}, reloads {reloads}")
+    return [
+        Row(
+            f"{_CLASS}: the last is ready",
+            last,
+            "s",
+            f"{len(STUDENTS)} plain sbatch",
+            peer,
+            goal="at most 1.3 x peer",
+            met=last <= 1.3 * peer,
+        ),
+        Row(f"{_CLASS}: are ready", len(ready), "", goal=str(total), met=len(ready) == total),
+        Row(
+            f"{_CLICK}: click to usable Lab in Chromium",
+            click,
+            "s",
+            "that Lab loaded again",
+            reload,
+            goal="at most peer + 0.5 s, under 3 s",
+            met=click <= reload + 0.5 and click < 3,
+        ),
+    ]
+
+
+def _by_hand(cluster: Cluster) -> list[float]:
+    """Seconds until each of as many servers answers that were submitted one after another."""
+    environment = shipped(cluster)
+    cluster.posts()
+    began, jobs = time.monotonic(), []
+    waiting: dict[str, str] = {}
+    seconds: list[float] = []
+    try:
+        for name in STUDENTS:
+            jobs.append(submit_by_hand(cluster, name, environment, RESOURCES))
+
+        def all_there() -> bool:
+            for name, (_, body) in cluster.posts().items():
+                waiting[name] = f"http://127.0.0.1:{json.loads(body)['port']}/user/{name}/api"
+            for name in [name for name, url in waiting.items() if answers(url)]:
+                del waiting[name]
+                seconds.append(time.monotonic() - began)
+            return len(seconds) == len(STUDENTS)
+
+        wait_for("the Labs by hand", all_there, PATIENCE, 0.2)
+    finally:
+        cluster.run("scancel", *jobs)
+        wait_for_none(cluster)
+    return seconds
+
+
+def _start_all(teacher: Caller) -> tuple[list[float], int]:
+    """Seconds from "Start all" to each ready session, and how many there should be."""
+    answer = teacher.post(f"courses/{COURSE}/starts", json={"kind": "all"})
+    if answer.status_code != 202:
+        raise NotMeasured(f"the start was refused: {answer.status_code} {answer.text}")
+    address = f"courses/{COURSE}/starts/{answer.json()['id']}"
+
+    def over() -> Any:
+        found = teacher.get(address).json()
+        return found["report"]["left"] == 0 and found
+
+    found = wait_for("the class", over, PATIENCE, 1.0)
+    began = found["start"]["asked_at"]
+    if found["report"]["failed"]:
+        raise NotMeasured(f"some failed: {found['report']['failures']}")
+    ready = [one["ready_at"] - began for one in found["seats"] if one["ready_at"]]
+    return ready, found["report"]["total"]
+
+
+def _clicks(cluster: Cluster) -> tuple[list[float], list[float]]:
+    """Seconds from the click on the course's button to a usable Lab, and of its reloads after."""
+    if not CHROMIUM:
+        raise NotMeasured("no chromium on this machine")
+    url, clicks, reloads = str(cluster.state["url"]), [], []
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
+        page.goto(f"{url}/hub/login?next=%2Fhub%2Fhome")
+        page.get_by_label("User name").fill(STUDENTS[0])
+        page.get_by_label("Password", exact=True).fill(PASSWORD)
+        page.get_by_role("button", name="Sign in").click()
+        for turn in range(TIMES + 1):
+            page.goto(f"{url}/hub/home")
+            button = page.get_by_role("link", name=re.compile("Deep Learning 101")).first
+            button.wait_for()
+            began = time.monotonic()
+            button.click()
+            page.wait_for_url(re.compile(f"/user/{STUDENTS[0]}/{SERVER}/lab"))
+            usable(page)
+            click = time.monotonic() - began
+            began = time.monotonic()
+            page.reload(wait_until="commit")
+            usable(page)
+            if turn:  # the first one fills the browser's cache, and asks once whether it may
+                clicks.append(click)
+                reloads.append(time.monotonic() - began)
+        browser.close()
+    return clicks, reloads

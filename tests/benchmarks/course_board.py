@@ -1,0 +1,165 @@
+"""The live board of a course of three hundred, in a real browser on a synthetic cluster: how soon
+it stands, and what it costs Slurm when many watch."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course_live import Presence
+from portal.models.session import SessionRecord, SessionState
+from portal.slurm import parse
+from portal.store import Store
+
+from .cluster import NotMeasured
+from .page import CHROMIUM, FLAGS, hubs_own
+from .report import Row
+from .synthetic_service import ADMIN_TOKEN, Service, synthetic_service
+
+NUMBER, WATCHERS, VISITS = 300, 50, 5
+NAME, TEACHER = "bench", "grace"
+WHAT = f"The live board of a course, {NUMBER} students"
+_WATCHED = 20.0  # seconds
+_MARKS = """() => ({
+  paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime,
+  full: document.querySelectorAll("#tiles .seat .seat-head").length,
+  at: performance.now(),
+})"""
+
+
+def measure() -> list[Row]:
+    """The rows; takes a minute and a half."""
+    if not CHROMIUM:
+        raise NotMeasured("no chromium on this machine")
+    with synthetic_service(100, 1000, interval=2.0) as service:
+        asyncio.run(_course(service))
+        visits = [_visit(service) for _ in range(VISITS)]
+        alone = _asked(service, 1)
+        many = _asked(service, WATCHERS)
+    paint, full = (statistics.median(one[index] for one in visits) for index in (0, 1))
+    print(f"  first paint, all tiles: {visits} ms; commands of Slurm: {alone}, {many}")
+    return [
+        Row(f"{WHAT}: first paint", paint, "ms", goal="under 1000", met=paint < 1000),
+        Row(f"{WHAT}: every tile with its words", full, "ms"),
+        Row(
+            f"{WHAT}: questions to Slurm in {_WATCHED:.0f} s with {WATCHERS} who watch",
+            many,
+            "",
+            "with one who watches",
+            alone,
+            goal="as with one",
+            met=many <= 1.1 * alone + 1,
+        ),
+    ]
+
+
+async def _course(service: Service) -> None:
+    """The course, with a session of everyone, as Hub and service would have written them."""
+    now, today = time.time(), datetime.date.today()
+    jobs = parse.jobs(service.squeue.read_text(), "\x1fSEPARATOR").values()
+    running = [job for job in jobs if not job.state.pending and job.start_time][:NUMBER]
+    people = [f"learner{number:03}" for number in range(NUMBER)]
+    course = Course(
+        name=NAME,
+        title="A class",
+        environment="stub",
+        begins=today - datetime.timedelta(days=1),
+        ends=today + datetime.timedelta(days=1),
+    )
+    kept = KeptCourse(
+        course=course,
+        state=CourseState.APPROVED,
+        created_by=TEACHER,
+        created_at=now,
+        changed_at=now,
+    )
+    members = [CourseMember(course=NAME, person=TEACHER, role=Role.INSTRUCTOR)]
+    members += [CourseMember(course=NAME, person=one, role=Role.STUDENT) for one in people]
+    store = Store(url=service.database)
+    await store.courses.add(kept, members)
+    for person, job in zip(people, running, strict=False):
+        record = SessionRecord(
+            id=f"class-{person}",
+            user=person,
+            server=course.server,
+            account=person,
+            environment="stub",
+            course=NAME,
+            job_id=job.id,
+            state=SessionState.RUNNING,
+            submitted_at=job.submit_time or 0,
+            started_at=job.start_time,
+            ready_at=job.start_time,
+            nodes=job.nodes,
+        )
+        await store.sessions.save(record)
+        seen = Presence(
+            course=NAME,
+            person=person,
+            session_id=record.id,
+            seen_at=now,
+            opened_at=now,
+            last_activity=now,
+            notebooks=("lesson/1-gradients.ipynb",),
+        )
+        await store.presence.put(seen)
+    await store.close()
+
+
+def _visit(service: Service) -> tuple[float, float]:
+    """Milliseconds from the navigation to the first paint, and to the last tile with its words."""
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(
+            viewport={"width": 1400, "height": 900},
+            extra_http_headers={"Authorization": f"token {ADMIN_TOKEN}"},
+        )
+        page.route("**/hub/static/**", hubs_own)
+        page.goto(f"{service.url}courses/{NAME}/board")
+        for _ in range(300):
+            marks: dict[str, Any] = page.evaluate(_MARKS)
+            if marks["paint"] and marks["full"] == NUMBER:
+                break
+            page.wait_for_timeout(20)
+        else:
+            raise NotMeasured(f"{marks['full']} of {NUMBER} tiles have words")
+        browser.close()
+    return marks["paint"], marks["at"]
+
+
+def _asked(service: Service, watchers: int) -> int:
+    """How many of Slurm's commands are run while so many watch."""
+    with _watching(service, watchers):
+        before = service.asked
+        time.sleep(_WATCHED)
+        return service.asked - before
+
+
+@contextlib.contextmanager
+def _watching(service: Service, number: int) -> Iterator[None]:
+    """As many boards as that, each of which asks every three seconds."""
+    enough = threading.Event()
+
+    def watch() -> None:
+        while not enough.is_set():
+            service.get(f"api/v1/courses/{NAME}/board")
+            enough.wait(3)
+
+    threads = [threading.Thread(target=watch, daemon=True) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        enough.set()
+        for thread in threads:
+            thread.join(30)

@@ -1,0 +1,282 @@
+"""A class as its people live it, in four browsers at once: barbara teaches, two students learn, and
+somebody else has no part in it.
+
+Barbara asks for a course, grace approves it, barbara rehearses and starts it; files are handed out,
+changed and handed out again; a student raises a hand and is helped, and shuts the door; it ends.
+Pictures go to build/screenshots/."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from api_client import Caller
+from hub_client import Person, wait_until
+from lab_page import log_in
+from looks import PICTURES
+
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
+
+MARK = secrets.token_hex(3)  # a demo may see this story twice
+NAME, TITLE = f"story-{MARK}", f"Vision {MARK}"
+TEACHER, ADMIN, FIRST, SECOND, OUTSIDER = "barbara", "grace", "student21", "student22", "ada"
+STUDENTS = (FIRST, SECOND)
+SERVER, COURSE = f"course-{NAME}", f"courses/{NAME}"
+SOON, START = 40_000, 240_000  # milliseconds
+LESSON, NEWER = "first line\nsecond line\nthird line\n", "FIRST LINE\nsecond line\nthird line\n"
+MINE = "first line\nsecond line\nmy own answer\n"
+MERGED = "FIRST LINE\nsecond line\nmy own answer\n"
+
+
+class Browsers:
+    """A page for each, which stays open for the whole story."""
+
+    def __init__(self, demo: Any, browser: Any) -> None:
+        self._demo, self._browser = demo, browser
+        self._pages: dict[str, Any] = {}
+        self.errors: list[str] = []
+
+    def __call__(self, name: str) -> Any:
+        if name not in self._pages:
+            context = self._browser.new_context(viewport={"width": 1300, "height": 900})
+            page = self._pages[name] = context.new_page()
+            page.set_default_timeout(SOON)
+            page.on("pageerror", lambda error: self.errors.append(f"{name}: {error}"))
+            log_in(page, self._demo, name)
+            page.wait_for_url(re.compile("/(hub|user)/"))
+        return self._pages[name]
+
+    def close(self) -> None:
+        for page in self._pages.values():
+            page.context.close()
+
+
+@pytest.fixture(scope="module")
+def visit(demo: Any, browser: Any) -> Iterator[Browsers]:
+    pages = Browsers(demo, browser)
+    yield pages
+    pages.close()
+    with Caller(demo.url, TEACHER) as teacher:  # where the story broke off
+        kept = teacher.get(COURSE)
+        if kept.is_success and kept.json()["state"] != "archived":
+            teacher.post(f"{COURSE}/archive", json={"number": kept.json()["number"]})
+
+
+@pytest.fixture(scope="module")
+def people(demo: Any) -> dict[str, Person]:
+    found = {name: Person(demo.url, name) for name in STUDENTS}
+    for person in found.values():
+        assert person.api("GET", "/user").status_code == 200  # a token
+    return found
+
+
+@pytest.fixture
+def service(demo: Any) -> Callable[[str], str]:
+    return lambda path: f"{demo.url}/services/portal/{path}"
+
+
+def picture(page: Any, name: str) -> None:
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / f"class-{name}.png")
+
+
+def answer(page: Any, words: str, button: str) -> None:
+    """Fill in the one field of the question on the page, and press its button."""
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox").fill(words)
+    dialog.get_by_role("button", name=button, exact=True).click()
+
+
+def seat(page: Any, person: str) -> Any:
+    return page.locator(f"#tiles [data-person='{person}']")
+
+
+def hand_out(page: Any, text: str) -> None:
+    """From the board, as lesson.txt."""
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Hand out a file…").click()
+    chooser.value.set_files(
+        {"name": "lesson.txt", "mimeType": "text/plain", "buffer": text.encode()}
+    )
+    answer(page, "lesson.txt", "Hand out")
+    expect(page.locator("#board-toasts")).to_contain_text("lesson.txt is handed out")
+
+
+def lesson(person: Person) -> str:
+    """What the student has of it now; "" for nothing."""
+    found = person.session("GET", f"api/contents/{NAME}/lesson.txt", SERVER)
+    return str(found.json()["content"]) if found.is_success else ""
+
+
+def test_a_course_is_asked_for_and_approved(visit: Browsers, service: Callable[[str], str]) -> None:
+    page, today = visit(TEACHER), datetime.date.today()
+    page.goto(service("courses"))
+    page.get_by_role("link", name="New course").click()
+    page.get_by_label("Title", exact=True).fill(TITLE)
+    page.get_by_label("Name", exact=True).fill(NAME)
+    page.get_by_label("Environment", exact=True).select_option("jupyterlab")
+    for label, value in (("GPUs", "0"), ("CPUs", "1"), ("Memory", "1G"), ("Time", "1:00:00")):
+        page.get_by_label(label, exact=True).first.fill(value)
+    page.get_by_label("First day", exact=True).fill(str(today))
+    page.get_by_label("Last day", exact=True).fill(str(today + datetime.timedelta(days=60)))
+    page.get_by_label("Slurm account", exact=True).fill("dl101")
+    expect(page.locator("#editor-status")).to_contain_text("Nothing is wrong")
+    picture(page, "1-new")
+    page.get_by_role("button", name="Make the course").click()
+
+    page.wait_for_url(re.compile(f"/courses/{NAME}"))
+    page.get_by_label("User names").fill(f"{FIRST}, {SECOND}\n{FIRST}\nnobody-at-all")
+    page.get_by_role("button", name="Add them").click()
+    report = page.locator("#roster-report")
+    expect(report).to_contain_text("2 people were added")
+    expect(report).to_contain_text("The directory does not know nobody-at-all")
+    picture(page, "2-roster")
+    page.get_by_role("button", name="Ask for approval").click()
+    expect(page.locator("#state")).to_contain_text("asked for")
+
+    admin = visit(ADMIN)
+    admin.goto(service("courses"))
+    asked = admin.locator(f"[data-course='{NAME}']")
+    expect(asked.locator("[data-readiness]")).to_contain_text("2 students")
+    picture(admin, "3-request")
+    asked.get_by_role("button", name=re.compile("^Approve")).click()
+    answer(admin, "Good luck", "Approve")
+    expect(admin.locator(f"[data-course='{NAME}']")).to_have_count(0)
+
+
+def test_it_is_rehearsed_and_started(
+    visit: Browsers, service: Callable[[str], str], people: dict[str, Person]
+) -> None:
+    page = visit(TEACHER)
+    page.goto(service(COURSE))
+    page.get_by_role("button", name="Rehearse a start…").click()
+    answer(page, "2", "Rehearse")
+    expect(page.locator("#start")).to_contain_text("2 of 2 were ready", timeout=START)
+    picture(page, "4-rehearsal")
+    wait_until(
+        "the rehearsal is thrown away",
+        lambda: not any(one.server(f"rehearsal-{NAME}").get("ready") for one in people.values()),
+    )
+
+    page.get_by_role("link", name="Live board").click()
+    expect(seat(page, FIRST)).to_contain_text(FIRST)
+    page.get_by_role("button", name="Start all").click()
+    for student in STUDENTS:
+        expect(seat(page, student)).to_have_class(re.compile("seat-running"), timeout=START)
+    expect(seat(page, FIRST)).to_contain_text("not opened yet", timeout=SOON)
+
+
+def test_a_student_has_one_button(
+    demo: Any, visit: Browsers, service: Callable[[str], str], people: dict[str, Person]
+) -> None:
+    for student in STUDENTS:
+        page = visit(student)
+        page.goto(f"{demo.url}/hub/home")
+        page.get_by_role("link", name=re.compile(TITLE)).or_(
+            page.get_by_role("button", name=re.compile(TITLE))
+        ).first.click()
+        page.wait_for_url(re.compile(f"/user/{student}/{SERVER}/lab"), timeout=START)
+        expect(page.locator("#jp-main-statusbar")).to_contain_text("Raise hand", timeout=START)
+    picture(visit(FIRST), "5-lab")
+    board = visit(TEACHER)
+    for student in STUDENTS:
+        expect(seat(board, student)).to_contain_text("active", timeout=SOON)
+
+
+def test_what_is_handed_out_again_keeps_everyones_work(
+    visit: Browsers, people: dict[str, Person]
+) -> None:
+    board = visit(TEACHER)
+    hand_out(board, LESSON)
+    for person in people.values():
+        wait_until("the lesson came", lambda person=person: lesson(person) == LESSON, 90)
+    body = {"type": "file", "format": "text", "content": MINE}
+    first, second = people[FIRST], people[SECOND]
+    put = first.session("PUT", f"api/contents/{NAME}/lesson.txt", SERVER, json=body)
+    assert put.is_success, put.text
+    hand_out(board, NEWER)
+    wait_until("both versions came together", lambda: lesson(first) == MERGED, 90)
+    wait_until("the new version came", lambda: lesson(second) == NEWER, 90)
+    picture(board, "6-board")
+
+
+def test_a_hand_help_and_the_door(visit: Browsers, people: dict[str, Person]) -> None:
+    student, board = visit(FIRST), visit(TEACHER)
+    student.get_by_role("button", name=re.compile("^Raise hand")).click()
+    answer(student, "Line three is red", re.compile("Raise|OK|Ask"))  # type: ignore[arg-type]
+    tile = seat(board, FIRST)
+    expect(tile).to_contain_text("Line three is red", timeout=SOON)
+    picture(board, "7-hand")
+    tile.get_by_role("button", name=f"Help {FIRST}").click()
+    question = student.get_by_role("dialog")
+    expect(question).to_contain_text("barbara offers help", timeout=SOON)
+    picture(student, "8-consent")
+    question.get_by_role("button", name="Agree").click()
+    expect(student.get_by_role("region", name="Who is in this session")).to_contain_text(
+        "barbara can see and use this session", timeout=SOON
+    )
+    details = board.locator("dialog.seat-dialog")
+    enter = details.get_by_role("button", name="Get the way in")
+    expect(enter).to_be_visible(timeout=SOON)
+    enter.click()
+    with board.context.expect_page() as opened:
+        details.get_by_role("link", name="Open their session").click()
+    guest = opened.value
+    guest.set_default_timeout(SOON)
+    authorize = guest.get_by_role("button", name="Authorize")
+    inside = guest.get_by_role("region", name="Who is in this session")
+    expect(authorize.or_(inside).first).to_be_visible(timeout=START)
+    if authorize.is_visible():
+        authorize.click()
+    expect(inside).to_contain_text(f"You are in {FIRST}", timeout=START)
+    picture(guest, "9-helping")
+
+    # Nobody else comes in: neither a fellow student nor somebody from outside.
+    lab = people[FIRST].session_url(SERVER)
+    for name in (SECOND, OUTSIDER):
+        refused = visit(name).context.request.get(f"{lab}lab")
+        assert refused.status in (403, 404), f"{name}: {refused.status}"
+
+    student.get_by_role("button", name=re.compile("^End: barbara")).click()
+    expect(student.get_by_role("region", name="Who is in this session")).to_be_hidden(timeout=SOON)
+    shut = guest.goto(f"{lab}lab")
+    assert shut is not None and shut.status == 403
+    guest.close()
+    board.keyboard.press("Escape")
+
+
+def test_somebody_else_has_no_part_in_it(
+    demo: Any, visit: Browsers, service: Callable[[str], str]
+) -> None:
+    page = visit(OUTSIDER)
+    page.goto(service("courses"))
+    assert TITLE not in page.content()
+    assert page.goto(service(COURSE)).status in (403, 404)
+    with Caller(demo.url, OUTSIDER) as caller:
+        assert caller.get(f"{COURSE}/board").status_code == 403
+    refused = Person(demo.url, OUTSIDER).launch({"course": NAME}, SERVER)
+    assert refused.status_code == 403
+    assert "no course" in refused.text
+
+
+def test_it_ends_and_the_work_stays(
+    demo: Any, visit: Browsers, service: Callable[[str], str], people: dict[str, Person]
+) -> None:
+    page = visit(TEACHER)
+    page.goto(service(COURSE))
+    page.get_by_role("button", name="Archive…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Archive", exact=True).click()
+    expect(page.locator("#state")).to_contain_text("archived")
+    for person in people.values():
+        wait_until("the session has ended", lambda person=person: not person.server(SERVER), 120)
+    refused = people[FIRST].launch({"course": NAME}, SERVER)
+    assert refused.status_code == 403
+    if demo.people:
+        file = f"{demo.words['homes']}/{FIRST}/courses/{NAME}/{NAME}/lesson.txt"
+        assert demo.run(["cat", file], user=FIRST).stdout == MERGED
+    assert visit.errors == []
