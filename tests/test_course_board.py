@@ -569,6 +569,21 @@ async def test_one_is_started_as_its_student_would(site: Site) -> None:
     assert (await site.audit())[0][4] == "failed"
 
 
+async def test_a_student_opens_their_own_session_and_nothing_else(site: Site) -> None:
+    assert (await site.post("student001", "open", {})).status_code == 200
+    assert site.hub.asked == []  # it runs already
+    site.hub.running.discard(("student001", "course-dl"))
+    assert (await site.post("student001", "open", {})).status_code == 200
+    assert site.hub.asked == [("start", "student001", "course-dl")]
+    refused = await site.post("student001", "open", {"preview": True})
+    assert refused.status_code == 403
+    assert (await site.post("alan", "open", {"preview": True})).status_code == 200
+    assert site.hub.asked[1:] == [("start", "alan", "preview-dl")]
+    for stranger in ("ada", "grace", "other"):
+        assert (await site.post(stranger, "open", {})).status_code == 403
+    assert len(site.hub.asked) == 2
+
+
 async def test_a_restart_waits_until_the_old_one_is_gone(site: Site) -> None:
     answer = await site.post("barbara", "people/student001/restart")
     assert answer.status_code == 200, answer.text

@@ -138,7 +138,7 @@ async def test_the_menu_leads_there_who_has_to_do_with_courses(deep: Browser) ->
 async def test_a_student_has_one_button_and_no_word_of_others(deep: Browser) -> None:
     html = await deep.see("student01", "deep")
     assert re.findall(r'id="open" href="([^"]+)"', html) == [
-        "/hub/spawn/student01/course-deep?opt-course=deep"
+        "/hub/spawn-pending/student01/course-deep"
     ]
     text = await deep.text("student01", "deep")
     assert "Open your session" in text
@@ -159,11 +159,17 @@ async def test_a_student_is_told_how_their_own_session_is(deep: Browser) -> None
     assert "Your session runs." in text
 
 
-@pytest.mark.parametrize("role", ["barbara", "ada", "grace"])
+@pytest.mark.parametrize("role", ["barbara", "ada"])
 async def test_who_runs_it_previews_it_as_a_student(deep: Browser, role: str) -> None:
     html = await deep.see(role, "deep?as=student")
-    assert f"/hub/spawn/{role}/preview-deep?opt-course=deep" in html
+    assert f"/hub/spawn-pending/{role}/preview-deep" in html
     assert "This is what students see." in html
+
+
+async def test_an_admin_sees_the_students_page_and_has_no_session(deep: Browser) -> None:
+    html = await deep.see("grace", "deep?as=student")
+    assert "This is what students see." in html
+    assert 'id="open"' not in html
 
 
 async def test_a_course_that_is_over_has_no_button(deep: Browser) -> None:

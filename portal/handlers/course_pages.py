@@ -245,6 +245,7 @@ class CoursePage(CoursePageBase):
             "server": f"preview-{kept.name}" if preview else course.server,
             "own": record,
             "own_words": _OWN.get(record.state, "") if record else "",
+            "may_open": role is not None,  # an admin who is in no course has no session of it
             "zone": course.timezone,
         }
 

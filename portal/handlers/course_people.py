@@ -21,7 +21,7 @@ from portal.models.course import STAFF, CourseMember, Login
 from portal.models.session import SessionRecord, SessionState
 
 from .action import Done, SessionAction
-from .course_access import COURSE, CourseAction
+from .course_access import COURSE, EVERYONE, CourseAction
 from .endpoint import Operation
 from .extend import ExtendAction, Extended, Extension
 
@@ -79,6 +79,43 @@ class CoursePersonAction(CourseAction, SessionAction):
         """The answer, and a new board for the next who asks."""
         self.parts.boards.forget(self.kept.name)
         return self.done(message)
+
+
+class OpenDraft(Frozen):
+    """``preview``: a session as its students have it, for the course's staff; thrown away."""
+
+    preview: bool = False
+
+
+class OpenOwn(CoursePersonAction):
+    """One's own session of the course."""
+
+    path = "courses/{course}/open"
+    roles = EVERYONE
+    admins = False
+    operations = {
+        "post": Operation(
+            summary="Start one's own session of a course.",
+            answer=Done,
+            body=OpenDraft,
+            errors=(409,),
+        )
+    }
+
+    async def on_post(self, course: str) -> Done:
+        """The Hub judges it as a launch of one's own. One that runs or starts already is left as
+        it is."""
+        preview = self.body.preview
+        if preview and self.role not in STAFF:
+            await self.deny(self.target, NotAllowed("Only the course's staff has previews."))
+        server = f"preview-{course}" if preview else self.kept.course.server
+        name = self.person.name
+        with contextlib.suppress(NotFound):
+            if await self.parts.hub.runs(name, server):
+                return self.done("It runs already, or is about to.")
+        async with self.audited("start-session", self.target, name):
+            await self.parts.hub.start_server(name, server, {"course": course})
+        return self.told("It is being started.")
 
 
 _PERSON = {"course": COURSE, "person": LOGIN}
@@ -307,4 +344,4 @@ class ExtendAll(AllAction):
         return await self.for_all(extend)
 
 
-ENDPOINTS = (StartPerson, StopPerson, RestartPerson, ExtendPerson, StopAll, ExtendAll)
+ENDPOINTS = (OpenOwn, StartPerson, StopPerson, RestartPerson, ExtendPerson, StopAll, ExtendAll)

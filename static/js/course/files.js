@@ -2,10 +2,11 @@
 
 import { apiUrl, call } from "../api.js";
 import { ask, tell } from "../dialog.js";
+import { bytes } from "../curate/words.js";
 import { byId, el, fill, setText } from "../dom.js";
 import { count } from "../words.js";
 import { sendFile } from "./everyone.js";
-import { at, when } from "./words.js";
+import { at, names, when } from "./words.js";
 
 const SOURCES = { none: "Files are handed out from this page.", git: "Files come from a git repository, and from this page.", folder: "Files come from a folder, and from this page." };
 
@@ -35,16 +36,17 @@ export class Files {
   }
 
   #handouts(answer) {
-    const items = answer.items ?? answer.revisions ?? [];
-    const problem = answer.problem || answer.error || "";
+    const { problem, revisions, files } = answer;
     return el(
       "div.files-one",
       {},
       el("h3", {}, "Handed out"),
-      problem ? el("div.alert.alert-warning.trouble", {}, problem) : null,
-      items.length
-        ? el("ul.entries", {}, items.slice(0, 10).map((one) => el("li.entry", {}, el("div", {}, el("p.entry-text", {}, one.message || one.revision.slice(0, 10)), el("p.portal-facts", {}, el("span", {}, one.by), el("span", {}, when(one.at)), el("code", {}, one.revision.slice(0, 10)))))))
+      problem ? el("div.alert.alert-warning.trouble", {}, `${problem} ${files.length ? "What was handed out before stays." : ""}`) : null,
+      answer.left_out ? el("p.portal-quiet", {}, answer.left_out) : null,
+      files.length
+        ? el("details", { open: files.length <= 12 }, el("summary", {}, `${count(files.length, "file")}, ${bytes(answer.size)}`), el("ul.plain.files-list", {}, files.map((one) => this.#file(one))))
         : el("p.portal-quiet", {}, "Nothing yet."),
+      revisions.length ? el("p.portal-quiet", {}, "Last: ", revisions[0].message || revisions[0].revision.slice(0, 10), `, by ${revisions[0].by}, `, when(revisions[0].at)) : null,
       this.staff
         ? el(
             "div.entry-actions.course-steps",
@@ -56,26 +58,52 @@ export class Files {
     );
   }
 
+  #file(one) {
+    return el(
+      "li",
+      {},
+      el("code", {}, one.path),
+      el("span.portal-quiet", {}, ` ${bytes(one.size)}${one.uploaded ? ", from this page" : ""} `),
+      one.uploaded && this.staff ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `No longer hand out ${one.path}`, onclick: () => this.#takeBack(one) }, "Take back") : null,
+    );
+  }
+
+  async #takeBack(one) {
+    const sure = await ask({ title: `No longer hand out ${one.path}?`, text: "Who has changed theirs keeps it.", action: "Take back", danger: true });
+    if (sure === null) return;
+    await tell(async () => {
+      await call(at(this.course, "handouts"), { method: "DELETE", query: { path: one.path } });
+      return "It is handed out no longer.";
+    });
+    this.show(this.kept);
+  }
+
   #collects(answer) {
-    const items = answer.items ?? [];
+    const { items } = answer;
     return el(
       "div.files-one",
       {},
       el("h3", {}, "Collected"),
       items.length
-        ? el("ul.entries", {}, items.map((one) => this.#collect(one.collect ?? one, one)))
+        ? el("ul.entries", {}, items.map((one) => this.#collect(one)))
         : el("p.portal-quiet", {}, "Nothing yet."),
       this.staff ? el("div.entry-actions.course-steps", {}, el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#begin() }, "Collect a folder…")) : null,
     );
   }
 
-  #collect(one, answer) {
-    const given = answer.given ?? answer.collected ?? answer.people;
-    const number = Array.isArray(given) ? given.filter((person) => person.files).length : given;
+  #collect(one) {
+    const problems = one.given.filter((person) => person.message);
     return el(
       "li.entry",
       {},
-      el("div", {}, el("p.entry-text", {}, el("code", {}, one.folder)), el("p.portal-facts", {}, el("span", {}, one.by), el("span", {}, when(one.at)), number === undefined ? null : el("span", {}, `${count(number, "copy", "copies")}`), el("span", {}, one.closed_at ? "closed" : "still open"))),
+      el(
+        "div",
+        {},
+        el("p.entry-text", {}, el("code", {}, one.folder), ` from ${count(one.given.length - problems.length, "person", "people")}${one.size ? `, ${bytes(one.size)}` : ""}`),
+        problems.length ? el("details", {}, el("summary", {}, `${problems.length} had nothing to give`), el("ul.plain", {}, problems.map((person) => el("li", {}, `${person.person}: ${person.message}`)))) : null,
+        one.missing.length ? el("p.portal-quiet", {}, `Not yet: ${names(one.missing)}.`) : null,
+        el("p.portal-facts", {}, el("span", {}, one.by), el("span", {}, when(one.at)), el("span", {}, one.closed_at ? "closed" : "still open")),
+      ),
       this.staff
         ? el(
             "div.entry-actions",

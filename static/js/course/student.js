@@ -1,7 +1,30 @@
-// A course as its students see it: the room, while it is open.
+// A course as its students see it: one button, which starts the session where there is none; and the
+// room, while it is open.
 
-import { byId } from "../dom.js";
+import { call } from "../api.js";
+import { toast } from "../dialog.js";
+import { byId, setText } from "../dom.js";
 import { showRoom } from "./room.js";
+import { at } from "./words.js";
 
-const { course } = JSON.parse(byId("course-facts").textContent);
+const { course, preview, runs } = JSON.parse(byId("course-facts").textContent);
+const button = byId("open");
+
+if (button && !runs) {
+  button.addEventListener("click", async (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    if (button.getAttribute("aria-disabled")) return;
+    button.setAttribute("aria-disabled", "true");
+    setText(byId("open-words"), "Your session is being asked for…");
+    try {
+      await call(at(course, "open"), { method: "POST", body: { preview } });
+      window.location.assign(button.href);
+    } catch (error) {
+      setText(byId("open-words"), error.message);
+      toast(error.message, true);
+    }
+    button.removeAttribute("aria-disabled");
+  });
+}
 if (byId("room-part")) showRoom(course, false);
