@@ -14,7 +14,7 @@ from portal.catalog import following
 from portal.errors import Conflict, InvalidRequest, SlurmRefused, SlurmUnavailable
 from portal.models.cluster import JobState
 from portal.models.environment import EnvironmentState
-from portal.models.image_job import Work, WorkState
+from portal.models.image_job import LIVE, Work, WorkState
 from portal.models.person import Person
 from portal.store import Store
 
@@ -68,6 +68,26 @@ async def test_from_a_reference_to_a_version_that_is_ready(site: Site) -> None:
     verdicts = await site.store.tests.verdicts()
     assert all(one.passed for one in verdicts[version.environment.fingerprint].values())
     assert verdicts[version.environment.fingerprint][""].facts["packages"] == ["torch==2.9"]
+
+
+@pytest.mark.parametrize("ending", ["error", "slurm", "cancel"])
+async def test_a_build_that_fails_says_where(site: Site, ending: str) -> None:
+    build = await site.workshop.build(await site.draft(), "grace")
+    await site.turn()
+    (job,) = site.ids()
+    site.cluster.start(job)
+    site.say(job, step="install")
+    await site.turn()
+    if ending == "error":
+        site.say(job, error="There is no room left.")
+        await site.turn()
+    elif ending == "slurm":
+        site.cluster.end(job, JobState.NODE_FAIL)
+        await site.turn()
+    else:
+        await site.workshop.cancel_build(build.id, "grace")
+    over = await site.build(build.id)
+    assert (over.state in LIVE, over.step) == (False, "install")
 
 
 async def test_two_who_ask_for_the_same_share_one_build(site: Site) -> None:

@@ -261,7 +261,8 @@ class BuildQueue:
         ended = await self._store.builds.change(
             build.id,
             state=end.state,
-            step="",
+            # Where it ended, for its page.
+            step="" if result else (look.step if look else build.step),
             share=None,
             message=end.message,
             started_at=look.started_at if look else build.started_at,

@@ -106,7 +106,7 @@ class Follower:
             return Look(WorkState.RUNNING, "end", "", None, self.started_at)
         started = self.started_at or job.start_time
         end = end_of(job, self.work)
-        return Look(end.state, "end", end.message, None, started, end)
+        return Look(end.state, self._step(), end.message, None, started, end)
 
     def _finished(self, event: Event) -> Look:
         if event.error:
@@ -114,7 +114,12 @@ class Follower:
             end = End(state, clean(event.error)[:2000])
         else:
             end = End(WorkState.PASSED)
-        return Look(end.state, "done", end.message, None, self.started_at, end, event.result)
+        step = self._step() if event.error else "done"
+        return Look(end.state, step, end.message, None, self.started_at, end, event.result)
+
+    def _step(self) -> str:
+        """Where it was when it was last heard of; "" before its first word."""
+        return self.last.step[:63] if self.last is not None else ""
 
 
 def log_text(path: Path, nonce: str, offset: int) -> tuple[str, int]:

@@ -377,6 +377,9 @@ def test_a_build_with_a_huge_and_hostile_log(
     visit(grace, demo, f"/builds/{number}")
     expect(grace.locator("#build")).to_contain_text(f"There is no room left {HOSTILE}")
     expect(grace.locator("#build")).to_contain_text(f"Title of {named}, version 1")
+    expect(grace.locator("#steps .step-ended")).to_have_text("Pull failed")
+    expect(grace.locator("#steps .step-done").last).to_have_text("Prepare done")
+    expect(grace.locator("#steps .step-now")).to_have_count(0)
     expect(grace.locator("#log")).to_contain_text("progress 100 %", timeout=SOON)
     shown = grace.locator("#log").evaluate("pre => pre.textContent")
     assert len(shown) < 600_000

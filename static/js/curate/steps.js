@@ -16,6 +16,9 @@ const STEPS = {
   sign: "Sign",
 };
 
+// What portal.catalog.following says before the job's first word and after its last.
+const OTHERS = { start: "prepare", end: "" };
+
 export class Steps {
   constructor(place) {
     this.place = place;
@@ -24,10 +27,12 @@ export class Steps {
   }
 
   show(build) {
-    if (build.step && build.step !== "done" && !this.seen.includes(build.step)) this.seen.push(build.step);
+    const step = OTHERS[build.step] ?? build.step;
+    if (step && step !== "done" && !this.seen.includes(step)) this.seen.push(step);
     // A site that does not sign has no such step.
     const known = Object.keys(STEPS).filter((step) => step !== "sign" || this.seen.includes(step));
-    const now = build.state === "waiting" ? "queue" : build.step;
+    const queued = build.state === "waiting" || !build.started_at;
+    const now = step || (queued ? "queue" : "prepare");
     const order = [...known, ...this.seen.filter((step) => !known.includes(step))];
     const at = now === "done" ? order.length : order.indexOf(now);
     const text = JSON.stringify([build.state, now, build.share, build.message, order]);
