@@ -82,7 +82,7 @@ class CoursePersonAction(CourseAction, SessionAction):
 
 
 class OpenDraft(Frozen):
-    """``preview``: a session as its students have it, for the course's staff; thrown away."""
+    """``preview``: a session as its students have it, for the course's staff."""
 
     preview: bool = False
 

@@ -1,0 +1,377 @@
+"""The pages of courses, in a real browser on the real demo: writing one, its people, answering the
+request, the live board with three hundred students, one button for a student."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from hub_client import PASSWORD, Person
+from looks import check
+from remembered import database
+
+from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role, WeeklyTime
+from portal.models.course_live import Presence
+from portal.models.environment import Environment
+from portal.models.resources import Resources
+from portal.models.session import SessionRecord, SessionState
+from portal.store import Store
+
+playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("axe_core_python.sync_playwright")
+expect = playwright.expect
+
+COURSES = "/services/portal/courses"
+SOON = 40_000  # milliseconds: a slow machine
+HOSTILE = "<img src=x onerror=window.hacked=1>"
+CROWD = [f"crowd{number:03}" for number in range(1, 301)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    expect.set_options(timeout=SOON)
+    yield
+    expect.set_options(timeout=5000)
+
+
+@pytest.fixture
+def page(page: Any) -> Iterator[Any]:
+    """The page of conftest.py; what its Content-Security-Policy blocks fails the test, and so does
+    markup that came to life."""
+    page.on(
+        "console",
+        lambda said: (
+            page.errors.append(said.text) if "Content Security Policy" in said.text else None
+        ),
+    )
+    yield page
+    assert page.evaluate("window.hacked") is None
+
+
+def log_in(page: Any, demo: Any, name: str) -> None:
+    page.context.clear_cookies()
+    page.goto(f"{demo.url}/hub/login?next=%2Fhub%2Fhome")
+    page.get_by_label("User name").fill(name)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/hub/home")
+
+
+def visit(page: Any, demo: Any, path: str = "") -> None:
+    page.goto(f"{demo.url}{COURSES}{path}")
+
+
+def stored(demo: Any, work: Callable[[Store], Awaitable[Any]]) -> Any:
+    """Work on the demo's database, in a thread: Playwright's loop runs in this one."""
+
+    async def run() -> Any:
+        store = Store(url=f"sqlite:///{database(demo)}")
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, run()).result()
+
+
+def a_course(name: str, title: str, state: CourseState = CourseState.APPROVED) -> KeptCourse:
+    today = date.today()
+    image = Environment(name="jupyterlab", title="Lab", kind="container", image="/none/lab.sif")
+    course = Course(
+        name=name,
+        title=title,
+        description=f"How **networks** learn. {HOSTILE}",
+        environment="jupyterlab",
+        begins=today - timedelta(days=5),
+        ends=today + timedelta(days=60),
+        timezone="Europe/Berlin",
+        weekly=(WeeklyTime(day=0, begins="09:00", minutes=90),),
+        default=Resources(gpus=1, time="2:00:00"),
+        largest=Resources(gpus=1, time="4:00:00"),
+    )
+    now = time.time()
+    return KeptCourse(
+        course=course, state=state, pinned=image, created_by="barbara", created_at=now,
+        changed_at=now,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def named() -> str:
+    return f"t{time.time_ns() // 1_000_000 % 10**9:x}"
+
+
+@pytest.fixture(scope="module")
+def crowd(demo: Any, named: str) -> str:
+    """A course of three hundred, most of whom have a session in the database (not in Slurm)."""
+    name = f"{named}-crowd"
+    now = time.time()
+
+    async def fill(store: Store) -> None:
+        staff = [("barbara", Role.INSTRUCTOR), ("ada", Role.ASSISTANT)]
+        people = [*staff, *((person, Role.STUDENT) for person in CROWD)]
+        members = [CourseMember(course=name, person=p, role=role) for p, role in people]
+        await store.courses.add(a_course(name, f"Three hundred {HOSTILE}"), members)
+        for number, person in enumerate(CROWD[:60]):
+            ended = number % 6 == 0
+            record = SessionRecord(
+                id=f"{name}-{number}",
+                user=person,
+                server=f"course-{name}",
+                course=name,
+                job_id=f"{800000 + number}",
+                environment="jupyterlab",
+                submitted_at=now - 900,
+                state=SessionState.ENDED if ended else SessionState.RUNNING,
+                ready_at=now - 800,
+                ended_at=now - 60 if ended else None,
+                ending_code="out_of_memory" if ended else "",
+                ending_message=f"It used too much memory. {HOSTILE}" if ended else "",
+                nodes=("gpu01",),
+            )
+            await store.sessions.save(record)
+        await store.presence.raise_hand(
+            Presence(
+                course=name,
+                person=CROWD[31],
+                session_id=f"{name}-31",
+                seen_at=now,
+                opened_at=now - 700,
+                last_activity=now - 30,
+                notebooks=("week3/a.ipynb",),
+                hand=f"My loss is NaN {HOSTILE}",
+                hand_at=now - 60,
+            )
+        )
+
+    stored(demo, fill)
+    return name
+
+
+def tile(page: Any, person: str) -> Any:
+    return page.locator(f'#tiles [data-person="{person}"]')
+
+
+# -- writing one --------------------------------------------------------------------------------
+
+
+def test_an_instructor_writes_a_course_and_an_admin_approves_it(
+    demo: Any, page: Any, named: str
+) -> None:
+    log_in(page, demo, "barbara")
+    visit(page, demo)
+    page.get_by_role("link", name="New course").click()
+    page.get_by_label("Title").fill(f"Course {named}")
+    expect(page.get_by_label("Name", exact=True)).to_have_value(f"course-{named}")
+    page.get_by_label("Environment", exact=True).select_option("jupyterlab")
+    page.get_by_label("Time zone").fill("Europe/Nowhere")
+    expect(page.get_by_text("is no time zone such as")).to_be_visible()
+    page.get_by_label("Time zone").fill("Europe/Berlin")
+    page.get_by_role("button", name="Add a weekly time").click()
+    page.get_by_label("Begins").fill("09:00")
+    expect(page.locator("#term-words")).to_contain_text("meetings")
+    expect(page.locator(".term-meets").first).to_be_visible()
+    page.get_by_role("button", name="Add a weekly time").click()
+    page.get_by_label("Begins").nth(1).fill("09:30")
+    expect(page.locator("#editor-form")).to_contain_text("overlap")
+    page.get_by_role("button", name="Remove this weekly time").nth(1).click()
+    expect(page.locator("#editor-status")).to_contain_text("Nothing is wrong.")
+    check(page, "course-new")
+    page.get_by_role("button", name="Make the course").click()
+    page.wait_for_url(f"**/courses/course-{named}#people")
+
+    # its people, with what was wrong of them
+    page.get_by_label("User names").fill("username,mail\nstudent01,a@b\nstudent01,a@b\nnobody99,\n")
+    page.get_by_role("button", name="Add them").click()
+    report = page.locator("#roster-report")
+    expect(report).to_contain_text("1 person was added.")
+    expect(report).to_contain_text("more than once: student01")
+    expect(report).to_contain_text("does not know nobody99")
+    page.locator("#roster-file").set_input_files(
+        {"name": "r.csv", "mimeType": "text/csv", "buffer": "\ufeffstudent02;x\n".encode()}
+    )
+    page.get_by_role("button", name="Add them").click()
+    expect(page.locator("#people-count")).to_contain_text("2 students, 1 of the staff")
+    expect(page.locator("#readiness")).to_contain_text("GPUs")
+    check(page, "course-edit")
+
+    page.get_by_role("button", name="Ask for approval").click()
+    expect(page.locator("#state")).to_contain_text("waits for an admin")
+    log_in(page, demo, "grace")
+    visit(page, demo)
+    request = page.locator(f'[data-course="course-{named}"]')
+    expect(request).to_contain_text("students are in the course.")
+    check(page, "course-list")
+    request.get_by_role("button", name="Approve").click()
+    page.get_by_role("dialog").get_by_role("button", name="Approve").click()
+    expect(page.get_by_text("No course waits for an answer.")).to_be_visible()
+
+
+def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
+    demo: Any, page: Any, named: str
+) -> None:
+    name = f"course-{named}-2"
+    members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
+    stored(demo, lambda store: store.courses.add(a_course(name, "Two", CourseState.DRAFT), members))
+    log_in(page, demo, "barbara")
+    visit(page, demo, f"/{name}")
+    title = page.get_by_label("Title")
+    expect(page.get_by_role("button", name="Ask for approval")).to_be_visible()
+    title.fill("Two of mine")
+    expect(page.locator("#edit-words")).to_have_text("Changed, and not saved.")
+
+    async def another(store: Store) -> None:
+        kept = await store.courses.get(name)
+        course = kept.course.model_copy(update={"budget": 12.0})
+        await store.courses.save(kept.model_copy(update={"course": course}))
+
+    stored(demo, another)
+    page.get_by_role("button", name="Save", exact=True).click()
+    conflict = page.locator("#conflict")
+    expect(conflict).to_contain_text("Somebody else has saved this course meanwhile")
+    expect(conflict).to_contain_text("budget")
+    conflict.get_by_role("button", name="Keep mine").click()
+    expect(title).to_have_value("Two of mine")
+    page.on("dialog", lambda question: question.accept())
+    page.reload()
+    page.get_by_role("button", name="Put it back").click()
+    expect(title).to_have_value("Two of mine")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator("#board-toasts")).to_contain_text("The course is saved.")
+    kept = stored(demo, lambda store: store.courses.get(name))
+    assert kept.course.title == "Two of mine"
+
+
+# -- the board ----------------------------------------------------------------------------------
+
+
+def test_the_board_of_three_hundred_is_there_at_once(demo: Any, page: Any, crowd: str) -> None:
+    log_in(page, demo, "barbara")
+    visit(page, demo, f"/{crowd}/board")  # with it, the browser has the portal's files
+    expect(page.locator(".seat-box")).to_have_count(300)
+    paints = []
+    for _ in range(3):
+        page.reload()
+        expect(page.locator("#tiles > li")).to_have_count(300)
+        paints.append(
+            page.evaluate(
+                "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
+            )
+        )
+        expect(page.locator(".seat-box")).to_have_count(300)
+    assert min(one for one in paints if one is not None) < 1000, paints
+    first = page.locator("#tiles > li").first
+    expect(first).to_have_attribute("data-person", CROWD[31])  # the raised hand
+    expect(first).to_contain_text(f"My loss is NaN {HOSTILE}")
+    expect(page.locator("#which")).to_contain_text("All 300")
+    expect(page.locator("#which")).to_contain_text("Running 50")
+    check(page, "course-board")
+
+
+def test_the_board_is_searched_sorted_and_used_by_keyboard(
+    demo: Any, page: Any, crowd: str
+) -> None:
+    log_in(page, demo, "ada")
+    visit(page, demo, f"/{crowd}/board")
+    expect(page.locator(".seat-box")).to_have_count(300)
+    page.get_by_role("button", name=re.compile("^Failed")).click()
+    expect(page.locator("#tiles > li")).to_have_count(10)
+    expect(tile(page, CROWD[0])).to_contain_text("It used too much memory.")
+    assert "which=failed" in page.url
+    page.get_by_role("button", name=re.compile("^All")).click()
+    page.get_by_label("Search").fill("crowd25")
+    expect(page.locator("#tiles > li")).to_have_count(10)
+    page.get_by_label("Search").fill("")
+    page.get_by_label("Order").select_option("name")
+    expect(page.locator("#tiles > li").first).to_have_attribute("data-person", CROWD[0])
+    tile(page, CROWD[1]).get_by_role("checkbox").focus()
+    page.keyboard.press("Space")
+    expect(page.locator("#chosen")).to_contain_text("1 student selected")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(CROWD[1])
+    expect(dialog.get_by_role("button", name="Extend…")).to_be_visible()
+    check(page, "course-person")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(tile(page, CROWD[1]).locator(".seat-name")).to_be_focused()
+    page.get_by_role("button", name="Select nobody").click()
+    expect(page.locator("#chosen")).to_be_hidden()
+
+
+def test_a_hand_comes_by_itself_and_is_lowered(demo: Any, page: Any, crowd: str) -> None:
+    log_in(page, demo, "barbara")
+    visit(page, demo, f"/{crowd}/board")
+    expect(page.locator(".seat-box")).to_have_count(300)
+    now = time.time()
+    presence = Presence(
+        course=crowd, person=CROWD[32], session_id=f"{crowd}-32", seen_at=now,
+        hand="And mine?", hand_at=now,
+    )  # fmt: skip
+    stored(demo, lambda store: store.presence.raise_hand(presence))
+    expect(tile(page, CROWD[32])).to_contain_text("And mine?")
+    expect(page.locator("#tiles > li").nth(1)).to_have_attribute("data-person", CROWD[32])
+    page.get_by_role("button", name=f"Lower the hand of {CROWD[32]}").click()
+    expect(tile(page, CROWD[32])).not_to_contain_text("And mine?")
+
+
+def test_a_message_is_sent_and_withdrawn(demo: Any, page: Any, crowd: str) -> None:
+    log_in(page, demo, "barbara")
+    visit(page, demo, f"/{crowd}/board")
+    page.get_by_role("button", name="Message to all…").click()
+    page.get_by_role("dialog").get_by_label("Message").fill(f"Ten minutes. {HOSTILE}")
+    page.get_by_role("dialog").get_by_role("button", name="Send").click()
+    expect(page.locator("#board-toasts")).to_contain_text("Your message is shown in Lab.")
+    page.reload()
+    expect(page.locator("#messages")).to_contain_text(f"Ten minutes. {HOSTILE}")
+    page.locator("#messages").get_by_role("button", name="Withdraw").click()
+    expect(page.locator("#said")).to_be_hidden()
+
+
+def test_who_only_manages_courses_sees_no_students_work(demo: Any, page: Any, crowd: str) -> None:
+    log_in(page, demo, "grace")
+    visit(page, demo, f"/{crowd}/board")
+    expect(page.locator(".seat-box")).to_have_count(300)
+    expect(page.get_by_text("You see this as an admin")).to_be_visible()
+    assert "My loss is NaN" not in page.content()
+    assert "week3/a.ipynb" not in page.content()
+
+
+# -- a student ----------------------------------------------------------------------------------
+
+
+def test_one_button_and_the_tile_of_a_real_session(demo: Any, page: Any) -> None:
+    """On the demo's own course: its student opens Lab, its instructor sees that and stops it."""
+    student = Person(demo.url, "student30")
+    try:
+        log_in(page, demo, "student30")
+        visit(page, demo)
+        page.get_by_role("link", name="Open Deep Learning 101").click()
+        expect(page.get_by_role("heading", name="Meetings")).to_be_visible()
+        check(page, "course-student")
+        page.locator("#open").click()
+        page.wait_for_url("**/lab**", timeout=120_000)
+        log_in(page, demo, "barbara")
+        visit(page, demo, "/dl101/board")
+        mine = tile(page, "student30")
+        expect(mine).to_contain_text("running")
+        mine.locator(".seat-name").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name="Extend…").click()
+        page.get_by_label("By", exact=True).select_option("30")
+        page.get_by_role("button", name="Extend", exact=True).click()
+        expect(page.locator("#board-toasts")).to_contain_text("time is up at")
+        dialog.get_by_role("button", name="Stop…").click()
+        page.get_by_role("button", name="Stop", exact=True).click()
+        expect(mine).to_contain_text("not started")
+        assert not student.server("course-dl101").get("ready")
+    finally:
+        student.stop("course-dl101")
