@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from portal.courses.calendar import meetings
@@ -29,4 +29,6 @@ def next_meeting(course: Course, now: float) -> str:
         return f"It meets in {count(max(1, round(left / 60)), 'minute')}, at {begins:%H:%M}."
     if begins.date() == datetime.fromtimestamp(now, zone).date():
         return f"It meets today at {begins:%H:%M}."
+    if begins.date() == datetime.fromtimestamp(now, zone).date() + timedelta(days=1):
+        return f"It meets tomorrow at {begins:%H:%M}."
     return f"It meets on {begins:%A}, {begins.day} {begins:%B} at {begins:%H:%M}."
