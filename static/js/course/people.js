@@ -93,7 +93,8 @@ export class People {
     const button = form.querySelector(".btn-jupyter");
     button.disabled = true;
     try {
-      const done = await call(at(this.course, "roster"), { method: "POST", body: { text, role: form.elements.role.value } });
+      const done = await call(at(this.course, "roster"), { method: "POST", body: { text, role: form.elements.role.value, replace: form.elements.replace.checked } });
+      form.elements.replace.checked = false;
       this.#report(done);
       if (!done.unknown.length && !done.refused.length && !done.problems.length) form.elements.text.value = "";
       await this.load();
