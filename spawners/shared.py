@@ -17,6 +17,7 @@ from traitlets.log import get_logger
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.tile import Tiles
 from portal.courses.book import CourseBook
+from portal.courses.settings import Courses
 from portal.estimates import HUB, StartEstimates
 from portal.images.settings import Images
 from portal.models.announcement import Announcement
@@ -47,6 +48,7 @@ class Shared:
     store: Store
     estimates: StartEstimates
     images: Images = field(default_factory=Images)
+    courses: Courses = field(default_factory=Courses)
     commits: Commits = field(default_factory=Commits)
     turns: Turns = field(default_factory=Turns)
     blocking: Blocking = field(default_factory=Blocking)
@@ -86,6 +88,7 @@ class Shared:
                     config=config, runner=cluster.runner, store=store, share=HUB
                 ),
                 images=Images(config=config),
+                courses=Courses(config=config),
             )
             with contextlib.suppress(RuntimeError):  # no event loop: not in a Hub that serves
                 asyncio.get_running_loop()

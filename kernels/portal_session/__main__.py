@@ -13,7 +13,7 @@ import os
 import sys
 from typing import Any
 
-from . import together
+from . import grades, together
 from .places import set_places
 from .port import asks_for_free_port
 
@@ -24,6 +24,7 @@ def main() -> None:
     """Runs until the server ends. Exits with 72 and a sentence when JupyterLab is missing."""
     set_places(os.environ)
     together.set_settings(os.environ)
+    grades.set_settings(os.environ)
     try:
         _import_json_schema()
         import jupyterlab  # noqa: F401

@@ -153,6 +153,14 @@ class CourseRules:
                     "'folder', or leave it out.",
                 )
             )
+        if course.grades and not self.settings.exchange_directory:
+            problems.append(
+                CourseProblem(
+                    field="grades",
+                    message="There are no grades at this site: an admin of the portal gives them "
+                    "a place first (c.Courses.exchange_directory).",
+                )
+            )
         return problems
 
     def _roots(self, path: str) -> str:

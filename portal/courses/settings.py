@@ -47,6 +47,19 @@ class Courses(LoggingConfigurable):
         """,
     ).tag(config=True)
 
+    exchange_directory = Unicode(
+        "",
+        help="""
+        Where courses with grades have a folder each, through which nbgrader hands assignments out
+        and takes them back: on a file system that nodes see at the same path, and the Hub's
+        account may write. Empty: there are no grades.
+
+        Example::
+
+            c.Courses.exchange_directory = "/data/exchange"
+        """,
+    ).tag(config=True)
+
     lead_minutes = Integer(
         20,
         min=1,

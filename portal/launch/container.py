@@ -20,6 +20,8 @@ from .course import CourseSession
 SESSION = "portal_session"
 # PORTAL_KIND of deploy/session.sh for a server beside the container.
 BESIDE = "beside"
+# Where a course with grades has nbgrader's exchange in its sessions.
+EXCHANGE = "/srv/nbgrader/exchange"
 # The folder in a person's home that has a folder of each course.
 FOLDER = "courses"
 # Digest and recipe, as builds name their images.
@@ -70,7 +72,7 @@ def session_command(
         python = f"{beside_of(environment, beside)}/bin/python3"
     command = [*(server or (python, "-I", "-m", module)), *args]
     if course is not None:
-        return [*_isolated(environment, resources, home, apptainer), *command]
+        return [*_isolated(environment, resources, home, apptainer, course), *command]
     if inside:
         return [*_apptainer(environment, resources, home, apptainer, binds), *command]
     return command
@@ -104,6 +106,7 @@ def course_variables(course: CourseSession | None) -> dict[str, str]:
         "PORTAL_COURSE": course.course,
         "PORTAL_COURSE_KIND": str(course.kind),
         "PORTAL_COURSE_ROLE": str(course.role),
+        **({"PORTAL_COURSE_EXCHANGE": EXCHANGE} if course.exchange else {}),
     }
 
 
@@ -225,7 +228,11 @@ def _apptainer(
 
 
 def _isolated(
-    environment: Environment, resources: Resources, home: str, apptainer: str
+    environment: Environment,
+    resources: Resources,
+    home: str,
+    apptainer: str,
+    course: CourseSession,
 ) -> list[str]:
     """``apptainer exec`` for a course, up to the image: whoever is let into the session finds the
     course's folder there, and nothing else of its owner.
@@ -242,4 +249,6 @@ def _isolated(
         argv.append("--nv")
     for bind in environment.binds:
         argv += ["--bind", f"{bind.source}:{bind.target or bind.source}:ro"]
+    if course.exchange:
+        argv += ["--bind", f"{course.exchange}:{EXCHANGE}"]
     return [*argv, environment.image or ""]

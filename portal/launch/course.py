@@ -40,13 +40,15 @@ class CourseKind(StrEnum):
 
 
 class CourseSession(Frozen):
-    """Which course a session belongs to. ``data`` is seen there read-only."""
+    """Which course a session belongs to. ``data`` is seen there read-only, ``exchange`` at
+    /srv/nbgrader/exchange, where everyone in the course writes."""
 
     course: str
     title: str
     kind: CourseKind
     role: Role
     data: AbsolutePath | None = None
+    exchange: AbsolutePath | None = None  # its grades' folder on the nodes
 
     @property
     def throwaway(self) -> bool:

@@ -1,0 +1,26 @@
+"""Grades: nbgrader in the sessions of a course that has them, with the course's own exchange.
+
+nbgrader finds its settings where Jupyter's are, so a course needs no file of its own anywhere: the
+ones in `SETTINGS` read the session's variables. Students have the list of their assignments; what
+makes and grades them is for the staff.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import MutableMapping
+from pathlib import Path
+
+SETTINGS = Path(__file__).parent / "grades_settings"
+
+
+def set_settings(environ: MutableMapping[str, str]) -> None:
+    """In a session of a course with grades, where nbgrader and Jupyter find them. Call it before
+    Jupyter is imported."""
+    if not environ.get("PORTAL_COURSE_EXCHANGE"):
+        return
+    parts = [SETTINGS / "everyone"]
+    if environ.get("PORTAL_COURSE_ROLE") not in ("assistant", "instructor"):
+        parts.insert(0, SETTINGS / "student")
+    others = [path for path in [environ.get("JUPYTER_CONFIG_PATH")] if path]
+    environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join([*map(str, parts), *others])

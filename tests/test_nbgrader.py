@@ -1,0 +1,149 @@
+"""A course's exchange (spawners/exchange.py) with nbgrader's own commands, each run by another
+account of the machine, with the settings that sessions have (portal_session/grades.py)."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from portal_session import grades
+
+from portal.launch.container import EXCHANGE, course_variables, session_command
+from portal.launch.course import CourseKind, CourseSession
+from portal.models.course import Role
+from portal.models.environment import Environment, Kind
+from portal.models.resources import Resources
+from spawners.exchange import exchange_of
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands as others")
+# Accounts that every Debian has, for people.
+BARBARA, STUDENT01, STUDENT02 = "daemon", "bin", "games"
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that everyone may enter."""
+    with tempfile.TemporaryDirectory(prefix="portal-grades-", dir="/var/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+class Someone:
+    """An account with a home below ``place``, in a session of a course."""
+
+    def __init__(self, account: str, role: Role, place: Path, course: str, exchange: str) -> None:
+        self.account = account
+        self.home = place / f"{account}-{course}"
+        self.home.mkdir(mode=0o700)
+        os.chown(self.home, pwd.getpwnam(account).pw_uid, -1)
+        session = CourseSession(
+            course=course, title=course, kind=CourseKind.COURSE, role=role, exchange=exchange
+        )
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **course_variables(session),
+            "PORTAL_COURSE_EXCHANGE": exchange,  # there is no container that has it at EXCHANGE
+        }
+        grades.set_settings(self.env)
+
+    def run(self, *argv: str | Path) -> subprocess.CompletedProcess[str]:
+        ids = pwd.getpwnam(self.account)
+        return subprocess.run(
+            [str(one) for one in argv], cwd=self.home, env=self.env, capture_output=True,
+            text=True, check=False, timeout=120, umask=0o022,
+            user=ids.pw_uid, group=ids.pw_gid, extra_groups=[],
+        )  # fmt: skip
+
+    def nbgrader(self, *words: str) -> str:
+        done = self.run(sys.executable, "-m", "nbgrader", *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+
+@needs_root
+async def test_release_fetch_submit_collect(place: Path) -> None:
+    exchange = await exchange_of(str(place / "exchange"), "deep")
+    barbara = Someone(BARBARA, Role.INSTRUCTOR, place, "deep", exchange)
+    one = Someone(STUDENT01, Role.STUDENT, place, "deep", exchange)
+    two = Someone(STUDENT02, Role.STUDENT, place, "deep", exchange)
+    work = barbara.home / "release/ps1"
+    work.mkdir(parents=True)
+    (work / "task.ipynb").write_text(
+        json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    )
+    barbara.nbgrader("release_assignment", "ps1")
+    one.nbgrader("fetch_assignment", "ps1")
+    assert (one.home / "ps1/task.ipynb").exists()
+    (one.home / "ps1/mine.txt").write_text("the answer")
+    one.nbgrader("submit", "ps1")
+    # Another student puts work there, too, and cannot see what there is: the names of submissions
+    # end in twelve random characters, so what cannot be listed cannot be reached.
+    inbound = Path(exchange) / "deep/inbound"
+    (submission,) = inbound.iterdir()
+    assert submission.name.startswith(f"{STUDENT01}+ps1+") and len(submission.name) > 40
+    assert two.run("ls", inbound).returncode != 0
+    assert two.run("sh", "-c", f"cat {inbound}/*/mine.txt").returncode != 0
+    assert two.run("touch", Path(exchange) / "deep/outbound/ps1/task.ipynb").returncode != 0
+    said = barbara.nbgrader("collect", "ps1")
+    assert "1 submission" in said or (barbara.home / f"submitted/{STUDENT01}/ps1").exists(), said
+    assert (barbara.home / f"submitted/{STUDENT01}/ps1/mine.txt").read_text() == "the answer"
+    assert two.run("cat", barbara.home / f"submitted/{STUDENT01}/ps1/mine.txt").returncode != 0
+
+
+@needs_root
+async def test_the_next_course_needs_nothing_but_its_name(place: Path) -> None:
+    directory = place / "exchange"
+    first = await exchange_of(str(directory), "deep")
+    second = await exchange_of(str(directory), "other")
+    assert first != second and await exchange_of(str(directory), "deep") == first
+    # Who is in neither course cannot find them.
+    eve = Someone(STUDENT02, Role.STUDENT, place, "nothing", str(place))
+    assert eve.run("ls", directory).returncode != 0
+    barbara = Someone(BARBARA, Role.INSTRUCTOR, place, "other", second)
+    (barbara.home / "release/ps9").mkdir(parents=True)
+    barbara.nbgrader("release_assignment", "ps9")
+    assert (Path(second) / "other/outbound/ps9").is_dir()
+
+
+async def test_without_a_place_there_are_no_grades(place: Path) -> None:
+    assert await exchange_of("", "deep") == ""
+    session = CourseSession(course="deep", title="D", kind=CourseKind.COURSE, role=Role.STUDENT)
+    assert "PORTAL_COURSE_EXCHANGE" not in course_variables(session)
+    env: dict[str, str] = dict(course_variables(session))
+    grades.set_settings(env)
+    assert "JUPYTER_CONFIG_PATH" not in env
+
+
+def test_the_sessions_of_the_course_have_its_exchange_and_no_others() -> None:
+    environment = Environment(name="lab", title="Lab", kind=Kind.CONTAINER, image="/i/lab.sif")
+
+    def argv(exchange: str | None) -> list[str]:
+        session = CourseSession(
+            course="deep", title="D", kind=CourseKind.COURSE, role=Role.STUDENT, exchange=exchange
+        )
+        return session_command(
+            environment, Resources(), home="/home/ada", apptainer="apptainer", course=session
+        )
+
+    assert "/x/deep.0f:" + EXCHANGE in argv("/x/deep.0f")
+    assert not [word for word in argv(None) if EXCHANGE in word]
+
+
+@pytest.mark.parametrize(("role", "makes"), [("student", False), ("instructor", True)])
+def test_only_staff_makes_and_grades_assignments(role: str, makes: bool) -> None:
+    env = {"PORTAL_COURSE_EXCHANGE": EXCHANGE, "PORTAL_COURSE_ROLE": role}
+    grades.set_settings(env)
+    folders = [Path(one) for one in env["JUPYTER_CONFIG_PATH"].split(os.pathsep)]
+    off = [one for folder in folders for one in folder.rglob("*.json")]
+    assert bool(off) is not makes
+    assert shutil.which("true") and (folders[-1] / "nbgrader_config.py").exists()
