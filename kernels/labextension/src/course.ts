@@ -12,6 +12,7 @@ import { clock } from './words';
 const HAND = 'portal:hand';
 const END_HELP = 'portal:end-help';
 const SEEN = 'portal:course-messages-seen'; // in the browser's storage: identifiers
+const LINE = 34; // pixels of each line of the bar: Lab's layout asks for pixels
 const LONGEST = 110; // Lab cuts a notification after 140 characters
 const KINDS: { [kind: string]: string } = {
   rehearsal: 'Rehearsal: nothing here is kept',
@@ -42,7 +43,7 @@ class CourseItem extends Widget {
 
   constructor(toggle: () => void) {
     super();
-    this.addClass('portal-StatusItem');
+    this.addClass('portal-CourseItem');
     this._button.type = 'button';
     this._button.addEventListener('click', toggle);
     this.node.append(this._kind, this._button);
@@ -55,7 +56,7 @@ class CourseItem extends Widget {
     this.setHidden(!course || (!words && !mayRaise(course)));
     this._kind.textContent = course && words ? `${course.title} · ${words}` : '';
     this._button.hidden = !mayRaise(course);
-    this._button.textContent = up ? '✋ Hand is up' : '✋ Raise hand';
+    this._button.textContent = up ? 'Hand is up' : 'Raise hand';
     this._button.setAttribute('aria-pressed', String(up));
     this._button.setAttribute('aria-label', 'Raise hand: ask the staff of the course for help');
     this._button.title = up ? `Your hand is up: ${course!.hand}` : 'Ask the staff of the course';
@@ -85,7 +86,9 @@ class HelpBar extends Widget {
     }
     this._shown = shown;
     this.node.replaceChildren(...lines.map(one => this._line(one, guest, now)));
+    this.node.style.minHeight = `${LINE * lines.length}px`;
     this.setHidden(!lines.length);
+    this.parent?.fit();
   }
 
   private _line(help: Help, guest: string, now: number): HTMLElement {
