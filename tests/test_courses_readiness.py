@@ -35,7 +35,13 @@ def kept(**more: Any) -> KeptCourse:
 @pytest.mark.parametrize(
     ("more", "students", "seats", "words"),
     [
-        ({}, 30, 8, "30 students want 30 GPUs; the cluster has 8, 8 of them free now. 8 of"),
+        (
+            {},
+            30,
+            8,
+            "30 students want 30 GPUs; the cluster has 8, 8 of them free now. With the most"
+            " that each may take they want 60. 8 of their sessions fit at once.",
+        ),
         ({}, 8, 8, "8 students want 8 GPUs; the cluster has 8, 8 of them free now."),
         ({}, 1, 8, "1 student want"),
         ({"default": {"gpus": 3}}, 3, 2, "3 students want 9 GPUs"),
@@ -43,7 +49,7 @@ def kept(**more: Any) -> KeptCourse:
         ({"default": {"gpus": 1, "gpu_type": "h100"}}, 3, 0, "the cluster has 0"),
         ({"default": {"gpus": 1, "partition": "cpu"}}, 3, 0, "'cpu' has 0"),
         ({"default": {"gpus": 1, "memory": "32G"}}, 3, 4, "want 3 GPUs"),
-        ({"default": {"cpus": 4}}, 9, 8, "9 students want no GPUs. 8 of"),
+        ({"default": {"cpus": 4}}, 9, 8, "9 students want no GPUs; the cluster has 8. With"),
         ({"reservation": {"nodes": 1}}, 8, 4, "The 1 reserved nodes hold 4 of their sessions"),
     ],
 )
@@ -104,7 +110,7 @@ async def test_people_without_slurm_accounts(site: Site) -> None:
     assert (found["slurm"]["sign"], found["slurm"]["people"]) == ("bad", ["student02"])
     assert "student02 has no Slurm account" in found["slurm"]["message"]
     assert (found["account"]["sign"], found["account"]["people"]) == ("bad", ["student01"])
-    assert found["supply"]["sign"] == "good"
+    assert found["supply"]["sign"] == "good"  # two students, two GPUs each at most
     assert found["image"]["sign"] == "bad"  # /images/lab.sif is nowhere
     cluster.accounts = dict.fromkeys(("barbara", "student01", "student02"), rows("teaching"))
     assert (await points_of(site))["slurm"]["sign"] == "good"

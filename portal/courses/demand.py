@@ -9,11 +9,13 @@ from portal.models.resources import Resources, memory_mib
 
 
 class Demand(Frozen):
-    """``gpus`` that all students want at the same time, and ``gpus_there`` on nodes that work
-    (``gpus_free`` now); ``seats``: how many of the sessions fit at once. ``words`` say it."""
+    """``gpus`` that all students want at the same time with the course's default, ``most_gpus``
+    with the most that each may take, and ``gpus_there`` on nodes that work (``gpus_free`` now);
+    ``seats``: how many of the default sessions fit at once. ``words`` say it."""
 
     students: int
     gpus: int
+    most_gpus: int
     gpus_there: int
     gpus_free: int
     gpu_type: str
@@ -43,10 +45,13 @@ def demand_of(kept: KeptCourse, students: int, snapshot: ClusterSnapshot) -> Dem
     kind = f"{types[0]} GPUs" if len(types) == 1 else "GPUs"
     where = f"'{named}'" if named else "the cluster"
     people = f"{students} student{'' if students == 1 else 's'}"
+    most = max(wanted, students * course.largest.gpus * course.largest.nodes)
     if each.gpus:
         words = f"{people} want {wanted} {kind}; {where} has {there}, {free} of them free now."
     else:
-        words = f"{people} want no GPUs."
+        words = f"{people} want no GPUs; {where} has {there}."
+    if most > wanted:
+        words += f" With the most that each may take they want {most}."
     if reserved:
         words += f" The {reserved} reserved nodes hold {seats} of their sessions at once."
     elif seats < students:
@@ -54,6 +59,7 @@ def demand_of(kept: KeptCourse, students: int, snapshot: ClusterSnapshot) -> Dem
     return Demand(
         students=students,
         gpus=wanted,
+        most_gpus=most,
         gpus_there=there,
         gpus_free=free,
         gpu_type=types[0] if len(types) == 1 else "",

@@ -165,10 +165,10 @@ def _supply(demand: Demand | None) -> list[Point]:
         return [Point(key="supply", sign=Sign.UNKNOWN, message=words)]
     if not demand.students:
         return []
-    enough = demand.seats >= demand.students
-    return [
-        Point(key="supply", sign=Sign.GOOD if enough else Sign.BAD, message=demand.words),
-    ]
+    sign = Sign.WARN if demand.most_gpus > demand.gpus_there else Sign.GOOD
+    if demand.seats < demand.students:
+        sign = Sign.BAD
+    return [Point(key="supply", sign=sign, message=demand.words)]
 
 
 def _budget(kept: KeptCourse, students: int) -> Point | None:
@@ -176,6 +176,8 @@ def _budget(kept: KeptCourse, students: int) -> Point | None:
     if course.budget is None or not students:
         return None
     wanted = hours(course) * students * course.default.gpus * course.default.nodes
+    if not wanted:
+        return None
     words = (
         f"All meetings of all students take {wanted:g} GPU-hours; the budget is {course.budget:g}."
     )

@@ -44,6 +44,7 @@ class Accounts:
         self._everyone_at = float("-inf")
         self._too_many = False
         self._forgotten: dict[str, float] = {}
+        self._names: dict[str, tuple[float, bool]] = {}  # of accounts: asked at, and whether there
 
     def expect(self) -> None:
         """Someone will launch soon: ask for everyone now, unless that was done lately."""
@@ -110,6 +111,9 @@ class Accounts:
         """See Cluster.has_account."""
         if not re.fullmatch(SLURM_NAME, account):
             return False
+        at, there = self._names.get(account, (float("-inf"), None))
+        if time.monotonic() - at < self._ttl():
+            return there
         try:
             output = await self._runner.run(queries.account(account))
         except SlurmRefused as error:
@@ -117,7 +121,11 @@ class Accounts:
                 return None
             raise
         # sacctmgr writes and finds names in small letters.
-        return account.lower() in output.stdout.lower().split()
+        there = account.lower() in output.stdout.lower().split()
+        if len(self._names) >= _MOST:
+            self._names.clear()
+        self._names[account] = time.monotonic(), there
+        return there
 
     def _question(self, user: str) -> asyncio.Task[dict[str, _Found]]:
         """The question that names ``user``: one under way, or the next one."""
