@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import stat
+import threading
 from pathlib import Path
 
 from portal.errors import ConfigurationError
@@ -18,6 +20,7 @@ from portal.models.course import CourseName
 
 _PARENT = 0o711  # through it, but not around in it
 _OPEN = 0o1777  # everyone may add, and remove what is theirs
+_one_at_a_time = threading.Lock()
 
 
 async def exchange_of(directory: str, course: CourseName) -> str:
@@ -35,13 +38,15 @@ async def exchange_of(directory: str, course: CourseName) -> str:
 
 
 def _made(directory: Path, course: str) -> str:
-    directory.mkdir(parents=True, exist_ok=True)
-    directory.chmod(_PARENT)
-    # No course's name has a dot in it.
-    found = sorted(directory.glob(f"{course}.*"))
-    if found:
-        return str(found[0])
-    folder = directory / f"{course}.{secrets.token_hex(16)}"
-    folder.mkdir()
-    folder.chmod(_OPEN)
-    return str(folder)
+    with _one_at_a_time:  # a class starts at once, and has one folder
+        directory.mkdir(parents=True, exist_ok=True)
+        if stat.S_IMODE(directory.stat().st_mode) != _PARENT:
+            directory.chmod(_PARENT)
+        # No course's name has a dot in it.
+        found = sorted(directory.glob(f"{course}.*"))
+        if found:
+            return str(found[0])
+        folder = directory / f"{course}.{secrets.token_hex(16)}"
+        folder.mkdir()
+        folder.chmod(_OPEN)
+        return str(folder)
