@@ -239,11 +239,7 @@ class Site:
             await self.settle()
 
     async def settle(self) -> None:
-        introducing = [one.introducing for one in (self.starter._live or {}).values()]
-        await asyncio.gather(*(task for task in introducing if task is not None))
-        while tasks := [*self.starter._asking.values(), *self.starter._stopping.values()]:
-            await asyncio.wait(tasks)
-            await asyncio.sleep(0)
+        await self.starter.settled()
 
     async def seats(self, start: CourseStart) -> dict[str, Seat]:
         return {one.person: one for one in await self.store.starts.seats(start.id)}
@@ -304,7 +300,7 @@ async def test_a_hub_that_says_later_is_asked_later_and_nobody_hears_of_it(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uptime = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr("portal.courses.starting.time.monotonic", lambda: uptime.now)
+    monkeypatch.setattr("portal.courses.asking.time.monotonic", lambda: uptime.now)
     deep = await site.course(*STUDENTS[:3])
     busy = TooManyRequests("Too many users trying to log in right now.")
     busy.details["retry_after"] = 40.0
@@ -360,7 +356,7 @@ async def test_a_hub_that_is_restarted_is_asked_what_it_has_before_anything_else
         await site.look()
     assert await site.states(start) == ["starting"] * 3
     site.hub.away = False
-    site.starter._later = float("-inf")
+    site.starter.asking.later = float("-inf")
     await site.look(2)
     # student02 was asked for again, student01 was not.
     assert site.hub.started == ["student03", "student02"]
@@ -379,7 +375,7 @@ async def test_a_job_that_a_dead_hub_left_is_ended_before_the_next_is_asked_for(
     jobs = {one.id: one for one in (left, other)}
     jobs["76"] = over.model_copy(update={"state": JobState.COMPLETED})
     site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY, jobs=jobs)
-    site.starter._later = float("-inf")
+    site.starter.asking.later = float("-inf")
     site.starter.wake.clear()
     await site.look()
     assert site.control.cancelled == [("77", "student01")]
@@ -394,7 +390,7 @@ async def test_what_the_hub_loses_again_and_again_is_given_up(site: Site) -> Non
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
     site.hub.answers["student01"] = [HubUnavailable("gone") for _ in range(9)]
     for _ in range(8):
-        site.starter._later = float("-inf")
+        site.starter.asking.later = float("-inf")
         await site.look()
     seat = (await site.seats(start))["student01"]
     assert seat.state is SeatState.FAILED
