@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -164,6 +165,35 @@ async def test_a_wildcard_name(
         origins.origins, tmp_path, f"c.JupyterHub.subdomain_host = 'https://gpu.test'{OURS}"
     )
     assert finding.level is level and words in finding.found
+
+
+@pytest.mark.parametrize(
+    ("answer", "level"),
+    [
+        ("302 Found\r\nLocation: http://localhost:8000/hub/services/portal/api/v1/", Level.FAILURE),
+        ("403 Forbidden", Level.OK),
+    ],
+)
+async def test_a_proxy_that_sends_every_host_to_the_hub(
+    tmp_path: Path, answer: str, level: Level
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked_for.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(f"HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n".encode())
+        writer.close()
+
+    asked_for: list[str] = []
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        config = (
+            f"c.JupyterHub.subdomain_host = 'http://localhost:{port}'{OURS}"
+            f"c.JupyterHub.bind_url = 'http://127.0.0.1:{port}'\n"
+            "c.ConfigurableHTTPProxy.should_start = False\n"
+        )
+        finding = await asked(origins.origins, tmp_path, config)
+    assert "Host: localhost\r\n" in asked_for[0]
+    assert finding.level is level, finding
+    assert ("--host-routing" in finding.mend) is (level is Level.FAILURE)
 
 
 @pytest.mark.parametrize("name", ["secret", "hub.sqlite", "key.pem"])

@@ -6,6 +6,9 @@ import asyncio
 import socket
 from urllib.parse import SplitResult, urlsplit
 
+from jupyterhub.proxy import ConfigurableHTTPProxy
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
+
 from ..finding import Result, check, failure, ok, warning, worst
 from ..site import Site
 from .access import is_loopback
@@ -31,7 +34,14 @@ async def origins(site: Site) -> Result:
             f"c.JupyterHub.subdomain_host is {address}",
             'It must be an address without a path, as "https://portal.example.org".',
         )
-    return worst([_encrypted(url), _service(site, url.hostname), await _wildcard(url.hostname)])
+    return worst(
+        [
+            _encrypted(url),
+            _service(site, url.hostname),
+            await _wildcard(url.hostname),
+            await _routing(site, url.hostname),
+        ]
+    )
 
 
 def _encrypted(url: SplitResult) -> Result:
@@ -53,6 +63,34 @@ def _service(site: Site, host: str) -> Result:
         f"the portal's service would be at {at}, where its pages cannot ask the Hub",
         "Take c.JupyterHub.subdomain_hook out of the configuration, or let it return the domain "
         'itself for the service "portal", as spawners/domains.py does.',
+    )
+
+
+async def _routing(site: Site, host: str) -> Result:
+    """The Hub starts the proxy as it has to be; a unit of its own has a command line of its own."""
+    kind = site.of_hub("proxy_class")
+    if not issubclass(kind, ConfigurableHTTPProxy) or site.setting(kind, "should_start"):
+        return ok("the Hub starts the proxy")
+    bind = urlsplit(site.of_hub("bind_url"))
+    port = f":{bind.port}" if bind.port else ""
+    at = f"{bind.scheme}://{bind.hostname or '127.0.0.1'}{port}"
+    request = HTTPRequest(
+        f"{at}/services/portal/api/v1/cluster",
+        headers={"Host": host},
+        follow_redirects=False,
+        validate_cert=False,  # it is asked by its address
+        request_timeout=5,
+        connect_timeout=5,
+    )
+    try:
+        answer = await AsyncHTTPClient(force_instance=True).fetch(request, raise_error=False)
+    except (OSError, HTTPClientError):
+        return ok("the proxy does not answer")  # told by another check
+    if "/hub/services/portal/" not in answer.headers.get("Location", ""):
+        return ok("the proxy tells hosts apart")
+    return failure(
+        f"the proxy at {at} does not tell hosts apart: it sends everything to the Hub",
+        "Give it --host-routing (PROXY_OPTIONS in secrets.env) and restart it, then the Hub.",
     )
 
 
