@@ -8,6 +8,7 @@ makes and grades them is for the staff.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import MutableMapping
 from pathlib import Path
 
@@ -16,9 +17,13 @@ SETTINGS = Path(__file__).parent / "grades_settings"
 
 def set_settings(environ: MutableMapping[str, str]) -> None:
     """In a session of a course with grades, where nbgrader and Jupyter find them. Call it before
-    Jupyter is imported."""
+    Jupyter is imported, and after `set_places`."""
     if not environ.get("PORTAL_COURSE_EXCHANGE"):
         return
+    # nbgrader runs alembic by its name. Last: in an image, programs of its own come first.
+    scripts, path = str(Path(sys.executable).parent), environ.get("PATH", os.defpath)
+    if scripts not in path.split(os.pathsep):
+        environ["PATH"] = os.pathsep.join([path, scripts])
     parts = [SETTINGS / "everyone"]
     if environ.get("PORTAL_COURSE_ROLE") not in ("assistant", "instructor"):
         parts.insert(0, SETTINGS / "student")
