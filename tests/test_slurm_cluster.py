@@ -393,6 +393,19 @@ async def test_those_who_ask_meanwhile_share_the_next_question(cluster: Cluster)
     assert cluster.runner.runs["sacctmgr"] <= 3
 
 
+async def test_a_course_of_three_hundred_is_one_question(cluster: Cluster) -> None:
+    await asyncio.gather(*(cluster.associations(f"student{number}") for number in range(300)))
+    assert cluster.runner.runs["sacctmgr"] == 1
+
+
+async def test_whether_an_account_is_there(slurm: SmallSlurm, cluster: Cluster) -> None:
+    assert [await cluster.has_account("research") for _ in range(3)] == [True] * 3
+    assert cluster.runner.runs["sacctmgr"] == 1  # once in associations_ttl
+    assert await cluster.has_account("nobodys") is False
+    assert await cluster.has_account("a,b") is False
+    assert cluster.runner.runs["sacctmgr"] == 2
+
+
 async def test_qos_are_read_where_asked_for(slurm: SmallSlurm, cluster: Cluster) -> None:
     slurm.run("sacctmgr", "-i", "add", "qos", "brief", "MaxWall=00:30:00")
     assert (await cluster.snapshot()).qos == {}
@@ -425,6 +438,7 @@ async def test_a_site_without_accounting(tmp_path: Path) -> None:
         plain.start()
         cluster = new_cluster(plain)
         assert await cluster.associations(plain.user) is None
+        assert await cluster.has_account("research") is None
         assert (await cluster.snapshot(qos=True)).qos == {}
         job_id = await cluster.submit(["sbatch", "--output=/dev/null", "--wrap", "exit 5"])
         await until(cluster, job_id, JobState.FAILED)
