@@ -42,7 +42,7 @@ class TheHub(RequestHandler):
         self.set_status(*(code if isinstance(code, tuple) else (code,)))
         self.finish(body or None)
 
-    get = delete = post = answer
+    get = delete = post = put = answer
 
 
 class SmallHub:
@@ -210,3 +210,28 @@ async def test_what_runs_is_not_started_again(hub: SmallHub) -> None:
         with pytest.raises(Conflict, match="It runs already"):
             await hub.api().start_server("ada", "tensorboard", {})
     assert {method for method, _, _ in hub.asked} == {"GET"}
+
+
+async def test_shares_of_a_course(hub: SmallHub) -> None:
+    url = "http://ada.localhost/user/ada/course-deep/"
+    hub.answers["PUT"] = (200, {"url": url})
+    hub.answers["GET"] = (
+        200,
+        {"shares": [{"user": "ada", "server": "course-deep", "person": "b@x/y"}]},
+    )
+    api = hub.api()
+    assert await api.share("ada", "course-deep", "b@x/y") == url
+    await api.unshare("ada", "course-deep", "b@x/y")
+    assert await api.shares() == [("ada", "course-deep", "b@x/y")]
+    path = "/hub/api/portal/guests"
+    assert [(method, where) for method, where, _ in hub.asked] == [
+        ("PUT", f"{path}/ada/course-deep/b%40x%2Fy"),
+        ("DELETE", f"{path}/ada/course-deep/b%40x%2Fy"),
+        ("GET", path),
+    ]
+    hub.answers["PUT"] = ((403, "not_allowed"), {"message": "'b' may not help 'ada'."})
+    with pytest.raises(NotAllowed, match="may not help"):
+        await api.share("ada", "course-deep", "b")
+    hub.answers["DELETE"] = ((404, "not_found"), {"message": "There is no such session."})
+    with pytest.raises(NotFound):
+        await api.unshare("ada", "course-deep", "b")
