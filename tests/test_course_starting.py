@@ -418,6 +418,47 @@ async def test_the_database_away_puts_things_off_and_loses_nothing(
     assert await site.states(start) == ["starting"] * 2
 
 
+async def test_what_is_called_off_while_it_is_written_is_not_asked_for(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = await site.course(*STUDENTS[:2])
+    start = await site.starter.start(deep, StartKind.ALL, "barbara")
+    put, written = site.store.starts.put, asyncio.Event()
+
+    async def slow(seats: Any) -> None:
+        await put(seats)
+        if any(one.state is SeatState.STARTING for one in seats):
+            written.set()
+            await asyncio.sleep(0.05)
+
+    monkeypatch.setattr(site.store.starts, "put", slow)
+    looking = asyncio.create_task(site.look())
+    await written.wait()
+    await site.starter.cancel(start, "barbara")
+    await looking
+    await site.look()
+    assert site.hub.started == []
+    assert await site.states(start) == ["skipped", "skipped"]
+
+
+async def test_the_next_is_asked_for_as_soon_as_one_is_answered(site: Site) -> None:
+    site.settings.at_once, site.settings.interval = 2, 3600.0
+    deep = await site.course(*STUDENTS)
+    loop = CourseLoop(site.settings, LOG)
+    loop.add(site.starter, site.starter.refill)
+    task = asyncio.create_task(loop.run())
+    try:
+        await site.starter.start(deep, StartKind.ALL, "barbara")
+        async with asyncio.timeout(20):
+            while len(site.hub.started) < len(STUDENTS):
+                await asyncio.sleep(0.01)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert site.hub.most == 2
+    assert len(set(site.hub.started)) == len(STUDENTS)
+
+
 async def test_those_whom_the_hub_never_saw_are_introduced_to_it(site: Site) -> None:
     deep = await site.course("nobody", "student01", "student29")
     start = await site.starter.start(deep, StartKind.ALL, "barbara")

@@ -31,11 +31,12 @@ _CHUNK, _INTRODUCED = 500, 20  # people in one question to the Hub; in one that 
 
 class Asking:
     """``under_way``: the questions to the Hub; ``orphans``: jobs that are being ended; ``later``:
-    nothing is asked before that, by the monotonic clock."""
+    nothing is asked before that, by the monotonic clock. ``wake`` is set when more can be."""
 
     def __init__(self, around: Around, wake: asyncio.Event) -> None:
         self._around, self._log, self._wake = around, around.log, wake
-        self.under_way, self.orphans = UnderWay(around.log, wake), UnderWay(around.log, wake)
+        self.under_way, self.orphans = UnderWay(around.log), UnderWay(around.log)
+        self._filling = asyncio.Lock()
         self.later, self._pause = float("-inf"), _PAUSES[0]
 
     # -- whom the Hub knows, and what it has of them ---------------------------------------------
@@ -144,17 +145,14 @@ class Asking:
 
     async def fill(self, live: Mapping[int, LiveStart]) -> None:
         """Ask the Hub for as many as may be asked at the same time, over all courses."""
+        async with self._filling:  # one after the other: nobody is chosen twice
+            await self._fill(live)
+
+    async def _fill(self, live: Mapping[int, LiveStart]) -> None:
         if time.monotonic() < self.later:
             return
         free = self._around.settings.at_once - len(self.under_way)
-        ready = {
-            id_: {
-                person: seat
-                for person, seat in one.seats.items()
-                if person not in one.unsure | one.strangers and not self.orphans.has(one, person)
-            }
-            for id_, one in live.items()
-        }
+        ready = {id_: self._ready(one) for id_, one in live.items()}
         chosen = in_turn(ready, free) if free > 0 else []
         if not chosen:
             return
@@ -163,9 +161,23 @@ class Asking:
         # Kept before anything is asked: a service that dies now must look these up.
         await self._around.store.starts.put(marked)
         for seat in marked:
-            one = live[seat.start_id]
+            one = live.get(seat.start_id)
+            if one is None:
+                continue
+            if one.seats[seat.person].state is not SeatState.WAITING:
+                one.put(one.seats[seat.person])  # called off meanwhile
+                continue
             one.seats[seat.person] = seat
             self.under_way.begin(one, seat.person, self._ask(one, seat))
+
+    def _ready(self, one: LiveStart) -> dict[str, Seat]:
+        """Who of a start may be asked for."""
+        not_yet = one.unsure | one.strangers
+        return {
+            person: seat
+            for person, seat in one.seats.items()
+            if person not in not_yet and not self.orphans.has(one, person)
+        }
 
     async def _ask(self, one: LiveStart, seat: Seat) -> None:
         options = {"course": one.start.course}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from portal.errors import NotFound, PortalError
@@ -21,9 +20,9 @@ _QUIET = 10.0  # seconds between two looks at sessions that only wait for somebo
 class Following:
     """Reads the sessions' records. ``asking`` is what is being asked for; ``stops`` what ends."""
 
-    def __init__(self, around: Around, asking: UnderWay, wake: asyncio.Event) -> None:
+    def __init__(self, around: Around, asking: UnderWay) -> None:
         self._around, self._log, self._asking = around, around.log, asking
-        self.stops = UnderWay(around.log, wake)
+        self.stops = UnderWay(around.log)
 
     async def follow(self, one: LiveStart, now: float) -> None:
         """Read how far the sessions are."""

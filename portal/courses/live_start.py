@@ -58,13 +58,11 @@ class LiveStart:
 
 
 class UnderWay:
-    """What the Hub or Slurm is being asked for somebody of a start; ``wake`` is set when one of
-    these is over. One that breaks leaves its seat to be looked up."""
+    """What the Hub or Slurm is being asked for somebody of a start; ``over`` is set when one of
+    these is. One that breaks leaves its seat to be looked up."""
 
-    def __init__(
-        self, log: logging.Logger | logging.LoggerAdapter[Any], wake: asyncio.Event
-    ) -> None:
-        self._log, self._wake = log, wake
+    def __init__(self, log: logging.Logger | logging.LoggerAdapter[Any]) -> None:
+        self._log, self.over = log, asyncio.Event()
         self._tasks: dict[tuple[int, str], asyncio.Task[None]] = {}
 
     def __len__(self) -> int:
@@ -83,7 +81,7 @@ class UnderWay:
             if not task.cancelled() and task.exception() is not None:
                 self._log.error("A start of %s failed", person, exc_info=task.exception())
                 one.unsure.add(person)
-            self._wake.set()
+            self.over.set()
 
         task = self._tasks[key] = asyncio.ensure_future(work)
         task.add_done_callback(done)

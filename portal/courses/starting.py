@@ -35,7 +35,8 @@ class Starter:
         self._reading, self._beginning = asyncio.Lock(), asyncio.Lock()
         self.wake = asyncio.Event()
         self.asking = Asking(around, self.wake)
-        self.following = Following(around, self.asking.under_way, self.wake)
+        self.following = Following(around, self.asking.under_way)
+        self.refill = Refill(self)
 
     # -- what is asked for ----------------------------------------------------------------------
 
@@ -130,9 +131,13 @@ class Starter:
                 complaints.append(error)
             except Exception:
                 self._log.exception("A start of the course %s fails", one.start.course)
-        await self.asking.fill(await self._read())
+        await self.fill()
         if complaints:
             raise complaints[0]
+
+    async def fill(self) -> None:
+        """Ask the Hub for as many as may be asked now. Raises StoreUnavailable."""
+        await self.asking.fill(await self._read())
 
     async def close(self) -> None:
         """Let go of what is under way; the next service looks it up."""
@@ -193,6 +198,17 @@ class Starter:
             f"{told.ready} of {told.total} sessions were ready, {told.failed} failed. {message}",
             outcome=Outcome.DONE,
         )
+
+
+class Refill:
+    """Asks for the next ones as soon as some are answered, without looking at all the others."""
+
+    def __init__(self, starter: Starter) -> None:
+        self._starter, self.wake = starter, starter.asking.under_way.over
+
+    async def look(self, now: float) -> None:
+        """See CourseLoop."""
+        await self._starter.fill()
 
 
 def _chosen(

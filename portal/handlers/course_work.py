@@ -46,7 +46,7 @@ class CourseWork:
         self._ahead = Ahead(self.around, self.starter)
         self.loop = CourseLoop(parts.courses, parts.log)
         over = Over(self.around, self.starter, parts.helping.end_all)
-        self.loop.add(self.starter, self._ahead, self.reservations, over)
+        self.loop.add(self.starter, self.starter.refill, self._ahead, self.reservations, over)
         self.loop.add(parts.desk.enrolment, parts.helping, parts.rooms, parts.handouts)
 
     async def run(self) -> None:
