@@ -4,7 +4,9 @@ course."""
 from __future__ import annotations
 
 import asyncio
+import html
 import json
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -126,6 +128,23 @@ def test_a_member_is_let_into_the_room_and_nothing_else(
         403,
         404,
     )
+
+
+def test_a_browser_s_login_comes_back_to_the_room_s_host(
+    room: dict[str, Any], people: dict[str, Caller]
+) -> None:
+    """With a cookie, and after JupyterHub has asked whether they want to enter another's server."""
+    browser, host = people["student01"].person.http, urlsplit(room["url"]).netloc
+    page = browser.get(f"{room['url']}lab")
+    if urlsplit(str(page.url)).path == "/hub/api/oauth2/authorize":
+        fields: dict[str, list[str]] = {}
+        for name, value in re.findall(r'<input[^>]*name="([^"]+)"[^>]*value="([^"]*)"', page.text):
+            fields.setdefault(name, []).append(html.unescape(value))
+        page = browser.post(page.url, data=fields, headers={"Referer": str(page.url)})
+    assert page.status_code == 200 and page.url.netloc.decode() == host, page.url
+    assert page.url.path.endswith("/lab") and "jupyter-config-data" in page.text
+    ada = people["ada"].person.http.get(f"{room['url']}lab")
+    assert ada.status_code == 403 or "jupyter-config-data" not in ada.text
 
 
 async def test_who_leaves_the_course_is_out(
