@@ -161,9 +161,9 @@ async def course_form(spawner: PortalSpawner, named: ServerOf, problems: Sequenc
 
 async def _membership(spawner: PortalSpawner, course: str) -> tuple[KeptCourse, Role]:
     book, name = spawner.shared.book, spawner.user.name
-    await book.of(name, fresh=True)
-    role = (await book.membership(name, course)).role
-    return await book.course(course, fresh=True), role
+    await book.of(name, fresh=True)  # the course itself may be seconds old: all ask for it at once
+    found = await book.membership(name, course)
+    return found.kept, found.role
 
 
 def _may_start(spawner: PortalSpawner, kind: CourseKind, role: Role) -> None:

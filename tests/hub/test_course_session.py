@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import local_hosts
 import pytest
 from hub_client import Person, wait_until
 from jobs import living_jobs
@@ -68,11 +69,12 @@ def test_nothing_of_the_node_can_be_reached(demo: Any, student: Person) -> None:
         "ls -d /run/munge /var/run/munge /etc/slurm /data /scratch; "
         "command -v sbatch squeue scontrol; grep -c . /proc/self/mountinfo; "
         "grep -E ' (ext4|xfs|nfs4?|btrfs|fuse[^ ]*) ' /proc/self/mountinfo | cut -d' ' -f5,6; "
-        "ps -e -o pid= | wc -l; cut -d: -f1 /proc/1/cgroup >/dev/null; kill -0 -1 && echo alone",
+        "for file in /etc/hosts /etc/localtime; do test -w $file && echo may-write; done",
         SERVER,
     )
     assert "munge" not in seen.replace("'/run/munge'", "").replace("'/var/run/munge'", "")
     assert "/usr/bin/sbatch" not in seen
+    assert "may-write" not in seen
     writable = [
         line.split()[0]
         for line in seen.splitlines()
@@ -84,6 +86,7 @@ def test_nothing_of_the_node_can_be_reached(demo: Any, student: Person) -> None:
         "/home/student06",
         "/etc/hosts",
         "/etc/resolv.conf",
+        "/etc/localtime",
     }
 
 
@@ -101,7 +104,6 @@ def test_its_variables_name_the_course_and_no_other_secret(student: Person) -> N
 def test_what_a_guest_may_take_is_the_sessions_own_token_and_no_more(student: Person) -> None:
     """Whoever is let in can read the session's token from its server: it opens this one server."""
     token = session_token(student, SERVER)
-    import local_hosts
 
     def ask(path: str, method: str = "GET") -> int:
         headers = {"Authorization": f"token {token}"}
@@ -113,12 +115,13 @@ def test_what_a_guest_may_take_is_the_sessions_own_token_and_no_more(student: Pe
 
 
 def test_the_rest_of_a_session_works_there(demo: Any, student: Person) -> None:
+    data = f"{demo.home.data}/courses/{COURSE}/data"
     seen = terminal(
         student,
         "umask; id -un; pwd; stat -c '%a %U' ~ /tmp; df --output=size -B1M /tmp | tail -1; "
-        "echo base=$PYTHONUSERBASE; test -S $PORTAL_TENSORBOARD_DIRECTORY/x; "
-        "stat -c 'tb %a' $PORTAL_TENSORBOARD_DIRECTORY; cat /data/courses/dl101/data/README.txt "
-        f"{demo.home.data}/courses/dl101/data/README.txt; touch {demo.home.data}/courses/dl101/x",
+        "echo base=$PYTHONUSERBASE; "
+        "stat -c 'tb %a' $PORTAL_TENSORBOARD_DIRECTORY; "
+        f"cat {data}/README.txt; touch {data}/x; touch {data}/README.txt",
         SERVER,
     )
     assert seen.splitlines()[:3] == ["0022", "student06", "/home/student06"]
@@ -130,7 +133,7 @@ def test_the_rest_of_a_session_works_there(demo: Any, student: Person) -> None:
     assert "base=/home/student06/.portal/jupyterlab" in seen
     assert "tb 700" in seen
     assert "What everyone in the course can read" in seen
-    assert "Read-only file system" in seen or "Permission denied" in seen
+    assert seen.count("Read-only file system") + seen.count("Permission denied") == 2
     kernel = student.session("POST", "api/kernels", SERVER, json={"name": "python3"})
     assert kernel.status_code == 201, kernel.text
     student.session("DELETE", f"api/kernels/{kernel.json()['id']}", SERVER)

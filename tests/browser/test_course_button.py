@@ -1,0 +1,79 @@
+"""A course's one button: on the launch page, at its own address, and on the home page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hub_client import Person
+from jobs import living_jobs
+from lab_page import log_in
+
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
+PICTURES = Path(__file__).parents[2] / "build" / "screenshots"
+SERVER, WHO, TITLE = "course-dl101", "student11", "Deep Learning 101"
+
+
+@pytest.fixture
+def student(demo: Any) -> Iterator[Person]:
+    someone = Person(demo.url, WHO)
+    someone.stop(SERVER)
+    yield someone
+    someone.stop(SERVER)
+
+
+def axe(page: Any, place: str) -> list[str]:
+    module = pytest.importorskip("axe_core_python.sync_playwright")
+    found = module.Axe().run(page, place)
+    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found["violations"]]
+
+
+def test_one_button_is_all_that_a_student_presses(demo: Any, student: Person, page: Any) -> None:
+    log_in(page, demo, WHO)
+    page.wait_for_url("**/hub/spawn*")
+    # The first thing on the page, before any choice.
+    courses = page.locator("#launch-courses > li")
+    expect(courses).to_have_count(1)
+    expect(courses.locator(".course-meeting")).to_contain_text("meet")
+    assert courses.bounding_box()["y"] < page.locator("#spawn_form").bounding_box()["y"]
+    assert axe(page, "#launch-courses") == []
+    page.screenshot(path=PICTURES / "course-button.png")
+
+    # Its own address has the same button; a link from elsewhere starts nothing.
+    page.goto(f"{demo.url}/hub/spawn/{WHO}/{SERVER}?opt-course=dl101")
+    expect(page.get_by_role("heading", name=TITLE)).to_be_visible()
+    assert living_jobs(demo, WHO) == []
+    assert axe(page, "#portal-course-launch") == []
+    page.goto(f"{demo.url}/hub/spawn/{WHO}/course-ml")
+    expect(page.get_by_role("alert")).to_contain_text("There is no course 'ml' for you.")
+    expect(page.locator("#start")).to_be_disabled()
+
+    page.goto(f"{demo.url}/hub/home")
+    row = page.locator(f"[data-server='{SERVER}']")
+    expect(page.locator(".portal-sessions > li").first).to_have_attribute("data-course", "dl101")
+    row.get_by_role("button", name=f"Start {TITLE}").click()
+    page.wait_for_url(re.compile(rf"/user/{WHO}/{SERVER}/lab"), timeout=120_000)
+    (job,) = living_jobs(demo, WHO)
+    assert job.state == "RUNNING"
+
+    # Running, it is opened; and there is one row for it.
+    home = page.context.new_page()
+    home.goto(f"{demo.url}/hub/home")
+    row = home.locator(f"[data-server='{SERVER}']")
+    expect(row).to_have_count(1)
+    href = row.get_by_role("link", name=f"Open {TITLE}").get_attribute("href")
+    assert f"/user/{WHO}/{SERVER}/" in href
+    row.get_by_role("button", name=f"Stop {TITLE}").click()
+    expect(row.get_by_role("button", name=f"Start {TITLE}")).to_be_visible(timeout=60_000)
+    expect(row.get_by_role("button", name="Remove")).to_have_count(0)
+
+
+def test_who_has_no_course_sees_none(demo: Any, page: Any) -> None:
+    log_in(page, demo)
+    page.goto(f"{demo.url}/hub/home")
+    expect(page.locator("#portal-home")).to_be_visible()
+    assert page.locator("[data-course]").count() == 0
