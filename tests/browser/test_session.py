@@ -96,7 +96,7 @@ def test_a_model_is_trained_and_its_curve_appears_in_tensorboard(
 
 def test_how_long_it_took_is_told(demo: Any, ada: Person, lab: Any) -> None:
     """From the queue to the page that can be used."""
-    expect(lab.locator(".portal-StatusItem button")).to_contain_text("left")
+    expect(lab.locator(".portal-StatusItem button")).to_contain_text("left", timeout=SOON)
     with Caller(demo.url, WHO) as caller:
         (session,) = caller.items("sessions", ended=False)
 
