@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from portal.errors import Conflict
+from portal.errors import Conflict, Unavailable
 from portal.models import Frozen
 from portal.models.course import CourseState
 from portal.models.course_files import HandoutState
@@ -137,15 +137,20 @@ class OwnHandouts(OwnCourseSession):
         record = await self.of_course()
         await self.parts.book.membership(record.user, record.course)
         revision, path = await self.parts.handouts.bundle(record.course)
+        try:
+            size = (await asyncio.to_thread(path.stat)).st_size
+            file = await asyncio.to_thread(path.open, "rb")
+        except OSError as error:  # a newer revision has come this moment, or the disk is away
+            raise Unavailable(f"The handouts cannot be read now: {error.strerror}.") from None
         self.set_header("ETag", f'"{revision}"')
-        if self.check_etag_header():
-            self.set_status(304)
-            self.finish()
-            return
-        with await asyncio.to_thread(path.open, "rb") as file:
-            self.set_header("Content-Length", str(path.stat().st_size))
-            if self.request.method != "HEAD":
-                while part := await asyncio.to_thread(file.read, _CHUNK):
+        with file:
+            if self.check_etag_header():
+                self.set_status(304)
+            else:
+                self.set_header("Content-Length", str(size))
+                while self.request.method != "HEAD":
+                    if not (part := await asyncio.to_thread(file.read, _CHUNK)):
+                        break
                     self.write(part)
                     await self.flush()
         self.finish()
