@@ -52,7 +52,7 @@ export class Rows {
         const field = column.choices
           ? el("select.form-select.form-select-sm", common, column.choices.map(([value, words]) => el("option", { value }, words)))
           : el("input.form-control.form-control-sm", { ...common, type: column.type ?? "text", inputmode: column.number ? "numeric" : null, autocomplete: "off" });
-        field.value = values[column.name] ?? column.usual ?? "";
+        field.value = values[column.name] ?? column.usual ?? column.choices?.[0][0] ?? "";
         return el("div", {}, el("label.form-label", { for: id }, column.label), field);
       }),
       el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Remove this ${this.one}`, onclick: () => this.#remove(row) }, "Remove"),
