@@ -22,7 +22,9 @@ from portal.errors import (
     InvalidRequest,
     NotAllowed,
     NotFound,
+    PortalError,
     SlurmUnavailable,
+    TooManyRequests,
     Unavailable,
 )
 from portal.hubapi import HubApi, header_of
@@ -40,6 +42,8 @@ class TheHub(RequestHandler):
         if code is None:
             await asyncio.sleep(30)
         self.set_status(*(code if isinstance(code, tuple) else (code,)))
+        for name, value in self.settings["more"].items():
+            self.set_header(name, value)
         self.finish(body or None)
 
     get = delete = post = put = answer
@@ -51,7 +55,10 @@ class SmallHub:
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.asked: list[Any] = []
         self.answers: dict[str, Any] = {"GET": RUNNING, "DELETE": (204, "")}
-        app = Application([(r"/.*", TheHub)], asked=self.asked, answers=self.answers)
+        self.headers: dict[str, str] = {}  # of its answers
+        app = Application(
+            [(r"/.*", TheHub)], asked=self.asked, answers=self.answers, more=self.headers
+        )
         (sock,) = bind_sockets(0, "127.0.0.1")
         self.server = HTTPServer(app, ssl_options=tls)
         self.server.add_sockets([sock])
@@ -235,3 +242,52 @@ async def test_shares_of_a_course(hub: SmallHub) -> None:
     hub.answers["DELETE"] = ((404, "not_found"), {"message": "There is no such session."})
     with pytest.raises(NotFound):
         await api.unshare("ada", "course-deep", "b")
+
+
+async def test_one_of_a_class_is_asked_for_at_once_and_the_answer_comes_early(
+    hub: SmallHub,
+) -> None:
+    hub.answers["POST"] = (202, "")
+    await hub.api().begin_server("ada", "course-deep", {"course": "deep"})
+    ((method, path, headers),) = hub.asked
+    assert (method, path) == ("POST", "/hub/api/users/ada/servers/course-deep")
+    assert headers["X-Portal-Prompt"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("status", "header", "seconds"),
+    [
+        (429, "40", 40.0),
+        (503, "7", 7.0),
+        (429, "", None),
+        (429, "Mon, 18 Jan 2027 09:00:00 GMT", None),
+        (429, "99999999", 600.0),
+        (429, "-5", None),
+    ],
+)
+async def test_the_hub_says_when_to_come_again(
+    hub: SmallHub, status: int, header: str, seconds: float | None
+) -> None:
+    hub.answers["POST"] = (status, {"message": "Too many users trying to log in right now."})
+    if header:
+        hub.headers["Retry-After"] = header
+    with pytest.raises(PortalError) as caught:
+        await hub.api().begin_server("ada", "course-deep", {})
+    assert isinstance(caught.value, TooManyRequests if status == 429 else Unavailable)
+    assert caught.value.details.get("retry_after") == seconds
+
+
+async def test_a_class_is_one_question(hub: SmallHub) -> None:
+    hub.answers["POST"] = (200, {"servers": {"ada": "ready", "bob": ""}})
+    assert await hub.api().servers("course-deep", ["ada", "bob", "eve"]) == {
+        "ada": "ready",
+        "bob": "",
+    }
+    hub.answers["POST"] = (200, {"made": ["bob"], "refused": {"eve": "Who?"}})
+    assert await hub.api().make_people(["bob", "eve"]) == {"eve": "Who?"}
+    assert [path for _, path, _ in hub.asked] == [
+        "/hub/api/portal/servers",
+        "/hub/api/portal/people",
+    ]
+    hub.answers["POST"] = (200, "no JSON")
+    assert await hub.api().servers("course-deep", ["ada"]) == {}
