@@ -215,6 +215,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         store=store,
         catalog=SimpleNamespace(load=load, environments={"torch": TORCH}),
         cluster=SimpleNamespace(
+            runner=None,
             known_qos={},
             known_associations=lambda _: None,
             expect_launches=lambda: asked.append("limits"),
