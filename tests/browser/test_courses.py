@@ -59,7 +59,9 @@ class Browsers:
 @pytest.fixture(scope="module")
 def visit(demo: Any, browser: Any) -> Iterator[Browsers]:
     pages = Browsers(demo, browser)
+    expect.set_options(timeout=SOON)
     yield pages
+    expect.set_options(timeout=5_000)  # Playwright's own
     pages.close()
     with Caller(demo.url, TEACHER) as teacher:  # where the story broke off
         kept = teacher.get(COURSE)
@@ -137,7 +139,7 @@ def test_a_course_is_asked_for_and_approved(visit: Browsers, service: Callable[[
     expect(report).to_contain_text("The directory does not know nobody-at-all")
     picture(page, "2-roster")
     page.get_by_role("button", name="Ask for approval").click()
-    expect(page.locator("#state")).to_contain_text("asked for")
+    expect(page.locator("#state")).to_contain_text("waits for an admin")
 
     admin = visit(ADMIN)
     admin.goto(service("courses"))

@@ -22,8 +22,9 @@ const base = (path) => path.split("/").at(-1);
 export function doing(tile, at = now()) {
   const lines = [];
   if (tile.notebooks?.length) lines.push(["book", tile.notebooks.map(base).join(", ")]);
-  if (tile.last_activity) lines.push(["clock", `active ${ago(tile.last_activity, at)}`]);
-  else if (tile.state === "running" && !tile.opened_at) lines.push(["clock", "not opened yet"]);
+  // A server counts its own start as activity.
+  if (tile.state === "running" && !tile.opened_at) lines.push(["clock", "not opened yet"]);
+  else if (tile.last_activity) lines.push(["clock", `active ${ago(tile.last_activity, at)}`]);
   return lines;
 }
 
