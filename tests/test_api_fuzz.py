@@ -93,6 +93,8 @@ HARMLESS = {
     "/session/hand",
     "/session/help/{help_id}",
     "/session/presence",
+    "/session/collects/{id}",
+    "/session/handouts/report",
     "/session/measurements",
     "/session/move",
     "/session/snooze",

@@ -297,6 +297,7 @@ async def test_the_environment_stays_in_its_version(site: Site) -> None:
     await store.versions.add(newer, **add, published_at=2.0)  # type: ignore[arg-type]
     text = "name: lab\ntitle: Lab\nkind: container\nimage: /images/newer.sif\nmax_gpus: 2\n"
     (site.files / "lab.yaml").write_text(text + "state: withdrawn\n")
+    await store.versions.change("lab", 1, state="withdrawn")
     same = kept["course"] | {"title": "Deeper"}
     edit = {"course": same, "number": kept["number"]}
     kept = await site.done("barbara", "PUT", "courses/deep", edit)
@@ -308,7 +309,10 @@ async def test_the_environment_stays_in_its_version(site: Site) -> None:
     (site.files / "lab.yaml").write_text(text)
     kept = await site.done("barbara", "PUT", "courses/deep", edit)
     assert (kept["pinned"]["image"], kept["course"]["version"]) == ("/images/newer.sif", 2)
+    # The old one can be had again once it may be used.
     edit = {"course": same | {"version": 1}, "number": kept["number"]}
+    await site.refused(400, "barbara", "PUT", "courses/deep", edit)
+    await store.versions.change("lab", 1, state="deprecated")
     kept = await site.done("barbara", "PUT", "courses/deep", edit)
     assert kept["pinned"]["image"] == "/images/lab.sif"
 

@@ -14,6 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from portal import __version__
 from portal.models import Frozen
+from portal.models.course_problem import CourseProblem
 from portal.models.scope import MEANINGS
 
 from .endpoint import JSON, Endpoint, Nothing, Operation, body_required
@@ -44,13 +45,15 @@ _ERRORS = {
 class ErrorText(Frozen):
     """``code`` is a word for programs, ``message`` a sentence for people. Where somebody else has
     edited the same (``edit_conflict``), ``current`` is the text that stands now, ``yours`` the one
-    that was not taken and ``number`` the version to go on from; else they are left out."""
+    that was not taken and ``number`` the version to go on from; where a course was not taken,
+    ``problems`` has all that is wrong with it. Else they are left out."""
 
     code: str
     message: str
     current: str = ""
     yours: str = ""
     number: int = 0
+    problems: tuple[CourseProblem, ...] = ()
 
 
 class ErrorAnswer(Frozen):
