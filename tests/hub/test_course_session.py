@@ -7,6 +7,7 @@ from typing import Any
 
 import local_hosts
 import pytest
+from api_client import Caller
 from hub_client import Person, wait_until
 from jobs import living_jobs
 from terminal import session_token, terminal
@@ -209,3 +210,60 @@ def test_a_stop_leaves_the_work_and_clears_the_node(demo: Any, student: Person) 
     assert again.status_code in (201, 202), again.text
     student.wait_ready(SERVER)
     assert terminal(student, "cat ~/work.txt", SERVER) == "mine\n"
+
+
+def test_other_resources_are_the_courses_too(demo: Any, student: Person) -> None:
+    caller = Caller(demo.url, "student06")
+    try:
+        (record,) = [
+            one
+            for one in caller.get("sessions").json()["items"]
+            if one["server"] == SERVER and one["state"] == "running"
+        ]
+        asked = f"sessions/{record['id']}/move"
+        refused = caller.post(asked, json={"cpus": 8})
+        assert "allows at most 4 CPUs" in refused.json()["error"]["message"], refused.text
+        answer = caller.post(asked, json={"cpus": 2})
+        assert answer.status_code in (200, 202), answer.text
+        wait_until(
+            "it has moved",
+            lambda: (
+                student.server(SERVER)["user_options"].get("cpus") == 2
+                and len(living_jobs(demo, "student06")) == 1
+            ),
+            90,
+        )
+        assert student.server(SERVER)["user_options"]["course"] == COURSE
+    finally:
+        caller.close()
+    assert terminal(student, "echo $PORTAL_COURSE; cat ~/work.txt", SERVER) == f"{COURSE}\nmine\n"
+
+
+def test_who_is_taken_off_the_roster_starts_nothing_new(demo: Any) -> None:
+    barbara, roster = Caller(demo.url, "barbara"), f"courses/{COURSE}/roster"
+    student = Person(demo.url, "student12")
+    try:
+        answer = barbara.delete(roster, params={"person": "student12"})
+        assert answer.is_success, answer.text
+        refused = student.launch({"course": COURSE}, SERVER)  # at once: membership is asked anew
+        assert refused.status_code == 403, refused.text
+        assert f"There is no course '{COURSE}' for you." in refused.json()["message"]
+    finally:
+        barbara.post(roster, json={"text": "student12"})
+        barbara.close()
+
+
+def test_a_rehearsal_is_thrown_away(demo: Any) -> None:
+    """As its staff starts one; the service starts those of students."""
+    barbara, server = Person(demo.url, "barbara"), f"rehearsal-{COURSE}"
+    answer = barbara.launch({"course": COURSE}, server)
+    assert answer.status_code in (201, 202), answer.text
+    try:
+        barbara.wait_ready(server)
+        said = terminal(barbara, "touch ~/thrown-away; pwd; echo $PORTAL_COURSE_KIND", server)
+        assert said == "/home/barbara\nrehearsal\n"
+    finally:
+        barbara.stop(server)
+    home = home_of(demo, "barbara")
+    left = ["sh", "-c", f"find {home} /tmp/portal-course-* -name thrown-away 2>/dev/null || true"]
+    wait_until("nothing is left", lambda: not demo.run(left).stdout.strip())
