@@ -32,19 +32,19 @@ from portal.launch.limits import environment_limits, within
 from portal.launch.request import LaunchRequest, read_options
 from portal.models.cluster import Reservation
 from portal.models.course import Course, CourseState, KeptCourse, Role
-from portal.models.environment import Environment, Server
+from portal.models.environment import Bind, Environment, Kind, Server
 from portal.models.resources import Resources
 from spawners.named_servers import NamedServers
 
 LAB = Environment(
     name="lab",
     title="Lab",
-    kind="container",
+    kind=Kind.CONTAINER,
     image="/i/lab.sif",
     gpu_types=("t4", "v100"),
     max_time="8:00:00",
     default=Resources(gpus=2, gpu_type="v100", memory="64G", qos="high", account="ml"),
-    binds=({"source": "/etc/pip.conf"}, {"source": "/scratch", "read_only": False}),
+    binds=(Bind(source="/etc/pip.conf"), Bind(source="/scratch", read_only=False)),
 )
 COURSE = Course(
     name="dl101",
@@ -153,7 +153,7 @@ def test_when_a_course_has_sessions(
 
 def test_only_a_container_with_its_server_inside_is_fit() -> None:
     assert unfit(LAB) == ""
-    venv = Environment(name="v", title="V", kind="venv", path="/v")
+    venv = Environment(name="v", title="V", kind=Kind.VENV, path="/v")
     assert "no container" in unfit(venv)
     assert "beside its container" in unfit(LAB.model_copy(update={"server": Server.BESIDE}))
 
@@ -242,7 +242,7 @@ def test_its_container_sees_nothing_of_the_node() -> None:
         Resources(gpus=1),
         home=course_home("ada"),
         apptainer="apptainer",
-        binds=({"source": "/projects"},),  # type: ignore[arg-type]
+        binds=(Bind(source="/projects"),),
         course=STUDENT,
     )
     options = argv[: argv.index("/i/lab.sif")]
