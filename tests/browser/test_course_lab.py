@@ -133,8 +133,6 @@ def test_help_with_consent(browser: Any, demo: Any, lab: Any, course: Class) -> 
         expect(mine).to_contain_text(f"You are in {STUDENT}\u2019s session until", timeout=60_000)
         expect(mine.get_by_role("button")).to_have_count(0)
         expect(hand(guest)).to_have_count(0)
-        guest.locator(".jp-LauncherCard", has_text="Terminal").click()
-        expect(guest.locator(".jp-Terminal")).to_be_visible()
 
         lab.get_by_role("button", name=re.compile("^End: barbara")).click()
         expect(bar).to_be_hidden(timeout=SOON)
