@@ -202,8 +202,8 @@ class HubApi(LoggingConfigurable):
 
     async def open_room(self, user: str, server: str) -> None:
         """Share a course's room, this server of ``user``, with everyone who is in the course now
-        and whom the Hub knows. Raises NotAllowed where the Hub does not know ``user`` as staff of the course,
-        NotFound, HubUnavailable."""
+        and whom the Hub knows. Raises NotAllowed where the Hub does not know ``user`` as staff of
+        the course, NotFound, HubUnavailable."""
         await self._ask("PUT", _room_path(user, server), "", body="")
 
     async def close_room(self, user: str, server: str) -> None:

@@ -388,6 +388,12 @@ async def test_names_of_people_are_folders_of_their_own(site: Site) -> None:
 # -- who may ------------------------------------------------------------------------------------
 
 
+async def test_a_body_that_no_method_takes_is_answered(site: Site) -> None:
+    for path in ("courses/dl101/handouts", "session/collects/1"):
+        answer = await site.ask("barbara", "PATCH", path, content=b"x" * 100_000)
+        assert answer.status_code == 405, answer.text
+
+
 async def test_only_the_courses_staff_collects(site: Site) -> None:
     id = await site.begin()
     for who in ("ada", "eve", "grace"):

@@ -155,7 +155,7 @@ def test_a_change_of_the_source_is_another_build(hook, tmp_path) -> None:
 
 def test_without_node_there_is_a_sentence(hook, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SystemExit, match=r"node and npm cannot be found\. Install Node\.js with npm"):
+    with pytest.raises(SystemExit, match=r"node and npm cannot be found\. Install Node"):
         hook.build(SOURCE, tmp_path / "cache")
 
 

@@ -67,11 +67,11 @@ class Upload(Action):
             self._refusal = error
 
     async def data_received(self, chunk: bytes) -> None:
-        """Called by tornado with each piece."""
+        """Called by tornado with each piece, also of a body that no method takes."""
         self._received += len(chunk)
         if self._refusal is None and self._received > self.most:
             self._refusal = self._too_large()
-        if self._refusal is None:
+        if self._refusal is None and self._spool is not None:
             try:
                 await asyncio.to_thread(self._spool.write, chunk)
             except OSError as error:
