@@ -241,8 +241,10 @@ def test_a_hand_help_and_the_door(visit: Browsers, people: dict[str, Person]) ->
     # Nobody else comes in: neither a fellow student nor somebody from outside.
     lab = people[FIRST].session_url(SERVER)
     for name in (SECOND, OUTSIDER):
-        refused = visit(name).context.request.get(f"{lab}lab")
-        assert refused.status in (403, 404), f"{name}: {refused.status}"
+        stranger = visit(name).context.new_page()
+        refused = stranger.goto(f"{lab}lab")
+        assert refused is not None and refused.status in (403, 404), f"{name}: {refused}"
+        stranger.close()
 
     student.get_by_role("button", name=re.compile("^End: barbara")).click()
     expect(student.get_by_role("region", name="Who is in this session")).to_be_hidden(timeout=SOON)
