@@ -13,6 +13,7 @@
 #   PORTAL_IMAGE_ACCOUNT  whose that folder is
 #   PORTAL_COURSE_HOME  a course's session: its home as it is seen there
 #   PORTAL_COURSE_FOLDER  the folder on the node that is that home; empty: it is thrown away
+#   PORTAL_COURSE_BIND  what it has beside that, as Apptainer's --bind takes it; maybe empty
 #   PORTAL_MODULES      modules to load, separated by spaces
 #   PORTAL_UMASK        the umask of the session
 #   PORTAL_SSL_KEY, PORTAL_SSL_CERT, PORTAL_SSL_CA
@@ -65,8 +66,12 @@ if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
   done
   export APPTAINER_HOME="$folder:$PORTAL_COURSE_HOME" APPTAINER_WORKDIR="$work"
   export SINGULARITY_HOME="$APPTAINER_HOME" SINGULARITY_WORKDIR="$work"
+  if [ -n "${PORTAL_COURSE_BIND:-}" ]; then
+    # Not in the command: everyone on the node can read that, and this has a secret in its name.
+    export APPTAINER_BINDPATH="$PORTAL_COURSE_BIND" SINGULARITY_BINDPATH="$PORTAL_COURSE_BIND"
+  fi
 fi
-unset PORTAL_COURSE_HOME PORTAL_COURSE_FOLDER
+unset PORTAL_COURSE_HOME PORTAL_COURSE_FOLDER PORTAL_COURSE_BIND
 
 if [ -n "${PORTAL_SSL_KEY:-}" ]; then
   if [ -n "$work" ]; then

@@ -17,7 +17,12 @@ from pathlib import Path
 import pytest
 from portal_session import grades
 
-from portal.launch.container import EXCHANGE, course_variables, session_command
+from portal.launch.container import (
+    EXCHANGE,
+    course_environment,
+    course_variables,
+    session_command,
+)
 from portal.launch.course import CourseKind, CourseSession
 from portal.models.course import Role
 from portal.models.environment import Environment, Kind
@@ -128,18 +133,23 @@ async def test_without_a_place_there_are_no_grades(place: Path) -> None:
 
 
 def test_the_sessions_of_the_course_have_its_exchange_and_no_others() -> None:
+    """By the environment: a command can be read by everyone on the node, and who knows the
+    exchange's name gets in."""
     environment = Environment(name="lab", title="Lab", kind=Kind.CONTAINER, image="/i/lab.sif")
 
-    def argv(exchange: str | None) -> list[str]:
+    def told(exchange: str | None) -> tuple[list[str], dict[str, str]]:
         session = CourseSession(
             course="deep", title="D", kind=CourseKind.COURSE, role=Role.STUDENT, exchange=exchange
         )
-        return session_command(
+        command = session_command(
             environment, Resources(), home="/home/ada", apptainer="apptainer", course=session
         )
+        return command, course_environment(session, "/homes/ada", "ada")
 
-    assert "/x/deep.0f:" + EXCHANGE in argv("/x/deep.0f")
-    assert not [word for word in argv(None) if EXCHANGE in word]
+    command, env = told("/x/deep.0f")
+    assert env["PORTAL_COURSE_BIND"] == f"/x/deep.0f:{EXCHANGE}"
+    assert not [word for word in command if "deep.0f" in word or EXCHANGE in word]
+    assert "PORTAL_COURSE_BIND" not in told(None)[1]
 
 
 @pytest.mark.parametrize(("role", "makes"), [("student", False), ("instructor", True)])

@@ -72,7 +72,7 @@ def session_command(
         python = f"{beside_of(environment, beside)}/bin/python3"
     command = [*(server or (python, "-I", "-m", module)), *args]
     if course is not None:
-        return [*_isolated(environment, resources, home, apptainer, course), *command]
+        return [*_isolated(environment, resources, home, apptainer), *command]
     if inside:
         return [*_apptainer(environment, resources, home, apptainer, binds), *command]
     return command
@@ -88,13 +88,16 @@ def course_environment(course: CourseSession | None, home: str, account: str) ->
     """What deploy/session.sh is told about a course's session; {} for others.
 
     ``home`` is the person's on the node. Without PORTAL_COURSE_FOLDER the session's home is
-    thrown away.
+    thrown away. The exchange is not in the command, which everyone on the node can read (``ps``,
+    ``scontrol show job``): who knows its name gets in.
     """
     if course is None:
         return {}
     found = {"PORTAL_COURSE_HOME": course_home(account)}
     if not course.throwaway:
         found["PORTAL_COURSE_FOLDER"] = f"{home.rstrip('/')}/{FOLDER}/{course.folder}"
+    if course.exchange:
+        found["PORTAL_COURSE_BIND"] = f"{course.exchange}:{EXCHANGE}"
     return found
 
 
@@ -232,7 +235,6 @@ def _isolated(
     resources: Resources,
     home: str,
     apptainer: str,
-    course: CourseSession,
 ) -> list[str]:
     """``apptainer exec`` for a course, up to the image: whoever is let into the session finds the
     course's folder there, and nothing else of its owner.
@@ -240,8 +242,8 @@ def _isolated(
     ``--containall`` gives it processes, shared memory, a minimal /dev and temporary folders of its
     own, and leaves out every bind of the site, in apptainer.conf too. What is bound is the
     environment's (which the course has made read-only). Home and temporary folders are the job
-    script's to say, which makes them (APPTAINER_HOME, APPTAINER_WORKDIR); without these,
-    Apptainer takes empty ones that are gone afterwards.
+    script's to say, which makes them (APPTAINER_HOME, APPTAINER_WORKDIR), and so is the exchange
+    (APPTAINER_BINDPATH); without these, Apptainer takes empty ones that are gone afterwards.
     """
     argv = [apptainer, "exec", "--containall", "--cleanenv", "--no-eval"]
     argv += ["--no-mount", "cwd,hostfs", "--pwd", home]
@@ -249,6 +251,4 @@ def _isolated(
         argv.append("--nv")
     for bind in environment.binds:
         argv += ["--bind", f"{bind.source}:{bind.target or bind.source}:ro"]
-    if course.exchange:
-        argv += ["--bind", f"{course.exchange}:{EXCHANGE}"]
     return [*argv, environment.image or ""]
