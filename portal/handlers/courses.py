@@ -229,8 +229,9 @@ class OneCourse(CourseAction):
     }
 
     async def on_get(self, course: str) -> CourseDetail:
-        """For its staff and for admins."""
-        return await detail(self, self.kept, self.role, checked=True)
+        """For its staff and for admins; as it is now, also where a command has changed it."""
+        kept = await self.parts.book.course(course, fresh=True)
+        return await detail(self, kept, self.role, checked=True)
 
     async def on_put(self, course: str) -> CourseDetail:
         """For its instructors and admins. After its approval, more than was approved takes an

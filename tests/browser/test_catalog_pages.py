@@ -22,7 +22,7 @@ from portal.models.environment import Environment
 from portal.models.image_job import Facts, KernelResult, TestResult, WorkState
 from portal.models.session import SessionRecord, SessionState
 from portal.store import Store
-from tests.benchmarks.page import _hubs_own
+from tests.benchmarks.page import hubs_own
 from tests.benchmarks.synthetic_service import ADMIN_TOKEN, Service, synthetic_service
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -252,7 +252,7 @@ def service() -> Iterator[Service]:
 @pytest.fixture
 def visit(service: Service, page: Any) -> Callable[..., None]:
     """Opens a page of the service as somebody."""
-    page.route("**/hub/static/**", _hubs_own)
+    page.route("**/hub/static/**", hubs_own)
     page.on(
         "console",
         lambda said: (

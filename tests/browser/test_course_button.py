@@ -75,7 +75,7 @@ def test_one_button_is_all_that_a_student_presses(demo: Any, student: Person, pa
 
 
 def test_who_has_no_course_sees_none(demo: Any, page: Any) -> None:
-    log_in(page, demo)
+    log_in(page, demo, "grace")
     page.goto(f"{demo.url}/hub/home")
     expect(page.locator("#portal-home")).to_be_visible()
     assert page.locator("[data-course]").count() == 0
