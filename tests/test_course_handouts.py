@@ -449,6 +449,25 @@ async def test_a_tree_that_unfolds_without_end_is_refused(
         await handouts.refresh(from_git(server, upstream), "barbara")
 
 
+async def test_git_is_not_asked_of_links_without_end(
+    handouts: CourseHandouts,
+    server: GitServer,
+    upstream: Repository,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """A tree of a few MB has room for a hundred thousand links: a git for each would take an hour,
+    in which other courses wait."""
+    monkeypatch.setattr("portal.courses.tree._LINKS", 3)
+    links = [("120000", f"link{number}", b"good.txt") for number in range(5)]
+    upstream.tree(("100644", "good.txt", b"good\n"), *links)
+    kept = from_git(server, upstream)
+    await handouts.refresh(kept, "barbara")
+    got = await unpacked(handouts, tmp_path / "got")
+    assert sorted(got) == ["good.txt", "link0", "link1", "link2"]
+    assert "'link4' is a link, and there are more than 3" in (await handouts.state(kept)).left_out
+
+
 async def test_an_upload_that_is_too_much_leaves_nothing(
     handouts: CourseHandouts, tmp_path: Path
 ) -> None:

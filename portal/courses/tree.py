@@ -12,6 +12,7 @@ from .paths import link_problem, problem_of
 
 _FILE, _PROGRAM, _LINK, _SUBMODULE = "100644", "100755", "120000", "160000"
 _LONGEST_LINK = 4096  # bytes
+_LINKS = 500  # of one tree: git is asked for each of them where it leads
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,12 @@ async def read(git: Git, revision: str) -> Judged:
         else:
             kind = mode if mode in (_PROGRAM, _LINK) else _FILE
             files[path] = Entry(path, kind, blob, int(size))
-    for entry in [one for one in files.values() if one.mode == _LINK]:
+    links = [one for one in files.values() if one.mode == _LINK]
+    for place, entry in enumerate(links):
         problem = "is a link that leads out of the folder"
-        if entry.size <= _LONGEST_LINK:
+        if place >= _LINKS:
+            problem = f"is a link, and there are more than {_LINKS}"
+        elif entry.size <= _LONGEST_LINK:
             target = await git.run("cat-file", "blob", entry.blob)
             problem = link_problem(entry.path, target.decode("utf-8", "surrogateescape"))
         if problem:
