@@ -11,8 +11,9 @@ LONGEST_NAME = 255  # bytes of one step, as file systems take them
 LONGEST_PATH = 1000  # bytes of all
 DEPTH = 40  # folders in folders
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-# git writes names with these in quotes when it lists them, and nbgitpuller reads such lists.
-_QUOTED = frozenset('"\\')
+# git writes names with this in quotes when it lists them, and nbgitpuller reads such lists; the
+# same goes for a backslash (unsafe).
+_QUOTED = frozenset('"')
 # What git itself acts upon: filters and merge drivers, submodules, authors' names.
 _GITS = frozenset({".gitattributes", ".gitmodules", ".mailmap", ".lfsconfig"})
 
@@ -20,7 +21,7 @@ _GITS = frozenset({".gitattributes", ".gitmodules", ".mailmap", ".lfsconfig"})
 def problem_of(path: str) -> str:
     """Why a file of this path (with "/", relative) is not handed out; "" when it is."""
     if _QUOTED & set(path):
-        return "has a quotation mark or a backslash in its name"
+        return "has a quotation mark in its name"
     if path.rpartition("/")[2].lower() in _GITS:
         return "would change how git works"
     return unsafe(path)
@@ -33,6 +34,8 @@ def unsafe(path: str) -> str:
         return "has an empty name"
     if "." in steps or ".." in steps:
         return "leads out of the folder"
+    if "\\" in path:  # on some machines it is what "/" is here: "..\\..\\x" leads out there
+        return "has a backslash in its name"
     if _CONTROL.search(path):
         return "has a control character in its name"
     if any(_is_git(step) for step in steps):
