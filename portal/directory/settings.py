@@ -215,6 +215,7 @@ class DirectorySettings(Authenticator):
             async def project_groups(name):
                 return await projects.of(name)
 
+
             c.LDAPAuthenticator.more_groups = project_groups
         """,
     ).tag(config=True)
