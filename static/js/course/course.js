@@ -78,10 +78,10 @@ async function step(verb) {
 // The next term: a name and the first day, in a dialog of its own.
 function copy() {
   const begins = el("input.form-control", { id: "copy-begins", type: "date", required: true });
-  const made = el("input.form-control", { id: "copy-name", required: true, maxlength: 30, autocomplete: "off", spellcheck: "false", pattern: "[a-z0-9]([a-z0-9\\-]*[a-z0-9])?" });
+  const made = el("input.form-control", { id: "copy-name", required: true, maxlength: 20, autocomplete: "off", spellcheck: "false", pattern: "[a-z0-9]+(-[a-z0-9]+)*" });
   const students = el("input", { id: "copy-students", type: "checkbox" });
   const problem = el("p.form-problem", { role: "alert" });
-  made.value = `${name.slice(0, 27)}-2`;
+  made.value = `${name.slice(0, 18).replace(/-$/, "")}-2`;
   const later = new Date(Date.parse(detail.course.begins) + 26 * 7 * 86400000);
   begins.value = later.toISOString().slice(0, 10);
   const dialog = el(

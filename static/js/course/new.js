@@ -19,9 +19,11 @@ title.addEventListener("input", () => {
   if (!named) name.value = proposed(title.value);
 });
 
+const LONGEST = 20; // characters of a name: portal/models/course.py
+
 // "Deep Learning 101" is "deep-learning-101".
 function proposed(text) {
-  return text.normalize("NFKD").toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+/, "").slice(0, 30).replace(/-+$/, "");
+  return text.normalize("NFKD").toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+/, "").slice(0, LONGEST).replace(/-+$/, "");
 }
 
 byId("make").addEventListener("submit", async (event) => {
