@@ -259,7 +259,9 @@ def test_what_the_job_script_and_the_session_are_told() -> None:
         "PORTAL_COURSE_FOLDER": "/homes/ada/courses/dl101",
     }
     rehearsal = STUDENT.model_copy(update={"kind": CourseKind.REHEARSAL})
-    assert "PORTAL_COURSE_FOLDER" not in course_environment(rehearsal, "/homes/ada", "ada")
+    preview = STUDENT.model_copy(update={"kind": CourseKind.PREVIEW})
+    for one in (rehearsal, preview):
+        assert "PORTAL_COURSE_FOLDER" not in course_environment(one, "/homes/ada", "ada")
     assert course_environment(None, "/homes/ada", "ada") == course_variables(None) == {}
     assert course_variables(rehearsal) == {
         "PORTAL_COURSE": "dl101",

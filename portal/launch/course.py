@@ -52,8 +52,8 @@ class CourseSession(Frozen):
 
     @property
     def throwaway(self) -> bool:
-        """Whether its home is gone when it ends."""
-        return self.kind is CourseKind.REHEARSAL
+        """Whether its home is gone when it ends: a preview begins as every student does."""
+        return self.kind in (CourseKind.REHEARSAL, CourseKind.PREVIEW)
 
     @property
     def folder(self) -> str:
