@@ -395,6 +395,30 @@ async def test_a_body_that_no_method_takes_is_answered(site: Site) -> None:
         assert answer.status_code == 405, answer.text
 
 
+async def test_nobody_fills_the_disk_with_files_that_never_end(site: Site) -> None:
+    """All that comes lies on the service's disk until it is whole, whatever becomes of it."""
+    id, ended = await site.begin(), asyncio.Event()
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"x" * 1024
+        await ended.wait()
+
+    place = site.place / "courses/.incoming"
+    path, headers = f"session/collects/{id}", {"Authorization": "token ada/course-dl101"}
+    slow = [
+        asyncio.ensure_future(site.client.put(path, headers=headers, content=endless()))
+        for _ in range(4)
+    ]
+    while not place.is_dir() or len(list(place.iterdir())) < 4:
+        await asyncio.sleep(0.01)
+    one_more = await site.give("ada", id, packed(member("good.txt")))
+    assert one_more.status_code == 429 and "4 files" in one_more.json()["error"]["message"]
+    assert (await site.give("bob", id, packed(member("good.txt")))).status_code == 204
+    ended.set()
+    assert {answer.status_code for answer in await asyncio.gather(*slow)} == {400}
+    assert (await site.give("ada", id, packed(member("good.txt")))).status_code == 204
+
+
 async def test_only_the_courses_staff_collects(site: Site) -> None:
     id = await site.begin()
     for who in ("ada", "eve", "grace"):

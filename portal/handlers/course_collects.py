@@ -153,7 +153,7 @@ class OwnCollect(Upload, OwnCourseSession):
             takes=FILE,
             scope=SESSION_OWN,
             tags=("session",),
-            errors=(409,),
+            errors=(409, 429),
         )
     }
 

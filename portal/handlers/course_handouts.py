@@ -58,7 +58,7 @@ class CourseHandoutFiles(Upload, CourseAction):
             query=FileQuery,
             takes=FILE,
             tags=_TAGS,
-            errors=(409, 502),
+            errors=(409, 429, 502),
         ),
         "delete": Operation(
             summary="Hand out a file of the page no longer. Who changed theirs keeps it.",

@@ -6,8 +6,9 @@ import asyncio
 import tempfile
 from pathlib import Path
 from typing import Any, ClassVar
+from weakref import WeakSet
 
-from portal.errors import PortalError, Unavailable
+from portal.errors import PortalError, TooManyRequests, Unavailable
 
 from .action import Action
 from .large import TooLarge, length_of
@@ -15,6 +16,7 @@ from .large import TooLarge, length_of
 FILE = "application/octet-stream"
 _DRAINED = 64 * 1024 * 1024  # bytes; of one that is too large, or refused: then it is cut off
 _LONGEST = 600.0  # seconds that a body may take
+_AT_ONCE = 4  # files of one person: all lie on the disk while they come
 
 
 class Upload(Action):
@@ -26,6 +28,8 @@ class Upload(Action):
 
     takes_files: ClassVar[bool] = True
     _stream_request_body = True  # tornado.web.stream_request_body
+
+    _coming: ClassVar[WeakSet[Upload]] = WeakSet()
 
     _refusal: PortalError | None = None
     _spool: Any = None
@@ -62,6 +66,10 @@ class Upload(Action):
             await super().prepare()
             if length_of(self.request) > self.most:
                 raise self._too_large()
+            mine = sum(one.person.name == self.person.name for one in self._coming)
+            if mine >= _AT_ONCE:
+                raise TooManyRequests(f"{mine} files of yours are coming already. Wait for them.")
+            self._coming.add(self)
             self._spool = await asyncio.to_thread(self._new_file)
         except PortalError as error:
             self._refusal = error
@@ -93,6 +101,7 @@ class Upload(Action):
         self._forget()
 
     def _forget(self) -> None:
+        self._coming.discard(self)
         if self._spool is not None:
             self._spool.close()  # and it is gone
 
