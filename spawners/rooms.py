@@ -31,6 +31,7 @@ class RoomsHandler(MovesBase):
         found = {
             (share.spawner.user.name, share.spawner.name)
             for share in rows.filter(orm.Spawner.name.startswith(_PREFIX, autoescape=True))
+            if server_of(share.spawner.name) is not None  # else it is somebody's own
         }
         self.answer({"rooms": [{"user": user, "server": name} for user, name in sorted(found)]})
 

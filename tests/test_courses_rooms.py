@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from courses_site import Site, running
 
-from portal.errors import HubUnavailable
+from portal.errors import HubUnavailable, NotFound
 from portal.launch.container import course_environment
 from portal.launch.course import CourseKind, CourseSession
 from portal.models.course import Role
@@ -131,6 +131,25 @@ async def test_its_session_lets_in_members_and_nobody_when_it_closes(site: Site)
     hub_of(site).away = False
     await rooms.look(time.time())
     assert not hub_of(site).shared
+
+
+async def test_what_the_hub_refuses_for_one_room_is_not_in_the_way_of_others(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody's own server can be called like a room, and shared."""
+    await site.done("ada", "POST", ROOM)
+    hub = hub_of(site)
+    hub.shared = {("aaron", "room-of-his-own-with-a-long-name")}
+    close = hub.close_room
+
+    async def close_room(user: str, server: str) -> None:
+        if user == "aaron":
+            raise NotFound("There is no such room of a course.")
+        await close(user, server)
+
+    monkeypatch.setattr(hub, "close_room", close_room)
+    await site.parts.rooms.look(time.time())
+    assert ("ada", "room-deep") in hub.shared
 
 
 async def test_a_room_that_may_be_no_longer_is_closed(site: Site) -> None:

@@ -188,12 +188,18 @@ class Rooms:
         others."""
         open_ = {(one.user, one.server) for one in living if one.id not in self._closed}
         try:
-            for user, server in set(await self.hub.rooms()) - open_:
-                await self.hub.close_room(user, server)
-            for user, server in open_:
-                await self.hub.open_room(user, server)
+            others = set(await self.hub.rooms()) - open_
         except PortalError as error:
-            self.log.warning("Shares of courses' rooms could not be put right: %s", error)
+            self.log.warning("The Hub did not say which rooms are shared: %s", error)
+            others = set()
+        for work, rooms in ((self.hub.close_room, others), (self.hub.open_room, open_)):
+            for user, server in sorted(rooms):
+                try:
+                    await work(user, server)
+                except PortalError as error:  # one room's trouble is not the others'
+                    self.log.warning(
+                        "The shares of %s/%s could not be put right: %s", user, server, error
+                    )
 
     async def _note(self, record: SessionRecord, now: float, detail: str) -> None:
         await self.note(
