@@ -114,7 +114,7 @@ async def test_nobody_fills_the_audit_log_which_is_kept_for_ever() -> None:
     async def add(entry: AuditEntry) -> None:
         lines.append(entry)
 
-    log, nothing = logging.getLogger("nowhere"), SimpleNamespace()
+    log, nothing = logging.getLogger("nowhere"), SimpleNamespace(runner=None)
     log.disabled = True
     store = SimpleNamespace(audit=SimpleNamespace(add=add), versions=nothing)
     parts = Parts("/", log, *[nothing] * 5, store, nothing)  # type: ignore[arg-type]

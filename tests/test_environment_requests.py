@@ -66,7 +66,7 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     words = "name: {0}\ntitle: {0}\nkind: venv\npath: /opt/{0}\ngroups: [{1}]\n"
     (files / "torch.yaml").write_text(words.format("torch", ""))
     (files / "secret.yaml").write_text(words.format("secret", "others"))
-    nothing: Any = SimpleNamespace()
+    nothing: Any = SimpleNamespace(runner=None)
     parts = Parts(
         prefix="/services/portal/",
         log=log,

@@ -113,7 +113,7 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         log=log,
         store=store,
         catalog=Catalog(),
-        cluster=SimpleNamespace(),
+        cluster=SimpleNamespace(runner=None),
         control=SimpleNamespace(),
         telemetry=telemetry,
         dashboard=SimpleNamespace(view=view, error=""),

@@ -72,7 +72,7 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     log = logging.getLogger("service")
     store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
     await store.upgrade()
-    nothing: Any = SimpleNamespace()
+    nothing: Any = SimpleNamespace(runner=None)
     config = Config()
     config.Secrets.key_file = str(tmp_path / "key")
     config.Secrets.password_directory = str(tmp_path)
