@@ -13,6 +13,8 @@
 #   PORTAL_IMAGE_ACCOUNT  whose that folder is
 #   PORTAL_COURSE_HOME  a course's session: its home as it is seen there
 #   PORTAL_COURSE_FOLDER  the folder on the node that is that home; empty: it is thrown away
+#   PORTAL_COURSE_DATA_ROOT, PORTAL_COURSE_DATA
+#                       a folder of the site, and where below it the course's data are; maybe empty
 #   PORTAL_COURSE_BIND  what it has beside that, as Apptainer's --bind takes it; maybe empty
 #   PORTAL_MODULES      modules to load, separated by spaces
 #   PORTAL_UMASK        the umask of the session
@@ -60,6 +62,15 @@ if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
     fi
     chmod 0700 -- "$folder" || exit 74
   fi
+  if [ -n "${PORTAL_COURSE_DATA:-}" ] && [ "$PORTAL_COURSE_DATA" != . ]; then
+    # Who writes there could have it lead to where the owner of this session keeps other files.
+    data=$(realpath -e -- "$PORTAL_COURSE_DATA_ROOT") && data="${data%/}/$PORTAL_COURSE_DATA"
+    if [ "$(realpath -e -- "$PORTAL_COURSE_DATA_ROOT/$PORTAL_COURSE_DATA")" != "$data" ]; then
+      echo "The course's data cannot be read, or lead elsewhere: $PORTAL_COURSE_DATA" >&2
+      rm -rf -- "$work"
+      exit 74
+    fi
+  fi
   # Whatever a profile or prolog of the node would mount into containers.
   for name in BIND BINDPATH MOUNT OVERLAY OVERLAYIMAGE FUSESPEC SCRATCH SCRATCHDIR; do
     unset "APPTAINER_$name" "SINGULARITY_$name"
@@ -72,6 +83,7 @@ if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
   fi
 fi
 unset PORTAL_COURSE_HOME PORTAL_COURSE_FOLDER PORTAL_COURSE_BIND
+unset PORTAL_COURSE_DATA_ROOT PORTAL_COURSE_DATA
 
 if [ -n "${PORTAL_SSL_KEY:-}" ]; then
   if [ -n "$work" ]; then

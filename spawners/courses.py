@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jupyterhub import orm
 
+from portal.courses.sources import root_of
 from portal.errors import NotAllowed, PortalError
 from portal.launch.course import (
     CourseKind,
@@ -122,6 +123,7 @@ async def course_offer(
         kind=kind,
         role=role,
         data=kept.course.data,
+        data_root=root_of(kept.course.data or "", spawner.shared.courses.data_roots),
         exchange=exchange or None,
     )
     return CourseOffer(session, with_data(offered, kept.course), asked)

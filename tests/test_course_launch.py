@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -251,6 +254,38 @@ def test_its_container_sees_nothing_of_the_node() -> None:
     assert options[options.index("--pwd") + 1] == "/home/ada"
     assert [word for word in options if ":" in word] == ["/etc/pip.conf:/etc/pip.conf:ro"]
     assert argv[-4:] == ["python3", "-I", "-m", "portal_session"]
+
+
+def test_the_course_s_data_are_where_the_site_said(tmp_path: Path) -> None:
+    """The staff writes there: a link would show them all files of a student whom they help."""
+    root = tmp_path / "root"
+    (root / "dl101/images").mkdir(parents=True)
+    (tmp_path / "alias").symlink_to(root)  # the site's own links are fine
+    (root / "sly").symlink_to("/home")
+    (root / "dl101/sly").symlink_to(root / "dl101/images")
+    script = Path(__file__).parent.parent / "deploy/session.sh"
+
+    def started(data: str) -> subprocess.CompletedProcess[str]:
+        course = STUDENT.model_copy(
+            update={"data": f"{tmp_path}/alias/{data}", "data_root": f"{tmp_path}/alias"}
+        )
+        told = course_environment(course, str(tmp_path / "ada"), "ada")
+        (tmp_path / "ada/courses").mkdir(parents=True, exist_ok=True)
+        env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "SLURM_JOB_ID": "1"}
+        return subprocess.run(
+            ["bash", script, "echo", "started"],
+            env={**env, "PORTAL_KIND": "container", "TMPDIR": str(tmp_path), **told},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    for good in ("dl101/images", "dl101//images/", "dl101", ""):
+        assert started(good).stdout == "started\n", good
+    for bad in ("sly", "sly/ada", "dl101/sly", "nothing"):
+        done = started(bad)
+        assert done.returncode == 74 and "lead elsewhere" in done.stderr and not done.stdout
+    assert not list(tmp_path.glob("portal-course-*"))
 
 
 def test_what_the_job_script_and_the_session_are_told() -> None:

@@ -17,6 +17,11 @@ def below(path: str, roots: Sequence[str]) -> bool:
     )
 
 
+def root_of(path: str, roots: Sequence[str]) -> str | None:
+    """Which of some folders a path is in, by its words alone; None for none of them."""
+    return next((root for root in roots if below(path, [root])), None)
+
+
 def repository_problem(address: str) -> str:
     """Why an address is none of a git repository that handouts may come from; "" when it is one.
 

@@ -18,7 +18,7 @@ from portal.models.course import Handouts
 
 from .git import Git
 from .paths import DEPTH, problem_of
-from .sources import below, repository_problem
+from .sources import below, repository_problem, root_of
 from .tree import commit_text, write_file
 
 REFERENCE = "refs/portal/upstream"
@@ -120,7 +120,8 @@ def _pack(folder: str, roots: Sequence[str], packed: Path, most: int) -> tuple[s
 def _open_below(folder: str, roots: Sequence[str]) -> int:
     """Open ``folder`` step by step from the root that it is below; no step is a link. Raises
     OSError."""
-    root = next(root for root in roots if below(folder, [root]))
+    root = root_of(folder, roots)
+    assert root is not None  # source_problem has looked
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     opened = os.open(root, flags)
     for step in Path(folder).relative_to(root).parts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 
 from ..errors import ConfigurationError
 from ..models.environment import Bind, Environment, Kind, Server
@@ -96,6 +97,9 @@ def course_environment(course: CourseSession | None, home: str, account: str) ->
     found = {"PORTAL_COURSE_HOME": course_home(account)}
     if not course.throwaway:
         found["PORTAL_COURSE_FOLDER"] = f"{home.rstrip('/')}/{FOLDER}/{course.folder}"
+    if course.data and course.data_root:
+        steps = PurePosixPath(course.data).relative_to(course.data_root)
+        found |= {"PORTAL_COURSE_DATA_ROOT": course.data_root, "PORTAL_COURSE_DATA": str(steps)}
     if course.exchange:
         found["PORTAL_COURSE_BIND"] = f"{course.exchange}:{EXCHANGE}"
     return found

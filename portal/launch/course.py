@@ -41,13 +41,15 @@ class CourseKind(StrEnum):
 
 class CourseSession(Frozen):
     """Which course a session belongs to. ``data`` is seen there read-only, ``exchange`` at
-    /srv/nbgrader/exchange, where everyone in the course writes."""
+    /srv/nbgrader/exchange, where everyone in the course writes. ``data_root``: the site's folder
+    that ``data`` is below; no step from there is a link."""
 
     course: str
     title: str
     kind: CourseKind
     role: Role
     data: AbsolutePath | None = None
+    data_root: AbsolutePath | None = None
     exchange: AbsolutePath | None = None  # its grades' folder on the nodes
 
     @property
