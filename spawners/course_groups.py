@@ -15,6 +15,7 @@ from portal.courses.book import CourseBook
 from portal.errors import PortalError
 from portal.models.course import CourseState, group_of
 
+from .roles import role_groups
 from .shared import Shared
 
 PATIENCE = 1.0  # seconds that a login waits for the database
@@ -24,14 +25,19 @@ _late: set[asyncio.Task[tuple[str, ...]]] = set()
 
 
 async def course_groups(name: str) -> tuple[str, ...]:
-    """The groups of the approved courses that ``name`` is in (c.LDAPAuthenticator.more_groups)."""
+    """The groups of the approved courses that ``name`` is in (c.LDAPAuthenticator.more_groups).
+
+    Where a group of the directory that makes admins or instructors is called like a course's, the
+    roster of that course, which its instructor writes, makes neither: the Hub gives roles by name.
+    """
     hub = JupyterHub.instance()
     asked = asyncio.create_task(groups_in(Shared.of(hub.config).book, name))
     _late.add(asked)
     asked.add_done_callback(_done)
     await asyncio.wait({asked}, timeout=PATIENCE)
     if asked.done() and asked.exception() is None:
-        return asked.result()
+        others = role_groups()
+        return tuple(one for one in asked.result() if one not in others)
     hub.log.warning("Courses of %s stay as they were: the portal's database is away", name)
     return held(hub.db, name)
 

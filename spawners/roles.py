@@ -87,3 +87,8 @@ class Instructors(Members):
         if authenticator.manage_roles:
             return []
         return sorted(getattr(authenticator, "instructor_groups", ()))
+
+
+def role_groups() -> set[str]:
+    """The groups whose members are the portal's admins or instructors."""
+    return {*Members("groups"), *Instructors()}

@@ -49,6 +49,7 @@ def members(monkeypatch: pytest.MonkeyPatch) -> Members:
     hub = SimpleNamespace(config=None, db=None, log=logging.getLogger("hub"))
     monkeypatch.setattr(course_groups, "JupyterHub", SimpleNamespace(instance=lambda: hub))
     monkeypatch.setattr(course_groups, "PATIENCE", 0.05)
+    monkeypatch.setattr(course_groups, "role_groups", lambda: {"hpc-operators"})
     monkeypatch.setattr(
         course_groups, "Shared", SimpleNamespace(of=lambda config: SimpleNamespace(book=book))
     )
@@ -66,6 +67,14 @@ def members(monkeypatch: pytest.MonkeyPatch) -> Members:
 async def test_the_groups_are_those_of_approved_courses(members: Members) -> None:
     assert await course_groups.course_groups("ada") == ("course-approved",)
     assert await course_groups.course_groups("grace") == ()
+
+
+async def test_no_course_makes_admins_or_instructors(
+    members: Members, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name is its instructor's choice, and the Hub gives roles by the names of groups."""
+    monkeypatch.setattr(course_groups, "role_groups", lambda: {"course-approved"})
+    assert await course_groups.course_groups("ada") == ()
 
 
 @pytest.mark.parametrize("how", ["away", "hangs"])
