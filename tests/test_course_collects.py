@@ -555,6 +555,21 @@ async def test_a_file_goes_from_the_page_to_the_session(site: Site, tmp_path: Pa
     assert taken.status_code == 200 and taken.json()["files"] == []
 
 
+async def test_a_rehearsal_takes_nothing_from_the_board(site: Site) -> None:
+    """Whoever else is in the course's room has its token, and a rehearsal runs beside students."""
+    report = {"revision": "a" * 40, "message": ""}
+    path = "session/handouts/report"
+    assert (await site.ask("ada/course-dl101", "PUT", path, json=report)).status_code == 204
+    sessions = site.parts.dashboard.view.sessions  # type: ignore[union-attr]
+    for kind in ("rehearsal", "preview", "room"):
+        sessions["job-ada"] = record("ada", f"{kind}-dl101")
+        other = {"revision": "b" * 40, "message": "Look here."}
+        answer = await site.ask(f"ada/{kind}-dl101", "PUT", path, json=other)
+        assert answer.status_code == 204, answer.text
+    (presence,) = await site.parts.store.presence.of("dl101")
+    assert (presence.session_id, presence.handout) == ("S-ada-course-dl101", "a" * 40)
+
+
 async def test_who_may_hand_out_and_who_gets_it(site: Site) -> None:
     path, query = "courses/dl101/handouts", {"path": "a.txt"}
     for who in ("ada", "eve"):

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from portal.courses.presence import kind_of
 from portal.errors import Conflict, Unavailable
 from portal.models import Frozen
 from portal.models.course import CourseState
@@ -172,8 +173,11 @@ class OwnHandoutReport(OwnCourseSession):
     }
 
     async def on_put(self) -> None:
-        """With the session's own token only. The board of its course shows it."""
+        """With the session's own token only. The board of its course shows it; what rehearsals,
+        previews and rooms tell is left out."""
         record = await self.of_course()
+        if kind_of(record) != "course":
+            return
         text = "".join(one if one.isprintable() else " " for one in self.body.message)
         told = Presence(
             course=record.course,
