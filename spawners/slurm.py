@@ -416,7 +416,11 @@ class PortalSpawner(LaunchDoor):
 
 async def _token_scopes(spawner: PortalSpawner) -> list[str]:
     """JupyterHub's first question in a launch, answered after a short wait."""
+    server = spawner.orm_spawner.server
     await spawner.shared.turns.take()
+    # The Hub has not committed it yet, and whatever request ends meanwhile rolls that back
+    # (jupyterhub/handlers/base.py, finish): nobody would know the session's token.
+    spawner.orm_spawner.server = server
     return token_scopes(spawner)
 
 

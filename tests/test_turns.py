@@ -1,0 +1,43 @@
+"""Launches wait for their turn in the middle of JupyterHub's own work for them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jupyterhub import orm
+from sqlalchemy.orm import Session
+
+from spawners import slurm
+
+
+@pytest.fixture
+def db() -> Session:
+    return orm.new_session_factory("sqlite:///:memory:")()
+
+
+async def test_a_request_that_ends_meanwhile_takes_nothing_away(
+    db: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As JupyterHub starts a server (User.spawn), and ends a request (BaseHandler.finish)."""
+    user = orm.User(name="ada")
+    db.add(user)
+    db.add(orm.Spawner(name="", user=user))
+    db.commit()
+    server = orm.Server(base_url="/user/ada/")
+    db.add(server)
+    db.commit()
+    row = user.orm_spawners[""]
+    row.server = server
+
+    class Turns:
+        async def take(self) -> None:
+            assert db.dirty
+            db.rollback()
+
+    monkeypatch.setattr(slurm, "token_scopes", lambda _: ["a-scope"])
+    spawner: Any = SimpleNamespace(orm_spawner=row, shared=SimpleNamespace(turns=Turns()))
+    assert await slurm._token_scopes(spawner) == ["a-scope"]
+    db.commit()
+    assert row.server is server and row.server_id == server.id
