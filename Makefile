@@ -1,6 +1,6 @@
 # What people and CI call. PORTAL_HOME (state), PORTAL_CACHE and PORTAL_PORT are honoured.
 #   make run     the whole portal on this machine; Ctrl-C stops it
-#   make test    the whole suite, its two halves side by side;  make test ARGS="tests/test_form.py -k gpu"  runs a part
+#   make test    the whole suite, its three parts side by side;  make test ARGS="tests/test_form.py -k gpu"  runs a part
 ifndef PORTAL_HOME
 PORTAL_HOME := $(shell [ "$$(id -u)" = 0 ] && echo /var/lib/data-scientist-portal || echo "$$HOME/.local/share/data-scientist-portal")
 endif

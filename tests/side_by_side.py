@@ -1,8 +1,8 @@
-"""``make test`` without ARGS: the whole suite, in two processes of pytest side by side.
+"""``make test`` without ARGS: the whole suite, in three processes of pytest side by side.
 
-What waits for Slurm and for browsers leaves room for the rest: on two cores both together take
-little more than the longer one alone. Each has a demo of its own; what is slow to make is shared
-(PORTAL_CACHE). Their output goes to build/test-*.log, and to the terminal when both are done.
+What waits for Slurm and for browsers leaves room for the rest: on two cores all together take
+little more than the longest alone. Each has a demo of its own; what is slow to make is shared
+(PORTAL_CACHE). Their output goes to build/test-*.log, and to the terminal when all are done.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
 PARTS = {
-    "hub": ["tests/hub", "tests/browser"],
+    "hub": ["tests/hub"],
+    "browser": ["tests/browser"],
     "rest": ["tests", "--ignore=tests/hub", "--ignore=tests/browser"],
 }
 _EVERY = 60.0  # seconds between two lines that say how far they are
