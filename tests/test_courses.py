@@ -177,6 +177,7 @@ async def test_more_than_was_approved_takes_an_admin(site: Site) -> None:
         ({"account": None}, "account"),
         ({"reservation": {"nodes": 1}}, "reservation.nodes"),
         ({"ends": "2031-03-07"}, "ends"),
+        ({"help": "always"}, "help"),
         ({"default": DEEP["default"] | {"partition": "gpu"}}, "default.partition"),
     ):
         course = DEEP | {"account": "teaching"} | change

@@ -146,6 +146,8 @@ def more_than_approved(approved: Course, wanted: Course) -> list[CourseProblem]:
         found["reservation.partition"] = approved.reservation.partition or "any"
     if (wanted.reservation.nodes or wanted.reservation.gpus) and hours(wanted) > hours(approved):
         found["weekly"] = f"{hours(approved):g} hours of meetings"
+    if wanted.help == "always" != approved.help:
+        found["help"] = f"'{approved.help}'"
     if wanted.ends > approved.ends:
         found["ends"] = str(approved.ends)
     if wanted.begins < approved.begins:
