@@ -254,19 +254,11 @@ def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
 
 def test_the_board_of_three_hundred_is_there_at_once(demo: Any, page: Any, crowd: str) -> None:
     log_in(page, demo, "barbara")
-    visit(page, demo, f"/{crowd}/board")  # with it, the browser has the portal's files
+    # All tiles stand in the page itself; how soon it is painted is in `make bench`.
+    sent = page.context.request.get(f"{demo.url}/services/portal/courses/{crowd}/board").text()
+    assert len(re.findall(r'<li class="seat[ "]', sent)) == 300
+    visit(page, demo, f"/{crowd}/board")
     expect(page.locator(".seat-box")).to_have_count(300)
-    paints: list[float] = []
-    while len(paints) < 6 and not any(one < 1000 for one in paints):  # a machine that has a pause
-        page.reload()
-        expect(page.locator("#tiles > li")).to_have_count(300)
-        paints.append(
-            page.evaluate(
-                "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity"
-            )
-        )
-        expect(page.locator(".seat-box")).to_have_count(300)
-    assert min(paints) < 1000, paints
     first = page.locator("#tiles > li").first
     expect(first).to_have_attribute("data-person", CROWD[31])  # the raised hand
     expect(first).to_contain_text(f"My loss is NaN {HOSTILE}")
