@@ -120,6 +120,8 @@ def _make(framework: Framework, place: Path, cache: Path) -> None:
     if found.returncode:
         last = (found.stderr.strip().splitlines() or ["it ended"])[-1]
         pytest.fail(f"{framework.name} does not work here: {last}")
+    # Other accounts use it, and uv links files from its cache, with the rights they have there.
+    _run(["chmod", "-R", "a+rX", place], environment)
     (place / _READY).touch()
 
 

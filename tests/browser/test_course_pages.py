@@ -63,8 +63,9 @@ def log_in(page: Any, demo: Any, name: str) -> None:
     page.wait_for_url("**/hub/home")
 
 
-def visit(page: Any, demo: Any, path: str = "") -> None:
-    page.goto(f"{demo.url}{COURSES}{path}")
+def visit(page: Any, demo: Any, path: str = "") -> Any:
+    """The answer of the server is given back."""
+    return page.goto(f"{demo.url}{COURSES}{path}")
 
 
 def stored(demo: Any, work: Callable[[Store], Awaitable[Any]]) -> Any:
@@ -255,9 +256,8 @@ def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
 def test_the_board_of_three_hundred_is_there_at_once(demo: Any, page: Any, crowd: str) -> None:
     log_in(page, demo, "barbara")
     # All tiles stand in the page itself; how soon it is painted is in `make bench`.
-    sent = page.context.request.get(f"{demo.url}/services/portal/courses/{crowd}/board").text()
+    sent = visit(page, demo, f"/{crowd}/board").text()
     assert len(re.findall(r'<li class="seat[ "]', sent)) == 300
-    visit(page, demo, f"/{crowd}/board")
     expect(page.locator(".seat-box")).to_have_count(300)
     first = page.locator("#tiles > li").first
     expect(first).to_have_attribute("data-person", CROWD[31])  # the raised hand

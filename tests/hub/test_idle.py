@@ -66,16 +66,19 @@ def url(demo: Any) -> Iterator[str]:
 
 @pytest.fixture
 def owners(url: str) -> Iterator[Any]:
-    """``owners("ada", gpus=1)``: someone whose session runs; all are stopped afterwards."""
+    """``owners("ada", "barbara", gpus=1)``: people whose sessions run, started side by side, since
+    the first is idle already while the next one starts. All are stopped afterwards."""
     with contextlib.ExitStack() as stack:
 
-        def launch(name: str, **options: Any) -> Person:
-            person = Person(url, name)
-            stack.callback(person.stop)
-            answer = person.launch({"environment": ENVIRONMENT, **options})
-            assert answer.status_code in (201, 202), answer.text
-            person.wait_ready()
-            return person
+        def launch(*names: str, **options: Any) -> list[Person]:
+            people = [Person(url, name) for name in names]
+            for person in people:
+                stack.callback(person.stop)
+                answer = person.launch({"environment": ENVIRONMENT, **options})
+                assert answer.status_code in (201, 202), answer.text
+            for person in people:
+                person.wait_ready()
+            return people
 
         yield launch
 
@@ -105,14 +108,14 @@ def hub_activity(person: Person) -> str:
 
 
 def test_idle_gpus_are_warned_of_snoozed_and_given_back(url: str, owners: Any) -> None:
-    ada, exempt = owners("ada", gpus=1), owners("student12", gpus=1)
-    grace = Person(url, "grace")
-    grace.api("GET", "/user")
+    ada, exempt = owners("ada", "student12", gpus=1)
     session = wait_until("the portal knows it", lambda: newest(ada).get("id"))
 
     early = ask(ada, f"sessions/{session}/snooze", "POST")
     assert early.status_code == 409
     assert "nothing to snooze" in early.json()["error"]["message"]
+    grace = Person(url, "grace")
+    grace.api("GET", "/user")
 
     told = wait_until("it is warned", lambda: (one := idle(ada)).get("warned") and one)
     assert told["mode"] == "on"
@@ -166,7 +169,7 @@ def test_idle_gpus_are_warned_of_snoozed_and_given_back(url: str, owners: Any) -
 
 
 def test_what_goes_through_the_proxy_is_no_activity_and_a_cell_is(owners: Any) -> None:
-    barbara = owners("barbara")
+    (barbara,) = owners("barbara")
     run_cell(barbara, "1 + 1")
 
     def steady() -> str:

@@ -105,7 +105,11 @@ def test_a_pending_session_starts_while_the_hub_is_down(demo: Any, ada: Person) 
         wait_until("the Hub is back", lambda: hub_answers(demo))
         ada.wait_ready()
         assert job_state(demo, job_id) == "RUNNING"
-        assert ada.session("GET", "api/status").status_code == 200
+        # The Hub tells the proxy of sessions that it takes up when it has looked at all of them;
+        # until then it answers in their place and sends a browser round to ask again.
+        wait_until(
+            "the proxy knows the way", lambda: ada.session("GET", "api/status").status_code == 200
+        )
     finally:
         demo.run(["scancel", *blockers], user=demo.user("barbara"), check=False)
 
