@@ -23,6 +23,7 @@ class _Channel:
         self.socket = socket
         self.path = ""
         self.closed = False  # by the server
+        self.left = False  # by this page
 
     def __aiter__(self) -> _Channel:
         return self
@@ -31,6 +32,8 @@ class _Channel:
         return await self.recv()
 
     async def send(self, message: bytes) -> None:
+        if self.left:
+            return  # what the other pages do is still on its way to a page that is being closed
         await self.socket.write_message(message, binary=True)
 
     async def recv(self) -> bytes:
@@ -81,4 +84,5 @@ async def opened(server: str, path: str, headers: dict[str, str]) -> AsyncIterat
     page = SharedNotebook(YNotebook(), _Channel(socket))
     async with Provider(page.notebook.ydoc, page.channel):
         yield page
+        page.channel.left = True
         socket.close()
