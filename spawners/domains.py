@@ -7,6 +7,8 @@ its pages ask the Hub, and the Hub's pages ask it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jupyterhub.utils import subdomain_hook_idna
 
 SERVICE = "portal"
@@ -18,3 +20,11 @@ def host_of(name: str, domain: str, kind: str) -> str:
     if kind == "service" and name == SERVICE:
         return domain
     return str(subdomain_hook_idna(name, domain, kind))
+
+
+def host_of_server(
+    name: str, server: str, domain: str, hook: Callable[[str, str, str], str] = host_of
+) -> str:
+    """The host of one named server of the person ``name``: no login has a space in it, so that it
+    is nobody else's."""
+    return str(hook(f"{server} {name}", domain, kind="user"))  # type: ignore[call-arg]

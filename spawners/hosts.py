@@ -1,21 +1,27 @@
-"""A course's room has a host of its own, where sessions have hosts (c.JupyterHub.subdomain_host).
+"""A course's sessions have hosts of their own, where sessions have hosts at all
+(c.JupyterHub.subdomain_host).
 
-In a room all members of a course write what runs in everybody's browser, its owner's included. On
-the owner's host it would reach the owner's other sessions: browsers send that host's cookies along,
-and its pages may read each other. JupyterHub has one host for all servers of a person and asks its
-``User`` where one is, so that answer is changed here, for rooms only.
+In a course's session runs what others wrote: handouts, and in its room what any member types. A
+helper is let into it, too. On the host of its owner that would reach the owner's other sessions:
+browsers send a host's cookies along, and its pages may read each other. JupyterHub has one host for
+all servers of a person and asks its ``User`` and a handler where one is, so their answers are
+changed here, for courses' servers only.
 """
 
 from __future__ import annotations
 
 from functools import wraps
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from jupyterhub.handlers.base import UserUrlHandler
 from jupyterhub.user import User
 from jupyterhub.utils import url_escape_path, url_path_join
 
-from portal.launch.course import CourseKind, server_of
+from portal.launch.course import server_of
+
+from .domains import host_of_server
 
 if TYPE_CHECKING:
     from .slurm import PortalSpawner
@@ -23,61 +29,70 @@ if TYPE_CHECKING:
 _CALLBACK = "JUPYTERHUB_OAUTH_CALLBACK_URL"
 
 
-def room_host(user: User, server: str) -> str:
-    """The host, without a port, of this server when it is a room; "" for all others."""
-    named = server_of(server)
-    if (
-        named is None
-        or named.kind is not CourseKind.ROOM
-        or not user.settings.get("subdomain_host")
-    ):
+def host_name(user: User, server: str) -> str:
+    """The host, without a port, of this server when it is a course's; "" for all others."""
+    if server_of(server) is None or not user.settings.get("subdomain_host"):
         return ""
-    # No login has a space in it: this is nobody's host.
-    label = f"{server} {user.name}"
-    return str(user.settings["subdomain_hook"](label, user.settings["domain"], kind="user"))
+    hook, domain = user.settings["subdomain_hook"], user.settings["domain"]
+    return host_of_server(user.name, server, domain, hook)
 
 
-def room_url(user: User, server: str) -> str:
-    """The whole address of this server when it is a room; "" for all others."""
-    host = room_host(user, server)
+def origin(user: User, server: str) -> str:
+    """The scheme, host and port of this server when it is a course's; "" for all others."""
+    host = host_name(user, server)
     if not host:
         return ""
     hub = urlsplit(user.settings["subdomain_host"])
-    port = f":{hub.port}" if hub.port else ""
-    path = url_path_join("/", user.base_url, url_escape_path(server), "/")
-    return f"{hub.scheme}://{host}{port}{path}"
+    return f"{hub.scheme}://{host}" + (f":{hub.port}" if hub.port else "")
+
+
+def address(user: User, server: str) -> str:
+    """The whole address of this server when it is a course's; "" for all others."""
+    at = origin(user, server)
+    return at and at + url_path_join("/", user.base_url, url_escape_path(server), "/")
 
 
 def move_away(spawner: PortalSpawner) -> None:
-    """The proxy's route of a new spawner, where it is a room's."""
-    if spawner.user is not None and (host := room_host(spawner.user, spawner.name)):
+    """The proxy's route of a new spawner, where it is a course's."""
+    if spawner.user is not None and (host := host_name(spawner.user, spawner.name)):
         path = url_path_join("/", spawner.user.base_url, url_escape_path(spawner.name), "/")
         spawner.proxy_spec = f"{host}{path}"
 
 
 def with_callback(spawner: PortalSpawner, env: dict[str, str]) -> dict[str, str]:
     """The session's variables, with where its logins come back to."""
-    if url := room_url(spawner.user, spawner.name):
+    if url := address(spawner.user, spawner.name):
         env[_CALLBACK] = url_path_join(url, "oauth_callback")
     return env
 
 
 def tell_logins(spawner: PortalSpawner) -> None:
-    """Let the Hub send a room's logins back to its host. Before the server starts."""
-    client, url = spawner.orm_spawner.oauth_client, room_url(spawner.user, spawner.name)
+    """Let the Hub send the session's logins back to its host. Before the server starts."""
+    client, url = spawner.orm_spawner.oauth_client, address(spawner.user, spawner.name)
     if client is not None and url:
         client.redirect_uri = url_path_join(url, "oauth_callback")
         spawner.user.db.commit()
 
 
-def _changed(of_user: Any) -> Any:
+def _told(of_user: Any) -> Any:
     @wraps(of_user)
     def server_url(self: User, server_name: str = "") -> str:
-        return room_url(self, server_name) or str(of_user(self, server_name))
+        return address(self, server_name) or str(of_user(self, server_name))
 
-    server_url.of_rooms = True  # type: ignore[attr-defined]
+    server_url.of_courses = True  # type: ignore[attr-defined]
     return server_url
 
 
-if not hasattr(User.server_url, "of_rooms"):
-    User.server_url = _changed(User.server_url)
+def _sent(of_handler: Any) -> Any:
+    @wraps(of_handler)
+    async def redirect(self: Any, user: User, spawner: Any) -> None:
+        """From /hub/user/NAME/SERVER/… to the server: the method asks for nothing but the host."""
+        at = origin(user, spawner.name)
+        await of_handler(self, SimpleNamespace(host=at) if at else user, spawner)
+
+    return redirect
+
+
+if not hasattr(User.server_url, "of_courses"):
+    User.server_url = _told(User.server_url)
+    UserUrlHandler._redirect_to_user_server = _sent(UserUrlHandler._redirect_to_user_server)

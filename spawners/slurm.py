@@ -419,8 +419,10 @@ async def _token_scopes(spawner: PortalSpawner) -> list[str]:
     server = spawner.orm_spawner.server
     await spawner.shared.turns.take()
     # The Hub has not committed it yet, and whatever request ends meanwhile rolls that back
-    # (jupyterhub/handlers/base.py, finish): nobody would know the session's token.
+    # (jupyterhub/handlers/base.py, finish), or ends before the Hub goes on: nobody would know the
+    # session's token, and its port would go nowhere.
     spawner.orm_spawner.server = server
+    spawner.user.db.commit()
     return token_scopes(spawner)
 
 

@@ -104,14 +104,13 @@ class Person:
             timeout,
         )
 
-    @property
-    def host(self) -> str:
-        """The address, without a path, of this person's sessions."""
-        return local_hosts.host_of(self.url, self.name)
+    def host(self, server: str = "") -> str:
+        """The address, without a path, of this person's session."""
+        return local_hosts.host_of(self.url, self.name, server)
 
     def session_url(self, server: str = "") -> str:
         """The address of a session's server, with its slash."""
-        return f"{self.host}/user/{self.name}/{server + '/' if server else ''}"
+        return f"{self.host(server)}/user/{self.name}/{server + '/' if server else ''}"
 
     def session(self, method: str, path: str, server: str = "", **kwargs: Any) -> httpx.Response:
         """A call into the running session, through the proxy, with this person's token."""

@@ -9,15 +9,22 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from portal.launch.course import server_of
+from spawners.domains import host_of_server
+
 HERE = "127.0.0.1"
 
 
-def host_of(url: str, person: str) -> str:
+def host_of(url: str, person: str, server: str = "") -> str:
     """The address, without a path, of this person's sessions at a portal's ``url``: a host of
-    their own below "localhost", as in the demo; the portal's own for a Hub without subdomains."""
+    their own below "localhost", as in the demo, and one for each session of a course; the portal's
+    own for a Hub without subdomains."""
     parts = urlsplit(url)
-    host = parts.netloc
-    return f"{parts.scheme}://{f'{person}.{host}' if parts.hostname == 'localhost' else host}"
+    host, domain = parts.netloc, parts.hostname
+    if domain == "localhost":
+        own = host_of_server(person, server, domain) if server_of(server) else f"{person}.{domain}"
+        host = f"{own}:{parts.port}"
+    return f"{parts.scheme}://{host}"
 
 
 def reached(url: str) -> tuple[str, dict[str, str]]:

@@ -1,10 +1,12 @@
-"""The host that a course's room has (spawners/hosts.py)."""
+"""The hosts that a course's sessions have (spawners/hosts.py)."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from jupyterhub.handlers.base import UserUrlHandler
 from jupyterhub.user import User
 
 from spawners import hosts
@@ -38,19 +40,18 @@ def a_spawner(name: str, user: Any) -> Any:
     )
 
 
-def test_a_room_is_at_nobody_s_host() -> None:
+@pytest.mark.parametrize("server", ["course-deep", "room-deep", "preview-deep"])
+def test_a_course_s_session_is_at_nobody_s_host(server: str) -> None:
     user = a_user()
-    host = hosts.room_host(user, "room-deep")
+    host = hosts.host_name(user, server)
     assert host.endswith(".hub.example.org")
-    assert host != hosts.room_host(user, "room-other")
-    assert host not in {
-        host_of(name, "hub.example.org", "user") for name in ("barbara", "room-deep")
-    }
-    url = f"https://{host}:8443/user/barbara/room-deep/"
-    assert User.server_url(user, "room-deep") == url
-    spawner = a_spawner("room-deep", user)
+    assert host != hosts.host_name(user, f"{server}er")
+    assert host not in {host_of(name, "hub.example.org", "user") for name in ("barbara", server)}
+    url = f"https://{host}:8443/user/barbara/{server}/"
+    assert User.server_url(user, server) == url
+    spawner = a_spawner(server, user)
     hosts.move_away(spawner)
-    assert spawner.proxy_spec == f"{host}/user/barbara/room-deep/"
+    assert spawner.proxy_spec == f"{host}/user/barbara/{server}/"
     hosts.tell_logins(spawner)
     assert spawner.orm_spawner.oauth_client.redirect_uri == f"{url}oauth_callback"
     env = hosts.with_callback(spawner, {})
@@ -59,13 +60,41 @@ def test_a_room_is_at_nobody_s_host() -> None:
 
 def test_everything_else_stays_where_jupyterhub_has_it() -> None:
     user = a_user()
-    assert User.server_url(user, "course-deep") == f"{user.url}course-deep/"
     assert User.server_url(user) == user.url
-    for name in ("course-deep", ""):
+    assert User.server_url(user, "mine") == f"{user.url}mine/"
+    for name in ("mine", ""):
         spawner = a_spawner(name, user)
         before = spawner.proxy_spec, spawner.orm_spawner.oauth_client.redirect_uri
         hosts.move_away(spawner)
         hosts.tell_logins(spawner)
         assert before == (spawner.proxy_spec, spawner.orm_spawner.oauth_client.redirect_uri)
         assert hosts.with_callback(spawner, {}) == {}
-    assert User.server_url(a_user(""), "room-deep") == "/user/barbara/room-deep/"
+    assert User.server_url(a_user(""), "course-deep") == "/user/barbara/course-deep/"
+
+
+class Handler(UserUrlHandler):
+    """A request for /hub/user/… that notes where it is sent."""
+
+    def __init__(self, uri: str) -> None:
+        self.request = SimpleNamespace(uri=uri)
+        self.sent = ""
+
+    settings = {"user_redirect_limit": 4}
+    hub = SimpleNamespace(base_url="/hub/")
+    base_url = "/"
+    subdomain_host = "https://hub.example.org:8443"
+
+    def get_argument(self, name: str, default: Any = None) -> Any:
+        return default
+
+    def redirect(self, url: str) -> None:
+        self.sent = url
+
+
+@pytest.mark.parametrize("server", ["course-deep", "mine"])
+async def test_a_bookmark_leads_to_the_server(server: str) -> None:
+    user = a_user()
+    user.host = "https://barbara.hub.example.org:8443"
+    handler = Handler(f"/hub/user/barbara/{server}/lab")
+    await handler._redirect_to_user_server(user, SimpleNamespace(name=server))
+    assert handler.sent.startswith(f"{User.server_url(user, server)}lab?")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from portal_session import grades
+from session_server import KERNELS, SessionServer, a_server, make_python
 
 from portal.launch.container import (
     EXCHANGE,
@@ -152,11 +153,62 @@ def test_the_sessions_of_the_course_have_its_exchange_and_no_others() -> None:
     assert "PORTAL_COURSE_BIND" not in told(None)[1]
 
 
-@pytest.mark.parametrize(("role", "makes"), [("student", False), ("instructor", True)])
-def test_only_staff_makes_and_grades_assignments(role: str, makes: bool) -> None:
-    env = {"PORTAL_COURSE_EXCHANGE": EXCHANGE, "PORTAL_COURSE_ROLE": role}
+# -- in JupyterLab --------------------------------------------------------------------------------
+
+_NBGRADER = "@jupyter/nbgrader"
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with nbgrader, which switches itself on in all of its files."""
+    root = tmp_path_factory.mktemp("grades")
+    made = make_python(root)
+    for name in (f"labextensions/{_NBGRADER}", "nbconvert"):
+        shutil.copytree(f"{sys.prefix}/share/jupyter/{name}", root / "share/jupyter" / name)
+    for name in ("nbgrader", "jupyter_server_terminals"):
+        file = f"etc/jupyter/jupyter_server_config.d/{name}.json"
+        shutil.copy(f"{sys.prefix}/{file}", root / file)
+    page = root / "etc/jupyter/labconfig/page_config.d/portal_session.json"
+    page.parent.mkdir(parents=True)
+    shutil.copy(KERNELS / "config/page_config.json", page)
+    return made
+
+
+def has(server: SessionServer) -> dict[str, bool]:
+    """Which of nbgrader's parts a session has, in its server and in its page."""
+    ways = {"list": "assignments", "courses": "formgraders", "formgrader": "formgrader"}
+    html = server.client.get("lab").text
+    text = html.partition('<script id="jupyter-config-data" type="application/json">')[2]
+    page = json.loads(text.partition("</script>")[0])
+    off = set(page["disabledExtensions"])
+    found = {name: server.client.get(way).status_code != 404 for name, way in ways.items()}
+    parts = ("assignment-list", "create-assignment", "formgrader")
+    shown = {f"page's {one}": not {_NBGRADER, f"{_NBGRADER}:{one}"} & off for one in parts}
+    return {**found, **shown}
+
+
+@pytest.mark.parametrize(
+    ("role", "exchange", "parts"),
+    [
+        ("instructor", True, {"list", "courses", "formgrader", "create-assignment"}),
+        ("student", True, {"list"}),
+        ("student", False, set()),
+    ],
+)
+def test_who_has_which_parts_of_nbgrader(
+    python: Path, tmp_path: Path, role: str, exchange: bool, parts: set[str]
+) -> None:
+    env = {"PORTAL_COURSE": "deep", "PORTAL_COURSE_ROLE": role}
+    if exchange:
+        env["PORTAL_COURSE_EXCHANGE"] = str(tmp_path)
+    env["PATH"] = f"{python.parent}:{os.environ['PATH']}"
     grades.set_settings(env)
-    folders = [Path(one) for one in env["JUPYTER_CONFIG_PATH"].split(os.pathsep)]
-    off = [one for folder in folders for one in folder.rglob("*.json")]
-    assert bool(off) is not makes
-    assert shutil.which("true") and (folders[-1] / "nbgrader_config.py").exists()
+    with a_server(python, **env) as server:
+        assert has(server) == {
+            "list": "list" in parts,
+            "courses": "courses" in parts,
+            "formgrader": "formgrader" in parts,
+            "page's assignment-list": "list" in parts,
+            "page's create-assignment": "create-assignment" in parts,
+            "page's formgrader": "formgrader" in parts,
+        }, server.log.read_text()

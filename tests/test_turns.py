@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,7 +38,13 @@ async def test_a_request_that_ends_meanwhile_takes_nothing_away(
             db.rollback()
 
     monkeypatch.setattr(slurm, "token_scopes", lambda _: ["a-scope"])
-    spawner: Any = SimpleNamespace(orm_spawner=row, shared=SimpleNamespace(turns=Turns()))
-    assert await slurm._token_scopes(spawner) == ["a-scope"]
+    spawner: Any = SimpleNamespace(
+        orm_spawner=row,
+        shared=SimpleNamespace(turns=Turns()),
+        user=SimpleNamespace(db=db),
+    )
+    answer = asyncio.ensure_future(slurm._token_scopes(spawner))  # as JupyterHub's maybe_future
+    answer.add_done_callback(lambda _: db.rollback())  # a request that ends before the Hub goes on
+    assert await answer == ["a-scope"]
     db.commit()
     assert row.server is server and row.server_id == server.id

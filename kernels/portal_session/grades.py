@@ -1,8 +1,9 @@
 """Grades: nbgrader in the sessions of a course that has them, with the course's own exchange.
 
 nbgrader finds its settings where Jupyter's are, so a course needs no file of its own anywhere: the
-ones in `SETTINGS` read the session's variables. Students have the list of their assignments; what
-makes and grades them is for the staff.
+ones in `SETTINGS` read the session's variables. In every other session config/ has its extensions
+off: they would complain of an exchange that is not there. Students have the list of their
+assignments; what makes and grades them is for the staff.
 """
 
 from __future__ import annotations

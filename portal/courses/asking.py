@@ -204,7 +204,8 @@ class Asking:
             else:
                 seat = changed(seat, SeatState.FAILED, error.message, ended_at=now())
         except NotFound:
-            words = f"The Hub does not know {seat.person}: they log in once, or leave the course."
+            # Without the name, so that a report counts alike reasons together.
+            words = "The Hub does not know them: they log in once, or leave the course."
             seat = changed(seat, SeatState.FAILED, words, ended_at=now())
         except PortalError as error:
             seat = changed(seat, SeatState.FAILED, error.message, ended_at=now())

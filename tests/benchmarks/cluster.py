@@ -102,9 +102,9 @@ class Cluster:
             self._responder.kill()
             self._responder.wait()
 
-    def run(self, *argv: str, check: bool = True) -> str:
+    def run(self, *argv: str, check: bool = True, timeout: float = 60) -> str:
         """The output of a command of Slurm's own account."""
-        return self.running.run(list(argv), "slurm", check=check).stdout
+        return self.running.run(list(argv), "slurm", check=check, timeout=timeout).stdout
 
     def jobs(self, *states: str) -> int:
         """How many jobs there are in the benchmarks' partitions, in any of ``states`` (squeue's
@@ -114,12 +114,17 @@ class Cluster:
 
     def clear(self) -> None:
         """Cancel all jobs of these partitions, and return when they are gone."""
+        cancel = ("scancel", "--quiet")
         for name in (PARTITION, CLASS_PARTITION):
-            self.run("scancel", "--quiet", f"--partition={name}", check=False)
-            self.run("scancel", "--quiet", "--signal=KILL", f"--partition={name}", check=False)
-        wait_for("the jobs' end", lambda: self.jobs("all") == self.jobs(*_ENDED), 60, 0.5)
-        # slurmd and slurmctld work on their ends a little longer.
+            # Two hundred jobs keep a slurmctld on a small machine busy for minutes.
+            self.run(*cancel, f"--partition={name}", check=False, timeout=240)
+            self.run(*cancel, "--signal=KILL", f"--partition={name}", check=False, timeout=240)
+        wait_for("the jobs' end", lambda: self.jobs("all") == self.jobs(*_ENDED), 240, 0.5)
+        # slurmd and slurmctld work on their ends a little longer, and take nodes away where that
+        # took long.
         time.sleep(2)
+        if self.run("sinfo", "-h", "-N", "-t", "drain", "-o", "%N").split():
+            self.run("scontrol", "update", "NodeName=ALL", "State=RESUME")
 
     def posts(self) -> dict[str, tuple[float, str]]:
         """What was posted to the responder since the last call: name to (Unix seconds, body)."""

@@ -119,7 +119,7 @@ def test_a_member_is_let_into_the_room_and_nothing_else(
 ) -> None:
     url, student, barbara = room["url"], people["student01"], people["barbara"]
     # A host of its own: what runs in the room's pages is at no other session's origin.
-    assert urlsplit(url).hostname not in {urlsplit(barbara.person.host).hostname, "localhost"}
+    assert urlsplit(url).hostname not in {urlsplit(barbara.person.host()).hostname, "localhost"}
     assert inside(student, url, "api/terminals").status_code == 404
     assert inside(student, url, "portal/extend", "POST", json={"minutes": 5}).status_code == 403
     names = {one["name"] for one in inside(student, url, "api/contents").json()["content"]}

@@ -55,7 +55,7 @@ def test_a_link_leads_from_the_hub_to_the_session(demo: Any, student: Person) ->
     page = student.http.get("/user/student11/lab?reset=1#x")
     assert page.status_code == 200
     assert str(page.url).startswith(f"{student.session_url()}lab?reset=1")
-    known = {origin(demo.url), origin(student.host)}
+    known = {origin(demo.url), origin(student.host())}
     assert {origin(str(step.url)) for step in page.history} <= known
 
 
@@ -82,14 +82,14 @@ def test_the_hubs_cookies_stay_with_the_hub(demo: Any, student: Person) -> None:
     assert set(inside) == {"jupyterhub-user-student11", "_xsrf"}
     assert "jupyterhub-user-student11" not in hub
     assert "service-portal" in cookies(student, f"{demo.url}{SERVICE}")
-    assert cookies(student, f"{student.host}/hub/home") == []
-    assert cookies(student, f"{student.host}{SERVICE}") == []
+    assert cookies(student, f"{student.host()}/hub/home") == []
+    assert cookies(student, f"{student.host()}{SERVICE}") == []
     assert cookies(student, f"{demo.url.replace('//', '//student12.')}/user/student11/lab") == []
 
 
 def test_at_a_sessions_host_nobody_is_logged_in_at_the_hub(demo: Any, student: Person) -> None:
     for path in ("/hub/api/user", f"{SERVICE}api/v1/sessions"):
-        answer = student.http.get(student.host + path, follow_redirects=False)
+        answer = student.http.get(student.host() + path, follow_redirects=False)
         assert answer.status_code in (302, 403), path
         assert answer.headers.get("Location", demo.url).startswith(demo.url)
 
@@ -124,7 +124,7 @@ async def test_a_page_of_another_session_cannot_open_a_websocket(student: Person
     await asyncio.to_thread(student.http.get, "/user/student11/lab")
     page = student.http.build_request("GET", f"{student.session_url()}lab")
     headers["Cookie"] = page.headers["Cookie"]
-    port = urlsplit(student.host).port
+    port = urlsplit(student.host()).port
     for who, let_in in (("student11", True), ("student12", False)):
         asked = HTTPRequest(
             url.replace("http", "ws", 1),
