@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any, NoReturn
 
 from jupyterhub import orm
@@ -414,15 +414,17 @@ class PortalSpawner(LaunchDoor):
         self.orm_spawner.user_options = dict(self.user_options)
 
 
-async def _token_scopes(spawner: PortalSpawner) -> list[str]:
+def _token_scopes(spawner: PortalSpawner) -> Awaitable[list[str]]:
     """JupyterHub's first question in a launch, answered after a short wait."""
-    server = spawner.orm_spawner.server
-    await spawner.shared.turns.take()
-    # The Hub has not committed it yet, and whatever request ends meanwhile rolls that back
-    # (jupyterhub/handlers/base.py, finish), or ends before the Hub goes on: nobody would know the
-    # session's token, and its port would go nowhere.
-    spawner.orm_spawner.server = server
+    # Before anything else has its turn: the Hub has not committed the session's server yet, and
+    # whatever request ends meanwhile rolls that back (jupyterhub/handlers/base.py, finish). Nobody
+    # would know the session's token, and its port would go nowhere.
     spawner.user.db.commit()
+    return _in_turn(spawner)
+
+
+async def _in_turn(spawner: PortalSpawner) -> list[str]:
+    await spawner.shared.turns.take()
     return token_scopes(spawner)
 
 
