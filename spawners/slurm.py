@@ -30,6 +30,7 @@ from . import (
     estimates,  # registers the route that the launch page asks
     guests,  # noqa: F401  registers the routes by which the service lets helpers in
     hosts,
+    hub_database,  # noqa: F401  the Hub's database writes ahead
     moves,  # noqa: F401  registers the routes by which the service moves sessions
     my_courses,  # noqa: F401  puts courses on the home page and the launch page
     people,  # noqa: F401  registers the route that makes people of a roster

@@ -101,7 +101,7 @@ class Courses(LoggingConfigurable):
     ).tag(config=True)
 
     at_once = Integer(
-        16,
+        6,
         min=1,
         max=200,
         help="""

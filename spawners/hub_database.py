@@ -1,0 +1,24 @@
+"""The Hub's database, where it is a file of SQLite, writes ahead into a log.
+
+JupyterHub commits from the event loop, some eight times for a launch. With SQLite's own way (a
+journal beside the file, made and removed for each commit) the disk is waited for three or four
+times in each, with a log once (https://www.sqlite.org/wal.html). Every commit is still on the disk
+when it returns: a Hub whose machine lost its power knows the sessions that it had started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+
+@event.listens_for(Engine, "connect")
+def _connected(connection: Any, _record: Any) -> None:
+    if isinstance(connection, sqlite3.Connection):
+        # On a file system of the network it cannot be, and stays as it was.
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("PRAGMA journal_mode = WAL")

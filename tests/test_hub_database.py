@@ -1,0 +1,42 @@
+"""The Hub's database writes ahead (spawners/hub_database.py)."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from jupyterhub import orm
+from sqlalchemy import text
+
+from spawners import hub_database  # noqa: F401  what is tested: that it is imported is enough
+
+
+def modes(url: str) -> tuple[str, int]:
+    """How the Hub's connection writes, and whether a commit waits for the disk (2: it does)."""
+    db = orm.new_session_factory(url)()
+    mode = db.execute(text("PRAGMA journal_mode")).scalar_one()
+    waits = db.execute(text("PRAGMA synchronous")).scalar_one()
+    db.add(orm.User(name="ada"))
+    db.commit()
+    assert db.query(orm.User).count() == 1
+    db.close()
+    return mode, waits
+
+
+def test_a_file_writes_ahead_and_waits_for_the_disk(tmp_path: Path) -> None:
+    assert modes(f"sqlite:///{tmp_path}/jupyterhub.sqlite") == ("wal", 2)
+
+
+def test_what_cannot_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing(sqlite3.Connection):
+        def execute(self, sql: str, *rest: object) -> sqlite3.Cursor:
+            if "journal_mode" in sql and "=" in sql:
+                raise sqlite3.OperationalError("locking protocol")
+            return super().execute(sql, *rest)
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3.dbapi2, "connect", lambda *a, **k: connect(*a, **{**k, "factory": Refusing})
+    )
+    assert modes(f"sqlite:///{tmp_path}/jupyterhub.sqlite") == ("delete", 2)
