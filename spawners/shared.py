@@ -34,7 +34,6 @@ from .form import LaunchForm
 from .preparation import Preparation
 from .record import Recorder
 from .storage import Storage
-from .turns import Turns
 
 
 @dataclass
@@ -50,7 +49,6 @@ class Shared:
     images: Images = field(default_factory=Images)
     courses: Courses = field(default_factory=Courses)
     commits: Commits = field(default_factory=Commits)
-    turns: Turns = field(default_factory=Turns)
     blocking: Blocking = field(default_factory=Blocking)
 
     preparation: Preparation = field(init=False)

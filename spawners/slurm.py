@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from typing import Any, NoReturn
 
 from jupyterhub import orm
@@ -38,6 +38,7 @@ from . import (
     rooms,  # noqa: F401  registers those by which it lets a course into its room
     servers,  # noqa: F401  registers the route that tells how far a course's servers are
     stops,  # registers the routes that note who asks for a stop
+    turns,  # noqa: F401  launches go on one after the other
 )
 from .accounts import home_of
 from .arrival import JobOver, NoServer, address_of
@@ -139,7 +140,7 @@ class PortalSpawner(LaunchDoor):
 
     @default("server_token_scopes")
     def _server_token_scopes_default(self) -> Any:
-        return _token_scopes
+        return token_scopes  # what is awaited here must not be: see turns.py
 
     # -- start ----------------------------------------------------------------------------
 
@@ -159,8 +160,7 @@ class PortalSpawner(LaunchDoor):
         self._port_posted.clear()
         self.progress_state = Progress()
         hosts.tell_logins(self)
-        token = orm.APIToken.find(self.user.db, self.api_token)
-        self.token_id = token.id if token else 0
+        self.token_id = self._token_row()
         try:
             self.log_name = await make_log(self.log_directory)
             self.job_id = await submit(self, request, self.log_name)
@@ -178,6 +178,15 @@ class PortalSpawner(LaunchDoor):
             return await self.wait_for_server()
         except PortalError as error:
             raise refusal(error) from None
+
+    def _token_row(self) -> int:
+        """The number of the session's token, which was made a moment ago; 0 without one. The Hub's
+        own question for it reads everything that hangs on it."""
+        tokens = self.user.db.query(orm.APIToken.id).filter_by(
+            user_id=self.user.orm_user.id, prefix=self.api_token[: orm.APIToken.prefix_length]
+        )
+        newest = tokens.order_by(orm.APIToken.id.desc()).first()
+        return newest.id if newest else 0
 
     async def move_certs(self, paths: dict[str, str]) -> dict[str, str]:
         """Leave the certificates with the Hub: their content travels to the job's environment."""
@@ -413,20 +422,6 @@ class PortalSpawner(LaunchDoor):
         """Give the state to the Hub's database, for the next commit."""
         self.orm_spawner.state = self.get_state()
         self.orm_spawner.user_options = dict(self.user_options)
-
-
-def _token_scopes(spawner: PortalSpawner) -> Awaitable[list[str]]:
-    """JupyterHub's first question in a launch, answered after a short wait."""
-    # Before anything else has its turn: the Hub has not committed the session's server yet, and
-    # whatever request ends meanwhile rolls that back (jupyterhub/handlers/base.py, finish). Nobody
-    # would know the session's token, and its port would go nowhere.
-    spawner.user.db.commit()
-    return _in_turn(spawner)
-
-
-async def _in_turn(spawner: PortalSpawner) -> list[str]:
-    await spawner.shared.turns.take()
-    return token_scopes(spawner)
 
 
 async def _node_names(spawner: PortalSpawner) -> list[str]:

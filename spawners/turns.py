@@ -8,6 +8,10 @@ seconds nobody else's page, no job's answer and no session's port would be heard
 from __future__ import annotations
 
 import asyncio
+from functools import wraps
+from typing import Any
+
+from jupyterhub.user import User
 
 
 class Turns:
@@ -20,3 +24,22 @@ class Turns:
         """Wait for this caller's turn; the next one begins after this caller has stopped again."""
         async with self._lock:
             await asyncio.sleep(0)
+
+
+def _in_turn(spawn: Any) -> Any:
+    launches = Turns()
+
+    @wraps(spawn)
+    async def in_turn(self: User, *args: Any, **more: Any) -> Any:
+        """Before all of it: in its middle, something is in the database's session that is not
+        committed, and whatever request ends meanwhile takes that away (jupyterhub/handlers/base.py,
+        finish). Nobody would know the session's token then, and its port would go nowhere."""
+        await launches.take()
+        return await spawn(self, *args, **more)
+
+    in_turn.in_turn = True  # type: ignore[attr-defined]
+    return in_turn
+
+
+if not hasattr(User.spawn, "in_turn"):
+    User.spawn = _in_turn(User.spawn)

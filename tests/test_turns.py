@@ -1,50 +1,41 @@
-"""Launches wait for their turn in the middle of JupyterHub's own work for them."""
+"""Launches wait for their turn before JupyterHub's own work for them, and never in its middle."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-from jupyterhub import orm
-from sqlalchemy.orm import Session
+from jupyterhub.user import User
 
 from spawners import slurm
+from spawners.reports import token_scopes
+from spawners.turns import _in_turn
 
 
-@pytest.fixture
-def db() -> Session:
-    return orm.new_session_factory("sqlite:///:memory:")()
+async def test_a_launch_begins_in_its_turn_and_gets_what_it_was_given() -> None:
+    order: list[str] = []
+
+    async def spawn(user: Any, server: str, options: Any = None, handler: Any = None) -> str:
+        order.append(server)
+        return f"{server} {options} {handler}"
+
+    turned = _in_turn(spawn)
+    launches = [asyncio.ensure_future(turned(None, one, {}, handler="h")) for one in "abc"]
+    await asyncio.sleep(0)
+    assert order == []
+    while len(order) < 3:
+        before = len(order)
+        await asyncio.sleep(0)
+        assert len(order) <= before + 1, "one in each turn of the loop"
+    assert await asyncio.gather(*launches) == ["a {} h", "b {} h", "c {} h"]
 
 
-async def test_a_request_that_ends_meanwhile_takes_nothing_away(
-    db: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As JupyterHub starts a server (User.spawn), and ends a request (BaseHandler.finish)."""
-    user = orm.User(name="ada")
-    db.add(user)
-    db.add(orm.Spawner(name="", user=user))
-    db.commit()
-    server = orm.Server(base_url="/user/ada/")
-    db.add(server)
-    db.commit()
-    row = user.orm_spawners[""]
-    row.server = server
-
-    class Turns:
-        async def take(self) -> None:
-            db.rollback()
-
-    monkeypatch.setattr(slurm, "token_scopes", lambda _: ["a-scope"])
-    spawner: Any = SimpleNamespace(
-        orm_spawner=row,
-        shared=SimpleNamespace(turns=Turns()),
-        user=SimpleNamespace(db=db),
-    )
-    answer = asyncio.ensure_future(slurm._token_scopes(spawner))  # as JupyterHub's maybe_future
-    db.rollback()  # a request that ends before the answer is begun
-    answer.add_done_callback(lambda _: db.rollback())  # and one before the Hub goes on with it
-    assert await answer == ["a-scope"]
-    db.commit()
-    assert row.server is server and row.server_id == server.id
+def test_the_hub_s_launches_have_turns_and_stop_nowhere_before_their_first_commit() -> None:
+    """What is in the session of the database and not committed goes away with whatever request
+    ends meanwhile. JupyterHub asks for the token's scopes there, and awaits an awaitable."""
+    assert hasattr(User.spawn, "in_turn")
+    spawner: Any = SimpleNamespace(**{"_trait_values": {}})
+    scopes = slurm.PortalSpawner._server_token_scopes_default(spawner)
+    assert scopes is token_scopes and not inspect.iscoroutinefunction(scopes)

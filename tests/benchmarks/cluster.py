@@ -168,7 +168,9 @@ class Cluster:
         the demo: each look reads all of /proc, once for each of the two hundred jobs that are on
         one machine here and would be on many."""
         conf = self.running.home.demo / "slurm/etc/slurm.conf"
-        text = re.sub(r"(?m)^JobAcctGatherFrequency=.*$", "JobAcctGatherFrequency=30", conf.read_text())
+        text = re.sub(
+            r"(?m)^JobAcctGatherFrequency=.*$", "JobAcctGatherFrequency=30", conf.read_text()
+        )
         conf.write_text(text)
         self.run("scontrol", "reconfigure")
 
