@@ -111,7 +111,7 @@ async def _course(service: Service) -> None:
             last_activity=now,
             notebooks=("lesson/1-gradients.ipynb",),
         )
-        await store.presence.put(seen)
+        await store.presence.tell(seen)
     await store.close()
 
 

@@ -47,7 +47,6 @@ class BenchHub:
             "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
             "CONFIGPROXY_AUTH_TOKEN": secrets.token_hex(16),
             "BENCH_SPAWNER": kind,
-            **{k: v for k, v in os.environ.items() if k == "BENCH_AT_ONCE"},
             "BENCH_URL": self.url,
             "BENCH_HUB_URL": f"http://127.0.0.1:{free_port()}",
             "BENCH_PROXY_API_URL": f"http://127.0.0.1:{free_port()}",

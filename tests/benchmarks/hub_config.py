@@ -76,5 +76,3 @@ if kind == "course":
     c.PortalSpawner.apptainer = os.environ["BENCH_APPTAINER"]
     c.Workshop.test_by_itself = False
     c.Store.url = f"sqlite:///{here}/portal.sqlite"
-    if n := os.environ.get("BENCH_AT_ONCE"):
-        c.Courses.at_once = int(n)
