@@ -262,6 +262,19 @@ async def test_each_problem_names_its_field(site: Site) -> None:
         await site.refused(400, "barbara", "POST", "courses", body)
 
 
+async def test_a_site_says_which_groups_can_be_a_roster(site: Site) -> None:
+    site.parts.desk.rules.settings.roster_groups = ["course-*", "students"]
+    for group, fine in (("course-deep", True), ("students", True), ("staff", False)):
+        body = {"course": DEEP | {"roster_group": group}}
+        found = (await site.done("barbara", "POST", "courses/validate", body))["problems"]
+        told = [one["message"] for one in found if one["field"] == "roster_group"]
+        assert told == (
+            []
+            if fine
+            else ["'staff' cannot be a roster here. Groups that can: 'course-*', 'students'."]
+        )
+
+
 async def test_a_form_that_is_fine_and_one_with_much_wrong(site: Site) -> None:
     fine = await site.done("barbara", "POST", "courses/validate", {"course": DEEP})
     assert (fine["problems"], fine["environment_title"], fine["meetings"]) == ([], "Lab", 18)

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
+from fnmatch import fnmatchcase
 from zoneinfo import ZoneInfo
 
 from portal.catalog.files import EnvironmentCatalog
@@ -67,7 +68,7 @@ class CourseRules:
         StoreUnavailable."""
         # Up to five thousand meetings: not beside other requests.
         calendar = await asyncio.to_thread(_calendar, course, now)
-        problems = [*_names(course), *calendar, *self._files(course)]
+        problems = [*_names(course), *calendar, *self._roster(course), *self._files(course)]
         pinned, number = None, course.version
         kept = before.course if before else None
         same = kept and (kept.environment, kept.version) == (course.environment, course.version)
@@ -162,6 +163,14 @@ class CourseRules:
                 )
             )
         return problems
+
+    def _roster(self, course: Course) -> list[CourseProblem]:
+        group, patterns = course.roster_group, self.settings.roster_groups
+        if not group or any(fnmatchcase(group, one) for one in patterns):
+            return []
+        allowed = ", ".join(f"'{one}'" for one in patterns) or "none"
+        message = f"'{group}' cannot be a roster here. Groups that can: {allowed}."
+        return [CourseProblem(field="roster_group", message=message)]
 
     def _roots(self, path: str) -> str:
         roots = ", ".join(self.settings.data_roots)

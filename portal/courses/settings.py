@@ -47,6 +47,20 @@ class Courses(LoggingConfigurable):
         """,
     ).tag(config=True)
 
+    roster_groups = List(
+        Unicode(),
+        default_value=["*"],
+        help="""
+        Which groups of the directory can be a course's roster, as patterns of their names. Who may
+        make courses can read the names of a roster's people, so a site whose groups tell more than
+        who attends what names those for courses.
+
+        Example::
+
+            c.Courses.roster_groups = ["course-*", "students"]
+        """,
+    ).tag(config=True)
+
     exchange_directory = Unicode(
         "",
         help="""
