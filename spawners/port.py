@@ -38,11 +38,17 @@ class PortHandler(APIHandler):
         """Nothing: that a session starts is no activity, and storing it would be a commit each."""
         return False
 
+    async def prepare(self) -> None:
+        """Nothing of what the Hub looks up for everyone who asks it something: the token is all
+        that counts here, and a class of two hundred asks within seconds."""
+        self._jupyterhub_user, self.expanded_scopes, self.parsed_scopes = None, set(), {}
+
     async def post(self) -> None:
         """Take the port. 201 when it was stored; 400 for any other body, 403 for other tokens."""
         token = self.get_token()
         if token is None or token.user is None:
             raise web.HTTPError(403, "Only a session's own token may post its port.")
+        self._jupyterhub_user = self.users[token.user]  # for the log
         port = self._port()
         spawner = self._spawner(token)
         if spawner is None:

@@ -20,6 +20,7 @@ from portal.store import Store
 from .closing import Closing
 
 _MOST = 2000  # records that wait; each may hold 16 KiB of a log
+_TOGETHER = 50  # records that are saved in one transaction
 _REMEMBERED = 10_000
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 10.0  # seconds between two tries while the database is away
 _LAST_WORDS = 3.0  # seconds that the Hub's end may take for what still waits
@@ -92,33 +93,36 @@ class Recorder:
             self.log.warning("Sessions are recorded later: %s", error)
 
     async def _save_what_waits(self) -> None:
-        pause = _FIRST_PAUSE
+        pause, number = _FIRST_PAUSE, _TOGETHER
         while self._waiting:
-            session_id = next(iter(self._waiting))
+            some = list(self._waiting.values())[:number]
             try:
-                await self._save(session_id)
-                pause = _FIRST_PAUSE
+                await self._save(*some)
+                pause, number = _FIRST_PAUSE, _TOGETHER
             except PortalError as error:
                 self.log.debug("Sessions are recorded later: %s", error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             except Exception:
-                # Something about this one record; it must not stand in the way of the others.
-                self.log.exception("Session %s cannot be recorded", session_id)
-                self._waiting.pop(session_id, None)
+                # Something about one of these records; it must not stand in the way of the others.
+                if len(some) > 1:
+                    number = 1
+                    continue
+                self.log.exception("Session %s cannot be recorded", some[0].id)
+                self._waiting.pop(some[0].id, None)
         self._news.clear()
 
-    async def _save(self, session_id: str) -> None:
-        record = self._waiting[session_id]
-        await self.store.sessions.save(record)
-        _remember(self._saved, session_id)
-        if self._waiting.get(session_id) is record:  # else there is newer news of it
-            del self._waiting[session_id]
+    async def _save(self, *records: SessionRecord) -> None:
+        await self.store.sessions.save(*records)
+        for record in records:
+            _remember(self._saved, record.id)
+            if self._waiting.get(record.id) is record:  # else there is newer news of it
+                del self._waiting[record.id]
 
     async def _last_words(self) -> None:
         async def say() -> None:
-            for session_id in list(self._waiting):
-                await self._save(session_id)
+            for record in list(self._waiting.values()):
+                await self._save(record)
 
         try:
             # Not asyncio.timeout(), which in a task that is being cancelled raises no TimeoutError.

@@ -169,7 +169,8 @@ class PortalSpawner(LaunchDoor):
             raise refusal(error) from None
         try:
             self.history.submitted(request)
-            estimates.note(self, request)
+            if request.course is None:  # its button tells nobody when it would start
+                estimates.note(self, request)
             # Before anything else: a Hub that dies now must find the job again.
             await self.store_state()
             self.submitted.set()

@@ -187,17 +187,37 @@ async def test_one_record_that_cannot_be_saved_does_not_stop_the_others(
     recorder = make()
     save = recorder.store.sessions.save
 
-    async def picky(one: SessionRecord) -> None:
-        if one.id == "bad":
+    async def picky(*some: SessionRecord) -> None:
+        if any(one.id == "bad" for one in some):
             raise ValueError("not this one")
-        await save(one)
+        await save(*some)
 
     monkeypatch.setattr(recorder.store.sessions, "save", picky)
     recorder.start()
-    recorder.note(session("bad"))
-    recorder.note(session("good"))
+    for name in ("first", "bad", "good"):
+        recorder.note(session(name))
     await until(lambda: kept(path, "good"))
     assert recorder._waiting == {}
+    assert await kept(path, "first") is not None and await kept(path, "bad") is None
+
+
+async def test_what_waits_is_saved_together(
+    make: Make, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = make()
+    save, asked = recorder.store.sessions.save, []
+
+    async def counted(*some: SessionRecord) -> None:
+        asked.append(len(some))
+        await save(*some)
+
+    monkeypatch.setattr(recorder.store.sessions, "save", counted)
+    for number in range(120):
+        recorder.note(session(f"s{number}"))
+    recorder.start()
+    await until(lambda: kept(path, "s119"))
+    assert asked == [50, 50, 20]
+    assert await kept(path, "s0") is not None
 
 
 async def test_the_hubs_end_waits_a_moment_for_what_is_left(make: Make, path: Path) -> None:

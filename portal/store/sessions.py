@@ -71,16 +71,18 @@ class SessionTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def save(self, record: SessionRecord) -> None:
-        """Insert, or replace what is there under the same id."""
-        values = record.model_dump()
-        values["search"] = folded(
-            record.user, record.environment, record.environment_title, record.job_id, record.server
-        )
-        insert = self._database.insert(sessions).values(values)
-        changed = {name: insert.excluded[name] for name in values if name != "id"}
+    async def save(self, *records: SessionRecord) -> None:
+        """Insert each, or replace what is there under the same id: all of them or none."""
+        if not records:
+            return
+        rows = []
+        for record in records:
+            words = (record.user, record.environment, record.environment_title, record.job_id)
+            rows.append({**record.model_dump(), "search": folded(*words, record.server)})
+        insert = self._database.insert(sessions)
+        changed = {name: insert.excluded[name] for name in rows[0] if name != "id"}
         statement = insert.on_conflict_do_update(index_elements=["id"], set_=changed)
-        await self._database.run(lambda to: to.execute(statement), write=True)
+        await self._database.run(lambda to: to.execute(statement, rows), write=True)
 
     async def get(self, id: str) -> SessionRecord | None:
         query = _records().where(sessions.c.id == id)
