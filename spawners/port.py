@@ -41,7 +41,9 @@ class PortHandler(APIHandler):
     async def prepare(self) -> None:
         """Nothing of what the Hub looks up for everyone who asks it something: the token is all
         that counts here, and a class of two hundred asks within seconds."""
-        self._jupyterhub_user, self.expanded_scopes, self.parsed_scopes = None, set(), {}
+        self._jupyterhub_user = None
+        self.expanded_scopes: set[str] = set()
+        self.parsed_scopes: dict[str, Any] = {}
 
     async def post(self) -> None:
         """Take the port. 201 when it was stored; 400 for any other body, 403 for other tokens."""

@@ -66,6 +66,7 @@ c.EnvironmentCatalog.kept_directory = demo["kept_environments"]
 c.Workshop.interval = 0.5
 # Instructors' courses wait for grace; their files come from the shared folder.
 c.Courses.data_roots = [str(storage / "data" / "courses")]
+c.Courses.exchange_directory = demo["exchange"]
 c.CatalogRules.own_environments = "on"
 c.Images.directory = demo["images"]
 c.Images.service_account = demo["images_account"]

@@ -81,6 +81,11 @@ class Home:
         """Images unpacked: what would be a folder on each node's own disk."""
         return self.demo / "node-cache"
 
+    @property
+    def exchange(self) -> Path:
+        """Where courses with grades have nbgrader's exchange."""
+        return self.demo / "exchange"
+
     def make(self, shared: bool) -> None:
         """Make the directories. ``shared``: other accounts must be able to enter them.
 

@@ -117,6 +117,7 @@ class WholeDemo:
             **found,
             images=str(self.home.images),
             node_cache=str(self.home.node_cache),
+            exchange=str(self.home.exchange),
             images_account=self._images_account.name if self.real_accounts else "",
             kept_environments=str(hub.place / "environments"),
             hub_url=f"http://127.0.0.1:{self.ports['hub']}",
@@ -148,8 +149,10 @@ class WholeDemo:
             if self.real_accounts:
                 os.chown(folder, images.uid, images.gid)
             folder.chmod(mode)
+        self.home.exchange.mkdir(exist_ok=True)
         if self.real_accounts:
-            os.chown(catalog, hub.uid, hub.gid)
+            for folder in (catalog, self.home.exchange):
+                os.chown(folder, hub.uid, hub.gid)
 
     def _start_directory(self, reader: int) -> None:
         slapd = Slapd(self.home.demo / "slapd", self.deploy, self.home.people, reader_uid=reader)
