@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 from api_client import Caller
 
-from tests.hub_client import Person
+from tests.hub_client import PASSWORD, Person
 
 from .cluster import CLASS_PARTITION, HERE, ROOT, STUDENTS, TEACHER, Cluster, NotMeasured, wait_for
 from .hub import BenchHub, bench_hub
@@ -133,14 +133,16 @@ def _others(hub: BenchHub) -> Iterator[list[float]]:
     """What somebody else waits for logins and pages as long as the block runs, in seconds."""
     waits: list[float] = []
     enough = threading.Event()
-    teacher = Person(hub.url, TEACHER)
+    # Made once: a client of httpx takes 50 ms of the CPU to make, which is no part of a login.
+    teacher, visitor = Person(hub.url, TEACHER), Person(hub.url, STUDENTS[0])
 
     def go_on() -> None:
         while not enough.is_set():
+            visitor.http.cookies.clear()
             began = time.perf_counter()
-            visitor = Person(hub.url, STUDENTS[0])
+            if not visitor.login(PASSWORD).is_success:
+                waits.append(float("inf"))
             waits.append(time.perf_counter() - began)
-            visitor.http.close()
             for page in _PAGES:
                 began = time.perf_counter()
                 with contextlib.suppress(httpx.HTTPError):
