@@ -52,11 +52,16 @@ def address(user: User, server: str) -> str:
     return at and at + url_path_join("/", user.base_url, url_escape_path(server), "/")
 
 
+def route(user: User, server: str) -> str:
+    """The proxy's route to this server when it is a course's; "" for all others."""
+    host = host_name(user, server)
+    return host and host + url_path_join("/", user.base_url, url_escape_path(server), "/")
+
+
 def move_away(spawner: PortalSpawner) -> None:
     """The proxy's route of a new spawner, where it is a course's."""
-    if spawner.user is not None and (host := host_name(spawner.user, spawner.name)):
-        path = url_path_join("/", spawner.user.base_url, url_escape_path(spawner.name), "/")
-        spawner.proxy_spec = f"{host}{path}"
+    if spawner.user is not None and (way := route(spawner.user, spawner.name)):
+        spawner.proxy_spec = way
 
 
 def with_callback(spawner: PortalSpawner, env: dict[str, str]) -> dict[str, str]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from jupyterhub.proxy import ConfigurableHTTPProxy
+from jupyterhub.user import User
+
+from . import hosts
 
 
 class SessionProxy(ConfigurableHTTPProxy):
@@ -21,3 +24,11 @@ class SessionProxy(ConfigurableHTTPProxy):
             if "user" in route["data"]:
                 route["data"].pop("last_activity", None)
         return dict(routes)
+
+    async def delete_user(self, user: User, server_name: str = "") -> None:
+        """Take a server's route away. JupyterHub looks for all of them at their owner's host, and
+        a course's would lead to a port that another server may have by then."""
+        if way := hosts.route(user, server_name):
+            await self.delete_route(way)
+        else:
+            await super().delete_user(user, server_name)

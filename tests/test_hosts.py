@@ -11,6 +11,7 @@ from jupyterhub.user import User
 
 from spawners import hosts
 from spawners.domains import host_of
+from spawners.proxy import SessionProxy
 
 
 def a_user(subdomains: str = "https://hub.example.org:8443") -> Any:
@@ -70,6 +71,24 @@ def test_everything_else_stays_where_jupyterhub_has_it() -> None:
         assert before == (spawner.proxy_spec, spawner.orm_spawner.oauth_client.redirect_uri)
         assert hosts.with_callback(spawner, {}) == {}
     assert User.server_url(a_user(""), "course-deep") == "/user/barbara/course-deep/"
+
+
+@pytest.mark.parametrize("server", ["course-deep", "mine", ""])
+async def test_a_server_that_ends_takes_its_route_along(server: str) -> None:
+    user = a_user()
+    user.proxy_spec = "barbara.hub.example.org/user/barbara/"
+    spawner = a_spawner(server, user)
+    if not server:
+        spawner.proxy_spec = user.proxy_spec
+    hosts.move_away(spawner)
+    gone = []
+
+    class Proxy(SessionProxy):
+        async def delete_route(self, routespec: str) -> None:
+            gone.append(routespec)
+
+    await Proxy().delete_user(user, server)
+    assert gone == [spawner.proxy_spec]
 
 
 class Handler(UserUrlHandler):

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
-from hub_client import PASSWORD, Person
+from hub_client import PASSWORD, Person, wait_until
 from looks import check
 from remembered import database
 
@@ -256,7 +256,10 @@ def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
 def test_the_board_of_three_hundred_is_there_at_once(demo: Any, page: Any, crowd: str) -> None:
     log_in(page, demo, "barbara")
     # All tiles stand in the page itself; how soon it is painted is in `make bench`.
-    sent = visit(page, demo, f"/{crowd}/board").text()
+    # The service remembers for some seconds who is in which course, and nobody told it of this one.
+    sent = wait_until(
+        "barbara's course is known", lambda: (it := visit(page, demo, f"/{crowd}/board")).ok and it
+    ).text()
     assert len(re.findall(r'<li class="seat[ "]', sent)) == 300
     expect(page.locator(".seat-box")).to_have_count(300)
     first = page.locator("#tiles > li").first

@@ -267,3 +267,10 @@ def test_a_rehearsal_is_thrown_away(demo: Any) -> None:
     home = home_of(demo, "barbara")
     left = ["sh", "-c", f"find {home} /tmp/portal-course-* -name thrown-away 2>/dev/null || true"]
     wait_until("nothing is left", lambda: not demo.run(left).stdout.strip())
+
+
+def test_the_address_of_one_that_was_stopped_is_the_hub_s_again(student: Person) -> None:
+    address = student.session_url(SERVER) + "lab"
+    student.stop(SERVER)
+    answer = local_hosts.request("GET", address)
+    assert answer.status_code == 302 and "/hub/user/student06/" in answer.headers["location"]
