@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from api_client import Caller
+from course_made import course, made
 from hub_client import Person
 from terminal import terminal
-from test_courses_desk import course, made
 
 from portal.demo.python_packages import SYSTEM_PYTHON
 from portal.session_packages import uv_environment, uv_program
@@ -68,16 +68,12 @@ def lesson(demo: Any, packages: Path) -> Iterator[Class]:
     people: dict[str, Person] = {}
     with Caller(demo.url, "barbara") as barbara, Caller(demo.url, "grace") as grace:
         wanted = course(name, grades=True, data=str(packages))
-        one = made(barbara.post("courses", json={"course": wanted}), 201)
-        made(barbara.post(f"courses/{name}/roster", json={"text": "student14 student15"}))
-        asked = made(
-            barbara.post(
-                f"courses/{name}/submit",
-                json={"number": made(barbara.get(f"courses/{name}"))["number"]},
-            )
-        )
-        assert one["name"] == name
-        made(grace.post(f"courses/{name}/approve", json={"number": asked["number"]}))
+        path = f"courses/{name}"
+        made(barbara.post("courses", json={"course": wanted}), 201)
+        made(barbara.post(f"{path}/roster", json={"text": "student14 student15"}))
+        number = made(barbara.get(path))["number"]
+        asked = made(barbara.post(f"{path}/submit", json={"number": number}))
+        made(grace.post(f"{path}/approve", json={"number": asked["number"]}))
         found = Class(name, packages, people)
         for who in PEOPLE:
             person = people[who] = Person(demo.url, who)
@@ -88,8 +84,8 @@ def lesson(demo: Any, packages: Path) -> Iterator[Class]:
         yield found
         for person in people.values():
             person.stop(found.server)
-        number = made(barbara.get(f"courses/{name}"))["number"]
-        made(barbara.post(f"courses/{name}/archive", json={"number": number}))
+        number = made(barbara.get(path))["number"]
+        made(barbara.post(f"{path}/archive", json={"number": number}))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the demo's people are one account without root")

@@ -3,33 +3,12 @@ accounting who may run jobs."""
 
 from __future__ import annotations
 
-import datetime
 import time
 from typing import Any
 
 from api_client import Caller
+from course_made import course, made
 from hub_client import wait_until
-
-TODAY = datetime.datetime.now(datetime.UTC).date()
-
-
-def course(name: str, **more: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "title": "A course of the tests",
-        "environment": "jupyterlab",
-        "default": {"cpus": 1, "time": "0:30:00"},
-        "timezone": "Europe/Berlin",
-        "begins": str(TODAY),
-        "ends": str(TODAY + datetime.timedelta(weeks=10)),
-        "weekly": [{"day": 0, "begins": "09:00", "minutes": 90}],
-        **more,
-    }
-
-
-def made(answer: Any, status: int = 200) -> Any:
-    assert answer.status_code == status, answer.text
-    return answer.json() if answer.content else None
 
 
 def test_from_the_form_to_the_approval(demo: Any) -> None:

@@ -1,0 +1,27 @@
+"""A course as its form sends it, and the answers on the way to its approval."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+TODAY = datetime.datetime.now(datetime.UTC).date()
+
+
+def course(name: str, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "title": "A course of the tests",
+        "environment": "jupyterlab",
+        "default": {"cpus": 1, "time": "0:30:00"},
+        "timezone": "Europe/Berlin",
+        "begins": str(TODAY),
+        "ends": str(TODAY + datetime.timedelta(weeks=10)),
+        "weekly": [{"day": 0, "begins": "09:00", "minutes": 90}],
+        **more,
+    }
+
+
+def made(answer: Any, status: int = 200) -> Any:
+    assert answer.status_code == status, answer.text
+    return answer.json() if answer.content else None
