@@ -186,7 +186,10 @@ def test_out_of_memory(demo: Any, ada: Person) -> None:
     assert efficiency["memory_asked"] == 400 and efficiency["memory_peak"] > 400
     assert efficiency["memory_source"] == "slurm"
     assert found["suggestion"]["changes"].keys() == {"memory"}
-    assert found["suggestion"]["changes"]["memory"] in ("2G", "3G", "4G")
+    # How far it came before Slurm looked is another thing each time.
+    suggested = found["suggestion"]["changes"]["memory"]
+    assert suggested in ("1G", "2G", "3G", "4G")
+    assert int(suggested[:-1]) * 1024 > efficiency["memory_peak"]
     assert (
         f"opt-memory={found['suggestion']['changes']['memory']}"
         in (found["links"]["launch_suggested"])
