@@ -43,6 +43,7 @@ class Told:
         self.guest = ""
         self.course: CourseSituation | None = None
         self.sent: list[tuple[str, str, Any]] = []
+        self.held: list[Any] | None = None  # requests that wait for their answer
         page.route("**/portal/situation*", self._answer)
         for name in ("hand", "help"):
             page.route(f"**/portal/{name}*", self._take)
@@ -79,7 +80,18 @@ class Told:
         name = request.url.split("/portal/")[1].split("?")[0]
         body = json.loads(request.post_data) if request.post_data else None
         self.sent.append((request.method, name, body))
-        route.fulfill(body="{}")
+        if self.held is None:
+            route.fulfill(body="{}")
+        else:
+            self.held.append(route)
+
+    def hold(self) -> None:
+        self.held = []
+
+    def let_go(self) -> None:
+        held, self.held = self.held or [], None
+        for route in held:
+            route.fulfill(body="{}")
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +225,22 @@ def test_consent_by_keyboard(page: Any, told: Told) -> None:
     expect(question.get_by_role("button", name="Agree")).to_be_focused()
     page.keyboard.press("Enter")
     wait(lambda: told.sent[-1] == ("POST", "help", {"id": 2, "answer": "agree"}), page)
+
+
+def test_a_question_that_comes_while_the_last_answer_is_under_way(page: Any, told: Told) -> None:
+    told.hold()
+    told(help=(a_help(),))
+    question = page.get_by_role("dialog")
+    question.get_by_role("button", name="Refuse").click()
+    wait(lambda: told.held, page)
+    told(help=(a_help(2, helper="ian"),))
+    expect(question).to_contain_text("ian offers help")
+    with page.expect_response("**/portal/situation*"):
+        told.let_go()
+    told.look()
+    question.get_by_role("button", name="Agree").click()
+    wait(lambda: told.sent[-1] == ("POST", "help", {"id": 2, "answer": "agree"}), page)
+    expect(question).to_have_count(0)
 
 
 def test_a_question_that_is_no_longer_asked_goes(page: Any, told: Told) -> None:

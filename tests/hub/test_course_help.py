@@ -135,10 +135,11 @@ async def test_an_open_terminal_ends_with_the_help(course: Class, by: str) -> No
     else:
         assert course.barbara.post(f"{COURSE}/help/{help_['id']}/end").is_success
     began = time.monotonic()
-    assert course.inside("barbara", "api/terminals").status_code == 403
+    # The session's server believes an answer of the portal for half a second.
+    while course.inside("barbara", "api/terminals").status_code != 403:
+        assert time.monotonic() - began < 3, "at once"
     with pytest.raises(HTTPClientError, match="403"):
         await course.socket("barbara", path)
-    assert time.monotonic() - began < 3, "at once"
     assert await until_closed(helper) < CUT
     assert course.shares() == set()
     await type_in(own, "echo $((6 * 8))", "48")

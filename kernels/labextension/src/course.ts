@@ -179,7 +179,10 @@ class CoursePage {
     void dialog.launch().then(({ button }) => {
       if (this._asking?.dialog === dialog) {
         void reply(help, button.accept ? 'agree' : 'refuse').finally(() => {
-          this._asking = null;
+          // The next question may have come meanwhile.
+          if (this._asking?.dialog === dialog) {
+            this._asking = null;
+          }
         });
       }
     }, () => undefined);
