@@ -132,8 +132,10 @@ def test_idle_gpus_are_warned_of_snoozed_and_given_back(url: str, owners: Any) -
     assert after["stops_at"] > told["stops_at"]
     assert after["snoozed_until"] == pytest.approx(time.time() + SNOOZE, abs=5)
     lines = ask(grace, "audit?action=snooze-session").json()["items"]
-    assert {(one["actor"], one["target"]) for one in lines} == {("ada", f"session {session}")}
-    assert [one["outcome"] for one in lines] == ["done", "failed"], "the early one too"
+    assert [(one["actor"], one["target"], one["outcome"]) for one in lines] == [
+        ("ada", f"session {session}", "done"),
+        ("student12", f"session {theirs}", "failed"),
+    ], "the refused one too"
 
     wait_until("it is warned again", lambda: idle(ada).get("warned"))
     assert ask(ada, f"sessions/{session}/snooze", "POST").status_code == 409, "once was all"
