@@ -98,6 +98,11 @@ class LaunchForm(LoggingConfigurable):
         """Whether GPUs of this type (Slurm's name; "" for any type) are labelled as simulated."""
         return self.simulated_gpus or bool(self.gpu_types.get(gpu_type, {}).get("simulated"))
 
+    def load(self) -> None:
+        """Compile the templates now, not while the first visitor waits."""
+        for name in ("launch_form.html", "course_form.html"):
+            self._pages.get_template(name)
+
     def render(self, view: LaunchView) -> str:
         """The HTML inside the launch page's ``<form>``."""
         return self._pages.get_template("launch_form.html").render(view=view)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
+from jinja2 import TemplateError
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 from pydantic import ValidationError
@@ -24,6 +26,11 @@ def _began(change: Any) -> None:
     if "hub" not in change.new:  # the site's own setting, while the configuration is read
         return
     shared = Shared.of(hub.config)
+    shared.form.load()
+    pages = change.new["jinja2_env"]
+    for page in pages.list_templates(("html",)):
+        with contextlib.suppress(TemplateError):  # a site's own; who opens it is told
+            pages.get_template(page)
     shared.announced.start()
     shared.recorder.start(lambda: held(hub.db))
     shared.recorder.take_over(left(hub.db))

@@ -206,9 +206,10 @@ class PortalService(Application):
             loop.add_signal_handler(number, stop.set)
         HubOAuth.instance(parent=self, cache_max_age=self.token_age)
         address = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
-        parts = self.make_parts()
+        parts, pages = self.make_parts(), self.make_pages()
+        pages.load()
         server = HTTPServer(
-            web_application(parts, self.make_pages(), stop, self.max_body),
+            web_application(parts, pages, stop, self.max_body),
             xheaders=True,
             max_body_size=self.max_body,
         )

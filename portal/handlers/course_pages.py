@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from portal.catalog.markdown import markdown_html
 from portal.courses.board import newest_sessions
@@ -16,7 +16,7 @@ from portal.courses.book import Membership, runs
 from portal.courses.calendar import Meeting, meetings
 from portal.errors import NotAllowed, NotFound, StoreUnavailable
 from portal.models import Frozen
-from portal.models.course import STAFF, CourseState, KeptCourse, Role
+from portal.models.course import STAFF, CourseState, KeptCourse, Role, zones
 from portal.models.environment import Kind, Server
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
 from portal.models.session import SessionRecord, SessionState
@@ -130,7 +130,7 @@ class CoursePageBase(Page):
         view = self.parts.dashboard.view
         return {
             "environments": self.environments(),
-            "zones": sorted(available_timezones()),
+            "zones": sorted(zones()),
             "gpu_types": sorted({one.type for one in view.gpus.values()}) if view else [],
             "partitions": sorted(view.snapshot.partitions) if view else [],
             "data_roots": list(self.parts.courses.data_roots),

@@ -79,6 +79,12 @@ class Pages:
         )
         self._theirs = {"static_path": str(Path(DATA_FILES_PATH) / "static")}
 
+    def load(self) -> None:
+        """Compile the templates now, not while the first of each page's visitors waits."""
+        own = jinja2.FileSystemLoader(data_path("templates") / "portal").list_templates()
+        for name in (*own, "page.html", "templates/page.html"):
+            self._environment.get_template(name)
+
     def render(
         self, name: str, person: Person | None, *, nonce: str, xsrf: str = "", **variables: Any
     ) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, Literal, Self
 from zoneinfo import available_timezones
 
@@ -24,6 +25,12 @@ Clock = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9
 Minutes = Annotated[int, Field(ge=5, le=24 * 60)]
 _NOTHING: tuple[date, ...] = ()
 _YEARS = (2000, 2200)  # others are slips of a finger, and clocks know nothing of them
+
+
+@cache  # it walks a tree of the file system
+def zones() -> frozenset[str]:
+    """The names of the time zones that this machine knows."""
+    return frozenset(available_timezones())
 
 
 class CourseState(StrEnum):
@@ -114,7 +121,7 @@ class Course(Frozen):
     @field_validator("timezone")
     @classmethod
     def _a_zone(cls, value: str) -> str:
-        if value not in available_timezones():
+        if value not in zones():
             raise ValueError(f"'{value}' is no time zone such as 'Europe/Berlin'")
         return value
 

@@ -67,7 +67,7 @@ if kind == "course":
     from portal.where import data_path
 
     deploy = data_path("deploy") / "jupyterhub_config.d"
-    for name in ("20-service.py", "30-roles.py", "60-courses.py"):
+    for name in ("20-service.py", "30-roles.py", "40-history.py", "60-courses.py"):
         load_subconfig(str(deploy / name))  # noqa: F821
     c.JupyterHub.services[-1]["environment"] |= {  # it reads this file, too
         name: value for name, value in os.environ.items() if name.startswith("BENCH_")
@@ -75,4 +75,5 @@ if kind == "course":
     c.JupyterHub.allow_named_servers = True
     c.PortalSpawner.apptainer = os.environ["BENCH_APPTAINER"]
     c.Workshop.test_by_itself = False
+    c.Courses.at_once = int(os.environ.get("BENCH_AT_ONCE", "6"))
     c.Store.url = f"sqlite:///{here}/portal.sqlite"
