@@ -3,6 +3,7 @@ portal's service, in one answer of what the Hub has in memory."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 from jupyterhub import apihandlers, orm
@@ -11,6 +12,7 @@ from tornado import web
 from .moves import MovesBase
 
 MAX_BODY = 1024 * 1024  # bytes; five thousand names
+_AT_ONCE = 50  # people in one question to the Hub's database
 
 
 class ServersHandler(MovesBase):
@@ -18,19 +20,18 @@ class ServersHandler(MovesBase):
     STATE}}``, STATE being "ready", "pending" or "" for none; whom the Hub does not know is left
     out."""
 
-    def post(self) -> None:
+    async def post(self) -> None:
         server, people = self._asked()
-        # Two questions for all of them: one for each person would hold the loop for a second.
-        who = self.db.query(orm.User.name, orm.User.id).filter(orm.User.name.in_(people)).all()
-        have = self.db.query(orm.Spawner.user_id).filter(
-            orm.Spawner.name == server, orm.Spawner.user_id.in_([id_ for _, id_ in who])
-        )
-        some = {id_ for (id_,) in have}
-        # Those of a Hub that was restarted are made when they are looked for.
-        found = {
-            name: _state(self.users[id_].spawners[server] if id_ in some else None)
-            for name, id_ in who
-        }
+        found: dict[str, str] = {}
+        # One question for many: one for each person would hold the loop for a second.
+        for at in range(0, len(people), _AT_ONCE):
+            some = people[at : at + _AT_ONCE]
+            for orm_user in self.db.query(orm.User).filter(orm.User.name.in_(some)):
+                user = self.users[orm_user]  # in memory from now on: a launch asks for less
+                # Those of a Hub that was restarted are made when they are looked for.
+                there = server in user.orm_spawners
+                found[user.name] = _state(user.spawners[server] if there else None)
+            await asyncio.sleep(0)
         self.answer({"servers": found})
 
     def _asked(self) -> tuple[str, list[str]]:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from jupyterhub import orm
 from jupyterhub.utils import utcnow
+from sqlalchemy import bindparam, func, select
 from traitlets import Instance, default
 
 from portal.errors import (
@@ -33,6 +34,7 @@ from . import (
     hub_database,  # noqa: F401  the Hub's database writes ahead
     moves,  # noqa: F401  registers the routes by which the service moves sessions
     my_courses,  # noqa: F401  puts courses on the home page and the launch page
+    oauth_secret,  # noqa: F401  a session's secret is hashed once
     people,  # noqa: F401  registers the route that makes people of a roster
     port,  # noqa: F401  registers the port route and removes the stock one
     rooms,  # noqa: F401  registers those by which it lets a course into its room
@@ -52,6 +54,10 @@ from .shared import Shared
 from .submit import submit
 from .successor import Successor
 from .watch import JobWatch
+
+_NEWEST_TOKEN = select(func.max(orm.APIToken.id)).where(
+    orm.APIToken.user_id == bindparam("user"), orm.APIToken.prefix == bindparam("prefix")
+)
 
 
 class PortalSpawner(LaunchDoor):
@@ -183,11 +189,9 @@ class PortalSpawner(LaunchDoor):
     def _token_row(self) -> int:
         """The number of the session's token, which was made a moment ago; 0 without one. The Hub's
         own question for it reads everything that hangs on it."""
-        tokens = self.user.db.query(orm.APIToken.id).filter_by(
-            user_id=self.user.orm_user.id, prefix=self.api_token[: orm.APIToken.prefix_length]
-        )
-        newest = tokens.order_by(orm.APIToken.id.desc()).first()
-        return newest.id if newest else 0
+        prefix = self.api_token[: orm.APIToken.prefix_length]
+        of_user = {"user": self.user.orm_user.id, "prefix": prefix}
+        return self.user.db.scalar(_NEWEST_TOKEN, of_user) or 0
 
     async def move_certs(self, paths: dict[str, str]) -> dict[str, str]:
         """Leave the certificates with the Hub: their content travels to the job's environment."""

@@ -1,4 +1,4 @@
-"""Launches go on one after the other, each in a turn of the event loop.
+"""Launches go on one after the other, each in a turn of the event loop, and commit once in it.
 
 JupyterHub's own work for one launch (tokens, an OAuth client, several commits) holds the loop for
 10 to 20 ms. When many people launch at the same moment, all of it would happen in one turn, and for
@@ -8,10 +8,13 @@ seconds nobody else's page, no job's answer and no session's port would be heard
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Coroutine, Generator, Iterator
 from functools import wraps
 from typing import Any
 
 from jupyterhub.user import User
+from sqlalchemy.orm import Session
 
 
 class Turns:
@@ -26,6 +29,49 @@ class Turns:
             await asyncio.sleep(0)
 
 
+class Steps:
+    """Awaits ``work``. Whatever it commits to ``db`` between two of its pauses is committed at the
+    second of them, at once: six times one after the other it would wait for the disk, before
+    anybody else can see any of it."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], db: Session) -> None:
+        self._work, self._db = work, db
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        try:
+            with _one_commit(self._db):
+                waits_for = self._work.send(None)
+            while True:
+                try:
+                    answer = yield waits_for
+                except BaseException as error:  # also a cancellation: the work hears of it
+                    with _one_commit(self._db):
+                        waits_for = self._work.throw(error)
+                else:
+                    with _one_commit(self._db):
+                        waits_for = self._work.send(answer)
+        except StopIteration as done:
+            return done.value
+
+
+@contextlib.contextmanager
+def _one_commit(db: Session) -> Iterator[None]:
+    asked: list[bool] = []
+
+    def flush() -> None:  # JupyterHub reads what the database adds: numbers, defaults
+        asked.append(True)
+        db.flush()
+
+    # Of this session alone, which everything in the Hub shares: nothing else runs in a step.
+    db.commit = flush  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del db.commit
+        if asked and db.is_active:
+            db.commit()
+
+
 def _in_turn(spawn: Any) -> Any:
     launches = Turns()
 
@@ -35,7 +81,7 @@ def _in_turn(spawn: Any) -> Any:
         committed, and whatever request ends meanwhile takes that away (jupyterhub/handlers/base.py,
         finish). Nobody would know the session's token then, and its port would go nowhere."""
         await launches.take()
-        return await spawn(self, *args, **more)
+        return await Steps(spawn(self, *args, **more), self.db)
 
     in_turn.in_turn = True  # type: ignore[attr-defined]
     return in_turn
