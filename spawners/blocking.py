@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_KEPT = 8  # threads that wait for the next call
 
 
 class StillRunning(TimeoutError):
     """A call takes longer than its caller waits. What the call itself raises is never this."""
+
+
+class _Worker:
+    """A daemon thread, which does not hold up the Hub's own end, and does one call after another:
+    to start a thread, the loop waits until it runs."""
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def do(self, call: Callable[[], None] | None, name: str = "idle") -> None:
+        """Do this next, under this name; None: end."""
+        self._thread.name = f"portal-{name}"[:60]
+        self._calls.put(call)
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
+            del call  # what it holds is over
 
 
 class Blocking:
@@ -23,6 +45,7 @@ class Blocking:
 
     def __init__(self) -> None:
         self._running: dict[Hashable, asyncio.Future[Any]] = {}
+        self._idle: list[_Worker] = []
 
     async def call(self, name: Hashable, work: Callable[[], T], seconds: float) -> T:
         """What ``work`` gives or raises; StillRunning when that takes longer than ``seconds``.
@@ -32,7 +55,7 @@ class Blocking:
         """
         answer: asyncio.Future[T] | None = self._running.get(name)
         if answer is None:
-            answer = _in_thread(str(name), work)
+            answer = self._in_thread(str(name), work)
             self._running[name] = answer
             answer.add_done_callback(lambda _: self._running.pop(name, None))
         done, _ = await asyncio.wait({answer}, timeout=seconds)
@@ -40,33 +63,36 @@ class Blocking:
             raise StillRunning(f"{name} takes longer than {seconds:g} s")
         return answer.result()
 
+    def _in_thread(self, name: str, work: Callable[[], T]) -> asyncio.Future[T]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        worker = self._idle.pop() if self._idle else _Worker()
 
-def _in_thread(name: str, work: Callable[[], T]) -> asyncio.Future[T]:
-    """Run ``work`` in a daemon thread, which does not hold up the Hub's own end."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
+        def deliver(result: T | None, error: Exception | None) -> None:
+            if len(self._idle) < _KEPT:
+                self._idle.append(worker)
+            else:
+                worker.do(None)
+            if isinstance(error, StopIteration):  # no future takes that one
+                error = RuntimeError(repr(error))
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)  # type: ignore[arg-type]  # T may be None itself
 
-    def deliver(result: T | None, error: Exception | None) -> None:
-        if isinstance(error, StopIteration):  # no future takes that one
-            error = RuntimeError(repr(error))
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)  # type: ignore[arg-type]  # T may be None itself
+        def run() -> None:
+            result: T | None = None
+            error: Exception | None = None
+            try:
+                result = work()
+            except Exception as exc:
+                error = exc
+            except BaseException as exc:  # sys.exit() in a hook is not for the Hub
+                error = RuntimeError(f"ended by {exc!r}")
+            try:
+                loop.call_soon_threadsafe(deliver, result, error)
+            except RuntimeError:
+                return  # the Hub has stopped meanwhile, and its loop is closed
 
-    def run() -> None:
-        result: T | None = None
-        error: Exception | None = None
-        try:
-            result = work()
-        except Exception as exc:
-            error = exc
-        except BaseException as exc:  # sys.exit() in a hook is not for the Hub
-            error = RuntimeError(f"ended by {exc!r}")
-        try:
-            loop.call_soon_threadsafe(deliver, result, error)
-        except RuntimeError:
-            return  # the Hub has stopped meanwhile, and its loop is closed
-
-    threading.Thread(target=run, name=f"portal-{name}"[:60], daemon=True).start()
-    return future
+        worker.do(run, name)
+        return future

@@ -13,8 +13,11 @@ from collections.abc import Coroutine, Generator, Iterator
 from functools import wraps
 from typing import Any
 
+from jupyterhub import orm
 from jupyterhub.user import User
 from sqlalchemy.orm import Session
+
+_READ_AT_ONCE = (orm.Server,)  # JupyterHub goes on with what the database fills in of these
 
 
 class Turns:
@@ -58,14 +61,16 @@ class Steps:
 def _one_commit(db: Session) -> Iterator[None]:
     asked: list[bool] = []
 
-    def flush() -> None:  # JupyterHub reads what the database adds: numbers, defaults
+    def later() -> None:
         asked.append(True)
-        db.flush()
+        if any(isinstance(one, _READ_AT_ONCE) for one in db.new):
+            db.flush()
 
     # Of this session alone, which everything in the Hub shares: nothing else runs in a step.
-    db.commit = flush  # type: ignore[method-assign]
+    db.commit = later  # type: ignore[method-assign]
     try:
-        yield
+        with db.no_autoflush:
+            yield
     finally:
         del db.commit
         if asked and db.is_active:
