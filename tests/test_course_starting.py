@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from clusters import job
 
+from portal.courses import ahead as ahead_module
 from portal.courses.ahead import Ahead
 from portal.courses.around import Around
 from portal.courses.book import CourseBook
@@ -34,7 +35,8 @@ from portal.errors import (
     StoreUnavailable,
     TooManyRequests,
 )
-from portal.models.cluster import ClusterSnapshot, JobState
+from portal.models.audit import Outcome
+from portal.models.cluster import ClusterSnapshot, JobState, Reservation
 from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.models.course_live import Presence
 from portal.models.course_start import CourseStart, Seat, SeatState, StartKind
@@ -643,6 +645,50 @@ async def test_a_course_without_prestart_starts_nobody(site: Site) -> None:
     ahead = Ahead(site.around, site.starter)
     await ahead.look(MONDAY + 3600 - 600)
     assert await site.store.starts.live() == []
+    await ahead.close()
+
+
+async def test_ahead_of_a_meeting_the_image_comes_to_its_nodes(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nine = MONDAY + 3600
+    copied: list[tuple[str, tuple[str, ...]]] = []
+
+    async def copy(environment: Environment, nodes: Sequence[str]) -> AsyncIterator[Any]:
+        copied.append((environment.name, tuple(nodes)))
+        for node in nodes:
+            yield node, "" if node == "gpu01" else "no space left on the device"
+
+    async def fine(one: KeptCourse) -> str:
+        return ""
+
+    monkeypatch.setattr(ahead_module, "image_problem", fine)
+    held = Reservation(
+        name="course-deep-20270118T0900",
+        start_time=nine - 1200,
+        end_time=nine + 5400,
+        nodes=("gpu01", "gpu02"),
+    )
+    other = held.model_copy(update={"name": "maintenance", "nodes": ("cpu01",)})
+    site.cluster.snapshot_ = ClusterSnapshot(
+        taken_at=MONDAY, reservations={one.name: one for one in (held, other)}
+    )
+    await site.course(*STUDENTS[:2])
+    ahead = Ahead(replace(site.around, copy=copy), site.starter)
+    for early in (41, 39, 38, 20):
+        site.clock.now = nine - early * 60
+        await ahead.look(site.clock())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(copied) == (early < 40), "once a meeting, twice as early as sessions"
+    assert copied == [("lab", ("gpu01", "gpu02"))]
+    assert [(one.action, one.outcome, one.detail) for one in site.notes] == [
+        (
+            "prepare-course",
+            Outcome.FAILED,
+            "The image could not be unpacked on gpu02: no space left on the device",
+        )
+    ]
     await ahead.close()
 
 

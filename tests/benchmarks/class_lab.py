@@ -34,12 +34,16 @@ def measure(cluster: Cluster) -> list[Row]:
     """The rows; takes some minutes."""
     hand = _by_hand(cluster)
     with Caller(str(cluster.state["url"]), TEACHER) as teacher:
-        ready, total = _start_all(teacher)
         try:
+            teacher.post(f"courses/{COURSE}/people/{STUDENTS[0]}/start")
+            _wait_ready(teacher, STUDENTS[0])
             clicks, reloads = _clicks(cluster)
         finally:
-            teacher.post(f"courses/{COURSE}/stop-all", json={"people": None})
-            wait_for("the end of the class", lambda: not cluster.run("squeue", "-h").split(), 120)
+            _stop_all(cluster, teacher)
+        try:
+            ready, total = _start_all(teacher)
+        finally:
+            _stop_all(cluster, teacher)
     last, peer = max(ready), max(hand)
     click, reload = statistics.median(clicks), statistics.median(reloads)
     print(f"  by hand: {peer:.1f} s, portal: {last:.1f} s; clicks {clicks}, reloads {reloads}")
@@ -90,6 +94,19 @@ def _by_hand(cluster: Cluster) -> list[float]:
         cluster.run("scancel", *jobs)
         wait_for_none(cluster)
     return seconds
+
+
+def _wait_ready(teacher: Caller, person: str) -> None:
+    def there() -> Any:
+        tiles = teacher.get(f"courses/{COURSE}/board").json()["tiles"]
+        return any(one["person"] == person and one["state"] == "running" for one in tiles)
+
+    wait_for(f"the session of {person}", there, 120, 1.0)
+
+
+def _stop_all(cluster: Cluster, teacher: Caller) -> None:
+    teacher.post(f"courses/{COURSE}/stop-all", json={"people": None})
+    wait_for("the end of the class", lambda: not cluster.run("squeue", "-h").split(), 120)
 
 
 def _start_all(teacher: Caller) -> tuple[list[float], int]:

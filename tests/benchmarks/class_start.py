@@ -25,6 +25,7 @@ from tests.hub_client import PASSWORD, Person
 from .cluster import CLASS_PARTITION, HERE, ROOT, STUDENTS, TEACHER, Cluster, NotMeasured, wait_for
 from .hub import BenchHub, bench_hub
 from .report import Row
+from .startup import PATIENCE as STOCK_PATIENCE
 from .startup import Run, plain, through_hub, told
 
 WHAT = f"A class of {len(STUDENTS)}, from 'Start all'"
@@ -34,39 +35,54 @@ _LATE = 0.5  # seconds: what a login or a page may take meanwhile
 _PAGES = ("/hub/home", "/services/portal/", f"/services/portal/courses/{NAME}/board")
 
 
+ROUNDS = 3
+_ALL = (STUDENTS, CLASS_PARTITION)
+
+
 def measure(cluster: Cluster) -> list[Row]:
-    """The rows; takes some minutes."""
-    noop = told("no-op spawner", through_hub(cluster, "noop", STUDENTS, CLASS_PARTITION))
-    slurm = told("plain sbatch", plain(cluster, STUDENTS, CLASS_PARTITION))
-    ours, waits = _start_all(cluster)
-    told("start all", ours)
+    """The rows; takes some minutes. The round in the middle by its ratio to the floor."""
+    rounds: list[tuple[float, float, Run]] = []
+    waits: list[float] = []
+    for _ in range(ROUNDS):
+        noop = told("no-op spawner", through_hub(cluster, "noop", *_ALL))
+        slurm = told("plain sbatch", plain(cluster, *_ALL))
+        ours, waited = _start_all(cluster)
+        told("start all", ours)
+        if not (noop.seconds and slurm.seconds and ours.seconds):
+            raise NotMeasured(f"no session became ready: {noop.words or slurm.words or ours.words}")
+        floor = max(noop.seconds) + max(slurm.seconds)
+        late = statistics.quantiles(waited, n=20)[-1]
+        print(f"  {max(ours.seconds) / floor:.2f} x floor; pages {late:.2f} s", flush=True)
+        rounds.append((max(ours.seconds) / floor, floor, ours))
+        waits.append(late)
     # Last: its sessions keep Slurm busy for a while after their end.
-    stock = told("stock batchspawner", through_hub(cluster, "stock", STUDENTS, CLASS_PARTITION))
-    if not ours.seconds or not stock.seconds:
-        raise NotMeasured(f"no session became ready: {ours.words or stock.words}")
-    last, peer = max(ours.seconds), max(stock.seconds)
-    floor = max(noop.seconds) + max(slurm.seconds)
-    late = statistics.quantiles(waits, n=20)[-1]
+    stock = told("stock batchspawner", through_hub(cluster, "stock", *_ALL))
+    ratio, floor, ours = sorted(rounds, key=lambda one: one[0])[ROUNDS // 2]
+    last, late = max(ours.seconds), statistics.median(waits)
+    words, peer = "batchspawner 1.3.0", max(stock.seconds, default=0.0)
+    if len(stock.seconds) < len(STUDENTS):  # not before the end of the run, whenever it is
+        words, peer = f"{words}, {len(stock.seconds)} ready when the run ended", STOCK_PATIENCE
+    failed = sum(one.failed for _, _, one in rounds)
     return [
         Row(
             f"{WHAT}: all are ready",
             last,
             "s",
-            "batchspawner 1.3.0",
+            words,
             peer,
             floor,
             "at most 1.2 x floor (no-op spawner + plain sbatch), 3 x faster than peer",
-            last <= 1.2 * floor and 3 * last <= peer,
+            ratio <= 1.2 and 3 * last <= peer,
         ),
         Row(
             f"{WHAT}: failed, refused or told to come again (429)",
-            ours.failed,
+            failed,
             "sessions",
             "batchspawner 1.3.0",
             stock.failed,
             0,
             "0",
-            ours.failed == 0,
+            failed == 0,
         ),
         Row(
             f"{WHAT}: logins and pages meanwhile, 95th percentile",
