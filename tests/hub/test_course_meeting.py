@@ -13,7 +13,7 @@ import pytest
 from api_client import Caller
 from course_made import course, made
 from hub_client import Person, wait_until
-from jobs import living_jobs
+from jobs import only_job
 
 MINUTE = datetime.timedelta(minutes=1)
 
@@ -59,8 +59,7 @@ def session(demo: Any, who: str, name: str) -> Iterator[str]:
     assert answer.status_code in (201, 202), answer.text
     try:
         person.wait_ready(server)
-        (row,) = (one for one in living_jobs(demo, demo.user(who)) if name in one.name)
-        yield row.id
+        yield only_job(demo, demo.user(who))
     finally:
         person.stop(server)
 
