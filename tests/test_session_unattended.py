@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import socket
@@ -14,13 +15,15 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 from hub_client import wait_until
 from portal_session.cell_outputs import LARGEST, CellOutputs
-from portal_session.executions import asked_execution
+from portal_session.executions import Execution, asked_execution
+from portal_session.unattended import Unattended
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
@@ -378,6 +381,35 @@ async def test_a_kernel_that_dies_says_so(server: Server) -> None:
         page.close()
         await notebook.until("The kernel ended while this cell ran")
     assert "first" in notebook.printed()
+
+
+async def test_what_ends_while_it_is_written_is_written_again() -> None:
+    one = Execution("1", "page", "cell-0", "code", time.time())
+    one.outputs.take("stream", {"name": "stdout", "text": "first"})
+    one.left_at = 0.0
+    follower = SimpleNamespace(executions={"1": one}, clients=set())
+    app = SimpleNamespace(
+        kernel_manager={"kernel": None},
+        contents_manager=SimpleNamespace(get=None),
+        log=logging.getLogger("test"),
+    )
+    unattended, written = Unattended(app), list[str]()
+    unattended._followers["kernel"] = follower  # type: ignore[assignment]
+
+    async def write(kernel_id: str, executions: list[Execution]) -> bool:
+        changes = one.outputs.changes
+        written.append(str(one.result().outputs))
+        if len(written) == 1:  # the kernel dies while the disk is busy
+            one.outputs.take("stream", {"name": "stderr", "text": "died"})
+            one.ended = time.time()
+        one.saved = changes
+        return True
+
+    unattended._write = write  # type: ignore[method-assign]
+    await unattended._save_kernel("kernel")
+    assert one.left_at is not None, "it is not on disk yet"
+    await unattended._save_kernel("kernel")
+    assert len(written) == 2 and "died" in written[-1] and one.left_at is None
 
 
 async def test_the_end_of_the_session_writes_all(tmp_path: Path) -> None:

@@ -215,13 +215,15 @@ class Unattended:
             if follower.clients and not everything:
                 # The notebook is open somewhere: once, at the end of each cell.
                 new = [one for one in new if one.ended is not None]
+            # What ends, or is printed, while this is written is for the next time.
+            over = {one.id: one.outputs.changes for one in ours if one.ended is not None}
             at_once = everything or patience == 0
             if new and not at_once and time.monotonic() < self._next.get(kernel_id, 0):
                 return
             if new and not await self._write(kernel_id, new):
                 return
             for one in ours:
-                if one.ended is not None:  # and all of it is on disk
+                if over.get(one.id) == one.outputs.changes:  # all of it is on disk
                     one.left_at = None
 
     async def _write(self, kernel_id: str, executions: list[Execution]) -> bool:

@@ -99,7 +99,7 @@ def _by_hand(cluster: Cluster) -> list[float]:
 def _wait_ready(teacher: Caller, person: str) -> None:
     def there() -> Any:
         tiles = teacher.get(f"courses/{COURSE}/board").json()["tiles"]
-        return any(one["person"] == person and one["state"] == "running" for one in tiles)
+        return any(one["person"] == person and one.get("state") == "running" for one in tiles)
 
     wait_for(f"the session of {person}", there, 120, 1.0)
 
