@@ -12,7 +12,7 @@ from typing import Any
 from api_client import Caller
 from playwright.sync_api import sync_playwright
 
-from tests.hub_client import PASSWORD
+from tests.hub_client import PASSWORD, Person
 
 from .cluster import Cluster, NotMeasured, wait_for
 from .lab import answers, shipped, submit_by_hand, wait_for_none
@@ -35,8 +35,9 @@ def measure(cluster: Cluster) -> list[Row]:
     hand = _by_hand(cluster)
     with Caller(str(cluster.state["url"]), TEACHER) as teacher:
         try:
-            teacher.post(f"courses/{COURSE}/people/{STUDENTS[0]}/start")
-            _wait_ready(teacher, STUDENTS[0])
+            one = Person(str(cluster.state["url"]), STUDENTS[0])
+            one.launch({"course": COURSE}, SERVER).raise_for_status()
+            one.wait_ready(SERVER)
             clicks, reloads = _clicks(cluster)
         finally:
             _stop_all(cluster, teacher)
@@ -94,14 +95,6 @@ def _by_hand(cluster: Cluster) -> list[float]:
         cluster.run("scancel", *jobs)
         wait_for_none(cluster)
     return seconds
-
-
-def _wait_ready(teacher: Caller, person: str) -> None:
-    def there() -> Any:
-        tiles = teacher.get(f"courses/{COURSE}/board").json()["tiles"]
-        return any(one["person"] == person and one.get("state") == "running" for one in tiles)
-
-    wait_for(f"the session of {person}", there, 120, 1.0)
 
 
 def _stop_all(cluster: Cluster, teacher: Caller) -> None:
