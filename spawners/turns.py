@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from collections.abc import Coroutine, Generator, Iterator
 from functools import wraps
 from typing import Any
@@ -35,24 +36,28 @@ class Turns:
 class Steps:
     """Awaits ``work``. Whatever it commits to ``db`` between two of its pauses is committed at the
     second of them, at once: six times one after the other it would wait for the disk, before
-    anybody else can see any of it."""
+    anybody else can see any of it. Where that fails, it fails in ``work``, which cleans up."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], db: Session) -> None:
         self._work, self._db = work, db
 
     def __await__(self) -> Generator[Any, Any, Any]:
+        step: Any = self._work.send
+        given: Any = None
         try:
-            with _one_commit(self._db):
-                waits_for = self._work.send(None)
             while True:
                 try:
-                    answer = yield waits_for
+                    with _one_commit(self._db):
+                        waits_for = step(given)
+                except Exception as error:
+                    if inspect.getcoroutinestate(self._work) == inspect.CORO_CLOSED:
+                        raise  # its own, or its end
+                    step, given = self._work.throw, error
+                    continue
+                try:
+                    given, step = (yield waits_for), self._work.send
                 except BaseException as error:  # also a cancellation: the work hears of it
-                    with _one_commit(self._db):
-                        waits_for = self._work.throw(error)
-                else:
-                    with _one_commit(self._db):
-                        waits_for = self._work.send(answer)
+                    step, given = self._work.throw, error
         except StopIteration as done:
             return done.value
 

@@ -133,15 +133,26 @@ async def test_a_launch_that_is_called_off_hears_of_it(db: Session) -> None:
 
 
 async def test_what_the_database_refuses_is_told_and_leaves_it_usable(db: Session) -> None:
-    async def twice() -> None:
+    heard: list[str] = []
+
+    async def twice(pause: bool) -> None:
         db.add(orm.User(name="ada"))
         db.commit()
-        db.flush()
+        try:
+            if pause:
+                await asyncio.sleep(0)
+        except IntegrityError:
+            heard.append("refused")  # JupyterHub stops what it had begun
+            db.rollback()
+            await asyncio.sleep(0)
+            raise
 
-    with pytest.raises(IntegrityError):
-        await Steps(twice(), db)
-    db.rollback()
-    assert db.query(orm.User).count() == 1
+    for pause in (True, False):
+        with pytest.raises(IntegrityError):
+            await Steps(twice(pause), db)
+        db.rollback()
+        assert db.query(orm.User).count() == 1
+    assert heard == ["refused"]
 
 
 def test_a_session_s_secret_is_hashed_once_and_a_service_s_is_not(db: Session) -> None:

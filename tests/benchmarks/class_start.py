@@ -33,8 +33,6 @@ NAME = "bench"
 PATIENCE = 300.0  # seconds until all are ready
 _LATE = 0.5  # seconds: what a login or a page may take meanwhile
 _PAGES = ("/hub/home", "/services/portal/", f"/services/portal/courses/{NAME}/board")
-
-
 ROUNDS = 3
 _ALL = (STUDENTS, CLASS_PARTITION)
 

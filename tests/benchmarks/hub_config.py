@@ -75,5 +75,4 @@ if kind == "course":
     c.JupyterHub.allow_named_servers = True
     c.PortalSpawner.apptainer = os.environ["BENCH_APPTAINER"]
     c.Workshop.test_by_itself = False
-    c.Courses.at_once = int(os.environ.get("BENCH_AT_ONCE", "6"))
     c.Store.url = f"sqlite:///{here}/portal.sqlite"
