@@ -7,6 +7,7 @@ import asyncio
 import json
 
 from jupyterhub import apihandlers, orm
+from sqlalchemy.orm import selectinload
 from tornado import web
 
 from .moves import MovesBase
@@ -26,11 +27,12 @@ class ServersHandler(MovesBase):
         # One question for many: one for each person would hold the loop for a second.
         for at in range(0, len(people), _AT_ONCE):
             some = people[at : at + _AT_ONCE]
-            for orm_user in self.db.query(orm.User).filter(orm.User.name.in_(some)):
+            there = self.db.query(orm.User).filter(orm.User.name.in_(some))
+            for orm_user in there.options(selectinload(orm.User._orm_spawners)):
                 user = self.users[orm_user]  # in memory from now on: a launch asks for less
                 # Those of a Hub that was restarted are made when they are looked for.
-                there = server in user.orm_spawners
-                found[user.name] = _state(user.spawners[server] if there else None)
+                has_row = server in user.orm_spawners
+                found[user.name] = _state(user.spawners[server] if has_row else None)
             await asyncio.sleep(0)
         self.answer({"servers": found})
 
