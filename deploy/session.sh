@@ -40,22 +40,28 @@ sweep() {
   done
 }
 
+# Where the folder $1 really is; without another program, since a class starts all at once.
+real() {
+  cd -P -- "$1" && pwd
+}
+
 work="" # what this session has on the node, and what is removed when it ends
 if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
   # Others may be let into a course's session: it sees the course's folder, and temporary folders
   # of its own, which are on a disk (Apptainer's own are 64 MiB of memory).
   place="${TMPDIR:-/tmp}/portal-course-$EUID"
   sweep "$place"-*
-  work=$(mktemp --directory "$place-$SLURM_JOB_ID.XXXXXXXX") || exit 74
+  # mkdir takes nothing that is there already, also no link.
+  work="$place-$SLURM_JOB_ID.$RANDOM$RANDOM$RANDOM"
   folder="${PORTAL_COURSE_FOLDER:-$work/home}"
   (
     umask 077
-    mkdir -- "$work/tmp" "$work/var_tmp" "$work/home" &&
-      mkdir -p -- "$folder"
+    mkdir -- "$work" "$work/tmp" "$work/var_tmp" "$work/home" || exit
+    [ -d "$folder" ] || mkdir -p -- "$folder"
   ) || exit 74
   if [ -n "${PORTAL_COURSE_FOLDER:-}" ]; then
-    home=$(realpath -e -- "${folder%/courses/*}")
-    if [ "$(realpath -e -- "$folder")" != "$home/courses/${folder##*/}" ]; then
+    home=$(real "${folder%/courses/*}")
+    if [ "$(real "$folder")" != "$home/courses/${folder##*/}" ]; then
       echo "The course's folder leads elsewhere: $folder" >&2
       rm -rf -- "$work"
       exit 74

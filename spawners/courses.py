@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jupyterhub import orm
 
+from portal.courses.calendar import meetings
 from portal.courses.sources import root_of
 from portal.errors import NotAllowed, PortalError
 from portal.launch.course import (
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from .slurm import PortalSpawner
 
 _AGE = 30.0  # seconds for which a course's used GPU-hours are known
+_RESERVED = 2.0  # seconds for which it is believed that a meeting that is on has no reservation
 _STAFF_ONLY = frozenset({CourseKind.PREVIEW, CourseKind.ROOM})
 
 
@@ -77,11 +79,13 @@ class Budgets:
 
 
 class CourseOffer(NamedTuple):
-    """A session of a course, as it may be launched now; ``options`` is what was chosen of it."""
+    """A session of a course, as it may be launched now; ``options`` is what was chosen of it,
+    ``snapshot`` the cluster, with the reservation of a meeting that is on."""
 
     session: CourseSession
     environment: Environment
     options: Mapping[str, Any]
+    snapshot: ClusterSnapshot
 
 
 async def course_offer(
@@ -113,6 +117,7 @@ async def course_offer(
     if spent and asked.get("gpus"):
         raise NotAllowed(spent)
     offered = narrowed(environment, kept.course, gpus=not spent)
+    snapshot = await _with_reservation(spawner, kept.course, snapshot)
     offered = _at_the_meeting(spawner, course, offered, snapshot, associations)
     exchange = ""
     if kept.course.grades and kind is CourseKind.COURSE:
@@ -126,7 +131,7 @@ async def course_offer(
         data_root=root_of(kept.course.data or "", spawner.shared.courses.data_roots),
         exchange=exchange or None,
     )
-    return CourseOffer(session, with_data(offered, kept.course), asked)
+    return CourseOffer(session, with_data(offered, kept.course), asked, snapshot)
 
 
 _ABOUT = {
@@ -195,6 +200,20 @@ async def _environment(spawner: PortalSpawner, kept: KeptCourse) -> Environment:
             f"{offer.reason} Its instructor may choose another one."
         )
     return offer.environment
+
+
+async def _with_reservation(
+    spawner: PortalSpawner, course: Course, snapshot: ClusterSnapshot
+) -> ClusterSnapshot:
+    """``snapshot``, with reservations asked for anew where a meeting is on and its own is not
+    among them: a course that was approved a moment ago has one since then."""
+    now, wanted = time.time(), course.reservation
+    if not (wanted.nodes or wanted.gpus) or meeting(course.name, snapshot.reservations, now):
+        return snapshot
+    if not meetings(course, now, now + 1):
+        return snapshot
+    fresh = await spawner.shared.cluster.reservations(now - _RESERVED)
+    return snapshot.model_copy(update={"reservations": fresh})
 
 
 def _at_the_meeting(

@@ -6,6 +6,7 @@ snapshot), so that the page offers what the launch will accept.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -86,21 +87,34 @@ async def _snapshot(spawner: PortalSpawner) -> ClusterSnapshot:
     return await spawner.shared.cluster.snapshot(moment, jobs_only=False, qos=True)
 
 
+async def _known_snapshot(spawner: PortalSpawner) -> ClusterSnapshot | None:
+    try:
+        return await _snapshot(spawner)
+    except SlurmUnavailable:
+        return None
+
+
+async def _offered(spawner: PortalSpawner) -> list[Environment]:
+    """What the owner may use, with their tiles made."""
+    found = await environments(spawner)
+    await spawner.shared.tiles.refresh()
+    return list(found.values())
+
+
 async def render_form(spawner: PortalSpawner) -> str:
     """The HTML of the launch form for the owner, now; for a course's session it is one button."""
     named = server_of(spawner.name)
     if named is not None:
         spawner.prefill = {}
         return await course_form(spawner, named, (await readiness(spawner)).problems)
-    try:
-        snapshot = await _snapshot(spawner)
-    except SlurmUnavailable:
-        snapshot = None
-    ready = await readiness(spawner)
     form = spawner.shared.form
-    habits = await spawner.shared.favourites.of(spawner.user.name)
-    offered = list((await environments(spawner)).values())
-    await spawner.shared.tiles.refresh()
+    # At once, since each waits for a turn of the loop, which is busy while a class starts.
+    snapshot, ready, habits, offered = await asyncio.gather(
+        _known_snapshot(spawner),
+        readiness(spawner),
+        spawner.shared.favourites.of(spawner.user.name),
+        _offered(spawner),
+    )
     prefill, spawner.prefill = spawner.prefill, {}
     view = form.view(
         snapshot,
@@ -130,6 +144,7 @@ async def considered(
         associations = None
     course, options = split_course(options)
     place = await course_offer(spawner, course, options, snapshot, associations)
+    snapshot = place.snapshot if place else snapshot
     request = decide(
         place.options if place else options,
         spawner.person,
@@ -163,6 +178,7 @@ async def launch_request(
     place = await course_offer(spawner, course, options, snapshot, ready.associations, runs=runs)
     if place is not None:
         offered, options = {place.environment.name: place.environment}, place.options
+        snapshot = place.snapshot
     else:
         offered = await environments(spawner)
     if folders:

@@ -12,14 +12,24 @@ from typing import Any
 
 from jupyterhub import orm
 from jupyterhub.apihandlers.users import UserServerAPIHandler
+from sqlalchemy.orm import lazyload
 
 SERVICE = "portal"
 PROMPT_HEADER = "X-Portal-Prompt"  # of portal.hubapi
+# JupyterHub asks for these whenever it looks somebody up, and throws away what it has already.
+_IN_MEMORY = tuple(
+    lazyload(one) for one in (orm.User.roles, orm.User.groups, orm.User.shared_with_me)
+)
 
 
 class PromptStart(UserServerAPIHandler):
     """``POST users/NAME/servers/SERVER``; with ``PROMPT_HEADER``, of the portal's service alone,
     202 means that Slurm has the job. A refusal is answered as ever."""
+
+    def find_user(self, name: str) -> Any:
+        """Without a look at roles, groups and shares of somebody who is in memory already."""
+        known = self.db.query(orm.User).options(*_IN_MEMORY).filter(orm.User.name == name)
+        return self._user_from_orm(known.first())
 
     async def spawn_single_user(
         self, user: Any, server_name: str = "", display_name: str = "", options: Any = None

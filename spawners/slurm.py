@@ -58,6 +58,7 @@ from .watch import JobWatch
 _NEWEST_TOKEN = select(func.max(orm.APIToken.id)).where(
     orm.APIToken.user_id == bindparam("user"), orm.APIToken.prefix == bindparam("prefix")
 )
+_LAUNCH = 10.0  # seconds: within that, what a launch knows of an account is not asked again
 
 
 class PortalSpawner(LaunchDoor):
@@ -78,6 +79,7 @@ class PortalSpawner(LaunchDoor):
         self._port_posted = asyncio.Event()
         self.submitted = asyncio.Event()  # Slurm has the job, and the Hub's database its id
         self.log_name = ""
+        self._home, self._home_until = "", float("-inf")
         self._came_back = False  # the Hub was restarted under this session
         self.history = SessionHistory(self)
         self.moving = Moving(self)
@@ -133,7 +135,11 @@ class PortalSpawner(LaunchDoor):
     async def home(self) -> str:
         """The owner's home directory. Raises NotAllowed when the account does not exist here,
         Unavailable when nobody can say."""
-        return await home_of(self.user.name, self.shared.blocking, self.account_timeout)
+        if time.monotonic() > self._home_until:  # a launch asks when it is checked and submitted
+            name, shared = self.user.name, self.shared
+            self._home = await home_of(name, shared.blocking, self.account_timeout)
+            self._home_until = time.monotonic() + _LAUNCH
+        return self._home
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
         """Nothing of the account: batchspawner looks it up here, which can stop the event loop,

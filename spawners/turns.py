@@ -17,8 +17,7 @@ from typing import Any
 from jupyterhub import orm
 from jupyterhub.user import User
 from sqlalchemy.orm import Session
-
-_READ_AT_ONCE = (orm.Server,)  # JupyterHub goes on with what the database fills in of these
+from sqlalchemy.orm.attributes import set_committed_value
 
 
 class Turns:
@@ -68,8 +67,10 @@ def _one_commit(db: Session) -> Iterator[None]:
 
     def later() -> None:
         asked.append(True)
-        if any(isinstance(one, _READ_AT_ONCE) for one in db.new):
-            db.flush()
+        if servers := [one for one in db.new if isinstance(one, orm.Server)]:
+            for server in servers:
+                set_committed_value(server, "spawner", None)  # or it would be asked for
+            db.flush()  # JupyterHub goes on with what the database fills in
 
     # Of this session alone, which everything in the Hub shares: nothing else runs in a step.
     db.commit = later  # type: ignore[method-assign]

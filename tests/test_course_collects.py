@@ -35,6 +35,7 @@ from portal.handlers import course_collects, course_handouts
 from portal.handlers.parts import Parts
 from portal.models.cluster import ClusterSnapshot, Job, JobState
 from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course_start import StartKind
 from portal.models.scope import SESSION_OWN
 from portal.models.session import SessionRecord, SessionState
 from portal.store import Store
@@ -537,6 +538,10 @@ async def test_a_file_goes_from_the_page_to_the_session(site: Site, tmp_path: Pa
     assert made.json()["files"] == [{"path": "week1/a.txt", "size": len(text), "uploaded": True}]
     found = await site.parts.situations.courses.handout_of(record("ada"))
     assert found == revision
+    # While the class is being started, it waits for whoever has not come.
+    kept = await site.parts.store.courses.get("dl101")
+    await site.parts.course_work.starter.start(kept, StartKind.ALL, "barbara")
+    assert await site.parts.situations.courses.handout_of(record("ada")) == ""
     await asyncio.to_thread(ada.download, "session/handouts", target)
     git(tmp_path, "clone", "-q", str(target), "got")
     assert (tmp_path / "got/week1/a.txt").read_bytes() == text

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from datetime import date, datetime
+import time
+from datetime import date, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -33,10 +35,18 @@ from portal.launch.course import (
 )
 from portal.launch.limits import environment_limits, within
 from portal.launch.request import LaunchRequest, read_options
-from portal.models.cluster import Reservation
-from portal.models.course import Course, CourseState, KeptCourse, Role
+from portal.models.cluster import ClusterSnapshot, Reservation
+from portal.models.course import (
+    Course,
+    CourseReservation,
+    CourseState,
+    KeptCourse,
+    Role,
+    SingleTime,
+)
 from portal.models.environment import Bind, Environment, Kind, Server
 from portal.models.resources import Resources
+from spawners.courses import _with_reservation
 from spawners.named_servers import NamedServers
 
 LAB = Environment(
@@ -236,6 +246,40 @@ def test_the_reservation_of_the_meeting_that_is_on() -> None:
     assert until(LAB, 3725).max_time == "1:02:00"
     assert until(LAB, 1).max_time == "0:01:00"
     assert until(LAB, 10**6).max_time == "8:00:00"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "begins", "known", "asks"),
+    [(1, 0, False, 1), (1, 0, True, 0), (1, 3600, False, 0), (0, 0, False, 0)],
+    ids=["new", "known", "not on", "reserves nothing"],
+)
+async def test_slurm_is_asked_again_for_the_reservation_of_a_meeting_that_is_on(
+    nodes: int, begins: int, known: bool, asks: int
+) -> None:
+    now, asked = time.time(), []
+    first = datetime.fromtimestamp(now + begins - 60, ZoneInfo("UTC"))
+    name = f"course-dl101-{first:%Y%m%dT%H%M}"
+    fresh = {name: Reservation(name=name, start_time=now - 60, end_time=now + 600)}
+
+    async def reservations(newer_than: float) -> dict[str, Reservation]:
+        asked.append(newer_than)
+        return fresh
+
+    cluster = SimpleNamespace(reservations=reservations)
+    spawner: Any = SimpleNamespace(shared=SimpleNamespace(cluster=cluster))
+    course = COURSE.model_copy(
+        update={
+            "timezone": "UTC",
+            "begins": first.date(),
+            "ends": first.date() + timedelta(days=1),
+            "single": (SingleTime(date=first.date(), begins=f"{first:%H:%M}", minutes=30),),
+            "reservation": CourseReservation(nodes=nodes),
+        }
+    )
+    snapshot = ClusterSnapshot(taken_at=now, reservations=fresh if known else {})
+    found = await _with_reservation(spawner, course, snapshot)
+    assert len(asked) == asks and (found.reservations == fresh) == (known or bool(asks))
+    assert all(now - 5 < one for one in asked)
 
 
 def test_its_container_sees_nothing_of_the_node() -> None:

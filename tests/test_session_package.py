@@ -231,6 +231,18 @@ async def test_internal_ssl_goes_both_ways(installed, tmp_path):
             assert answer.code == 200
 
 
+async def test_a_browser_keeps_the_files_of_extensions(installed, tmp_path):
+    """Or it would ask the session for each of them again whenever Lab is loaded."""
+    async with a_hub([]) as (hub, api):
+        log = tmp_path / "log"
+        with a_session(installed, session_environment(tmp_path, api), log):
+            await asyncio.wait_for(hub.accepted.wait(), PATIENCE)
+            port = json.loads(hub.posts[0][1].body)["port"]
+            place = f"http://127.0.0.1:{port}{PREFIX}lab/extensions/@data-scientist-portal/session/package.json?v=1"
+            answer = await AsyncHTTPClient().fetch(place)
+            assert "no-cache" not in answer.headers.get("Cache-Control", ""), log.read_text()
+
+
 async def test_sigterm_ends_it(installed, tmp_path):
     async with a_hub([]) as (hub, api):
         log = tmp_path / "log"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hub_client import wait_until
 from portal_session import together
+from portal_session.page import needed
 from session_server import KERNELS, TOKEN, SessionServer, a_server, make_python
 from shared_notebook import opened
 
@@ -85,11 +86,17 @@ async def test_what_one_types_the_other_sees_and_the_server_saves(room: SessionS
         await asyncio.to_thread(wait_until, "saved", lambda: "z = 3" in file.read_text())
 
 
+def loaded(server: SessionServer) -> set[str]:
+    """The extensions that a browser loads."""
+    return {one["name"] for one in page_config(server)["federated_extensions"]}
+
+
 def test_a_room_has_the_page_s_part_and_no_terminals(room: SessionServer) -> None:
     disabled = page_config(room)["disabledExtensions"]
     assert not [one for one in disabled if "ollaboration" in one or "docprovider" in one]
     assert "@jupyterlab/filebrowser-extension:defaultFileBrowser" in disabled
     assert room.client.post("api/terminals").status_code == 404
+    assert "@jupyter/collaboration-extension" in loaded(room)
     # What only this session needs is not in the folder that the course shares.
     names = {path.name for path in room.home.rglob("*.db")}
     assert not names & {".jupyter_ystore.db", "file_id_manager.db"}
@@ -100,9 +107,25 @@ def test_every_other_session_is_one_person_s(alone: SessionServer) -> None:
     assert "@jupyter/collaboration-extension" in disabled
     assert "@jupyter/docprovider-extension" in disabled
     assert "@jupyterlab/filebrowser-extension:defaultFileBrowser" not in disabled
+    # Nor does the browser load what is switched off.
+    assert not loaded(alone) & {
+        "@jupyter/collaboration-extension",
+        "@jupyter/docprovider-extension",
+    }
     answer = alone.client.put("api/collaboration/session/shared.ipynb", json={})
     assert answer.status_code == 404
     assert alone.client.post("api/terminals").status_code == 200
+
+
+def test_only_what_is_disabled_as_a_whole_is_not_loaded() -> None:
+    extensions = [{"name": name} for name in ("here", "away", "in-part")]
+    page = {
+        "a": 1,
+        "disabledExtensions": ["away", "in-part:one"],
+        "federated_extensions": extensions,
+    }
+    assert needed(page) == {**page, "federated_extensions": [{"name": "here"}, {"name": "in-part"}]}
+    assert needed({}) == {"federated_extensions": []}
 
 
 def test_without_the_package_a_room_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

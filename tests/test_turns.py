@@ -18,6 +18,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from spawners import slurm
+from spawners.prompt import PromptStart
 from spawners.reports import token_scopes
 from spawners.turns import Steps, _in_turn
 
@@ -163,3 +164,15 @@ def test_a_session_s_secret_is_hashed_once_and_a_service_s_is_not(db: Session) -
     assert session.secret.split(":")[1] == "1" and service.secret.split(":")[1] != "1"
     for one in (session, service):
         assert compare_token(one.secret, secret) and not compare_token(one.secret, secret[::-1])
+
+
+def test_whom_the_hub_has_in_memory_costs_a_launch_one_question(db: Session) -> None:
+    asked: list[str] = []
+    event.listen(db.get_bind(), "before_cursor_execute", lambda *what: asked.append(what[2]))
+    handler: Any = SimpleNamespace(db=db, _user_from_orm=lambda one: one)
+    ada = db.query(orm.User).filter_by(name="ada").one()
+    assert (ada.roles, ada.groups) == ([], [])
+    asked.clear()
+    assert PromptStart.find_user(handler, "ada") is ada
+    assert len(asked) == 1
+    assert PromptStart.find_user(handler, "nobody") is None

@@ -22,6 +22,7 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
         {"module": "portal_session.course"},  # after local_api, whose situation it outdates
         {"module": "portal_session.handouts"},  # after local_api, whose situation it looks at
         {"module": "portal_session.handover"},
+        {"module": "portal_session.page"},
         {"module": "portal_session.starters"},
         {"module": "portal_session.tensorboard"},
     ]

@@ -50,6 +50,7 @@ def main() -> None:
     # Before what the spawner has to say, which wins.
     sys.argv[1:1] = [
         f"--ServerApp.kernel_spec_manager_class={_KERNEL_SPECS}",
+        "--LabApp.cache_files=True",  # an extension's files have their hash in the address
         *of_room,
     ]
     singleuser()

@@ -38,6 +38,11 @@ class Starter:
         self.following = Following(around, self.asking.under_way)
         self.refill = Refill(self)
 
+    @property
+    def live(self) -> Collection[LiveStart]:
+        """What is worked off, as far as it has been read."""
+        return (self._live or {}).values()
+
     # -- what is asked for ----------------------------------------------------------------------
 
     async def start(

@@ -13,6 +13,7 @@ from portal.courses.around import Around
 from portal.courses.loop import CourseLoop
 from portal.courses.over import Over
 from portal.courses.reservations import Reservations
+from portal.courses.rush import Rush
 from portal.courses.starting import Starter
 from portal.models.environment import Environment
 from portal.models.image_job import WorkState
@@ -42,6 +43,7 @@ class CourseWork:
             copy=self._copy if parts.workshop.images.node_cache else None,
         )
         self.starter = Starter(self.around)
+        self.rush = Rush(parts.store, lambda: self.starter.live, parts.log)
         self.reservations = Reservations(self.around)
         self._ahead = Ahead(self.around, self.starter)
         self.loop = CourseLoop(parts.courses, parts.log)

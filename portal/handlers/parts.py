@@ -154,8 +154,10 @@ class Parts:
         return CourseDesk(self.store, self.book, rules, enrolment, self.courses)
 
     async def _handout_of(self, record: SessionRecord) -> str:
-        """The revision of its course's handouts that a session should have; "" where that is not
-        known."""
+        """The revision of its course's handouts that a session should have now; "" where that is
+        not known, or can wait."""
+        if await self.course_work.rush.waits(record):
+            return ""
         try:
             return await self.handouts.newest(record.course)
         except StoreUnavailable:

@@ -17,7 +17,7 @@ from traitlets import Float, Instance, Integer
 from traitlets.config import LoggingConfigurable
 
 from ..errors import SlurmUnavailable
-from ..models.cluster import Association, ClusterSnapshot, Job, Node, Qos
+from ..models.cluster import Association, ClusterSnapshot, Job, Node, Qos, Reservation
 from . import parse, queries
 from .accounts import Accounts
 from .budget import QueryBudget
@@ -164,6 +164,12 @@ class Cluster(LoggingConfigurable):
             in_order = self._nodes.taken_at >= self._jobs_known_at
             made = await self._holders.fill(made, in_order)
         return made
+
+    async def reservations(self, newer_than: float) -> Mapping[str, Reservation]:
+        """The reservations by name, as they were at ``newer_than`` (Unix seconds) or later; as
+        they were last known where Slurm does not answer."""
+        await self._reservations.newer_than(newer_than)
+        return self._reservations.value or {}
 
     @property
     def last(self) -> ClusterSnapshot | None:

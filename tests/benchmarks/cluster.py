@@ -121,9 +121,10 @@ class Cluster:
             self.run(*cancel, f"--partition={name}", check=False, timeout=240)
             self.run(*cancel, "--signal=KILL", f"--partition={name}", check=False, timeout=240)
         wait_for("the jobs' end", lambda: self.jobs("all") == self.jobs(*_ENDED), 240, 0.5)
-        # slurmd and slurmctld work on their ends a little longer, and take nodes away where that
-        # took long.
-        time.sleep(2)
+        # slurmd and slurmctld work on their ends for longer, and take nodes away where that took
+        # long; what is measured next should not be beside that.
+        with contextlib.suppress(NotMeasured):  # somebody else works here
+            wait_for("Slurm to have nothing to do", lambda: _busy(2) < _QUIET, 60)
         if self.run("sinfo", "-h", "-N", "-t", "drain", "-o", "%N").split():
             self.run("scontrol", "update", "NodeName=ALL", "State=RESUME")
 
@@ -201,6 +202,21 @@ class Cluster:
 
 
 _ENDED = ("CA", "CD", "F", "TO", "NF", "PR", "BF", "DL", "OOM")
+
+
+_QUIET = 0.3  # CPUs
+
+
+def _busy(seconds: float) -> float:
+    """How many CPUs of this machine were busy for so long, by /proc/stat (proc(5))."""
+
+    def used() -> float:
+        user, nice, system, *_ = map(int, Path("/proc/stat").read_text().split()[1:9])
+        return (user + nice + system) / os.sysconf("SC_CLK_TCK")
+
+    before, began = used(), time.monotonic()
+    time.sleep(seconds)
+    return (used() - before) / (time.monotonic() - began)
 
 
 def _answers(url: str) -> bool:

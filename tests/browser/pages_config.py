@@ -2,6 +2,7 @@
 whose environments say how a start goes. Started by test_pages.py."""
 
 import asyncio
+import contextlib
 import os
 import sys
 import time
@@ -151,9 +152,13 @@ class PagesSpawner(Spawner):
         kind = self.user_options["environment"]
         self.job_id = "4711"
         self.last_ending = None
+        self.watched = asyncio.Event()
         if kind == "pytorch":
             raise SpawnException("The account 'research' may not use 4 GPUs.", reason="not_allowed")
         self.job = Job(id="4711", state=JobState.PENDING, reason="Resources", start_time=2**31)
+        # It is watched before it is ready, however slow the browser is.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.watched.wait(), 30)
         await asyncio.sleep(1.5)
         if kind == "fails":
             message = "The job ended before its server answered: exit code 1."
@@ -184,6 +189,7 @@ class PagesSpawner(Spawner):
         self.last_ending = state.get("ending")
 
     async def progress(self):
+        self.watched.set()
         yield {"progress": 20, "message": "Submitted to Slurm as job 4711", "job_id": "4711"}
         await asyncio.sleep(0.3)
         text = "Job 4711: waiting for resources: 3rd in the queue, expected 10:42"

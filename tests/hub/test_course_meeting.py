@@ -73,6 +73,9 @@ def job(demo: Any, number: str) -> dict[str, str]:
 def test_a_session_of_a_meeting_is_on_its_nodes(
     demo: Any, staff: dict[str, Caller], approved: Callable[..., str]
 ) -> None:
+    # What the Hub knows of reservations is from before the course has one.
+    own = Person(demo.url, "student28")
+    assert own.page("/hub/spawn/student28")
     begins = datetime.datetime.now(datetime.UTC) - MINUTE
     meeting = {"date": str(begins.date()), "begins": f"{begins:%H:%M}", "minutes": 30}
     name = approved(
@@ -88,19 +91,20 @@ def test_a_session_of_a_meeting_is_on_its_nodes(
         items = made(staff["barbara"].get(f"courses/{name}/reservations"))["items"]
         return items and items[0]["state"] == "made" and items[0]["nodes"] and items[0]
 
-    there = wait_until("Slurm has reserved a node", reserved, timeout=90)
     wait_until(
-        "Slurm knows it", lambda: there["name"] in demo.run(["scontrol", "show", "res"]).stdout
+        "Slurm has reserved a node",
+        lambda: f"course-{name}-" in demo.run(["scontrol", "show", "res"]).stdout,
+        timeout=90,
     )
     with session(demo, "student27", name) as number:
         found = job(demo, number)
+        there = wait_until("its page says so", reserved, timeout=90)
         assert found["Reservation"] == there["name"]
         assert found["NodeList"] in there["nodes"]
         left = (there["ends"] - time.time()) / 60
         hours, minutes, _ = map(int, found["TimeLimit"].split(":"))
         assert 60 * hours + minutes <= left + 1, "it ends with the meeting"
     # Without the course, its nodes are out of reach.
-    own = Person(demo.url, "student28")
     said = own.launch({"environment": "jupyterlab", "reservation": there["name"]})
     assert said.status_code in (400, 403), said.text
     number = made(staff["barbara"].get(f"courses/{name}"))["number"]

@@ -1,0 +1,72 @@
+"""While a class starts, the handouts wait for those who are not there yet."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from portal.courses.live_start import LiveStart
+from portal.courses.rush import Rush
+from portal.models.course_live import Presence
+from portal.models.course_start import CourseStart, Seat, SeatState, StartKind
+
+STARTED = 1000.0
+
+
+@pytest.fixture
+def start() -> LiveStart:
+    kept = CourseStart(id=1, course="dl", kind=StartKind.ALL, by="barbara", asked_at=STARTED)
+    people = ("ada", "grace")
+    seats = {one: Seat(start_id=1, person=one, state=SeatState.READY) for one in people}
+    seats["grace"] = Seat(start_id=1, person="grace", state=SeatState.STARTING)
+    return LiveStart(kept, seats)
+
+
+@pytest.fixture
+def opened() -> list[Presence]:
+    """Who has come; the test adds to it."""
+    return [Presence(course="dl", person="ada", session_id="a", seen_at=STARTED)]
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [STARTED + 60]
+
+
+@pytest.fixture
+def rush(start: LiveStart, opened: list[Presence], clock: list[float]) -> Rush:
+    async def of(course: str) -> list[Presence]:
+        assert course == "dl", "nobody asks about other courses"
+        return opened
+
+    store: Any = SimpleNamespace(presence=SimpleNamespace(of=of))
+    return Rush(store, lambda: [start], logging.getLogger("test"), lambda: clock[0])
+
+
+def a_session(id_: str, course: str = "dl") -> Any:
+    return SimpleNamespace(id=id_, course=course)
+
+
+async def test_nobody_is_there_and_others_still_start(rush: Rush) -> None:
+    assert await rush.waits(a_session("a"))
+    assert not await rush.waits(a_session("a", "another"))
+    assert not await rush.waits(a_session("a", ""))
+
+
+async def test_whoever_has_come_gets_them(rush: Rush, opened: list[Presence]) -> None:
+    opened[0] = opened[0].model_copy(update={"opened_at": STARTED + 50})
+    assert not await rush.waits(a_session("a"))
+    assert await rush.waits(a_session("b"))
+
+
+async def test_when_all_have_started_everybody_gets_them(rush: Rush, start: LiveStart) -> None:
+    start.put(start.seats["grace"].model_copy(update={"state": SeatState.FAILED}))
+    assert not await rush.waits(a_session("a"))
+
+
+async def test_one_who_waits_for_hours_holds_up_nobody(rush: Rush, clock: list[float]) -> None:
+    clock[0] = STARTED + 181
+    assert not await rush.waits(a_session("a"))
