@@ -10,6 +10,10 @@ import pytest
 
 playwright = pytest.importorskip("playwright.sync_api")
 
+SOON = 120_000
+"""Milliseconds that a test waits for what a page does at once, where three parts of the suite share
+two cores with their clusters. How soon it really is, is for the benchmarks."""
+
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",

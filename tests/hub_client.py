@@ -17,7 +17,7 @@ PASSWORD = "portal-demo"
 
 
 def wait_until(
-    what: str, check: Callable[[], Any], timeout: float = 60, every: float = 0.25
+    what: str, check: Callable[[], Any], timeout: float = 120, every: float = 0.25
 ) -> Any:
     """Call ``check`` until it gives something true, and return that; fail after ``timeout`` s."""
     deadline = time.monotonic() + timeout

@@ -13,7 +13,7 @@ from pycrdt import Provider
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-PATIENCE = 30  # seconds until a test gives up
+PATIENCE = 90  # seconds until a test gives up
 
 
 class _Channel:

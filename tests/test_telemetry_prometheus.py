@@ -26,7 +26,7 @@ from portal.telemetry import Telemetry
 
 PAGES = Path(__file__).parent / "telemetry_pages"
 GPUS = {"gpu01": 4, "gpu02": 4, "gpu03": 2, "gpu04": 4, "gpu05": 2, "gpu06": 1}
-PATIENCE = 30.0
+PATIENCE = 120.0
 QUESTIONS = 6  # to Prometheus for one refresh
 MAX_AGE = 4  # seconds; Prometheus scrapes once a second here
 

@@ -97,10 +97,11 @@ class Running:
             )
         return done
 
-    def tell(self, do: str, name: str = "", timeout: float = 60) -> dict[str, Any]:
+    def tell(self, do: str, name: str = "", timeout: float = 180) -> dict[str, Any]:
         """Tell the supervisor to ``stop``, ``start`` or ``kill`` a piece, or ask ``status``.
 
-        Raises Unavailable when it does not answer, PortalError with its words when it refuses.
+        What starts answers when it serves, which may take it 150 s. Raises Unavailable when it
+        does not answer, PortalError with its words when it refuses.
         """
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(timeout)

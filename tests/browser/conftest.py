@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from chromium import chromium
+from chromium import SOON, chromium
 
 playwright = pytest.importorskip("playwright.sync_api")
+playwright.expect.set_options(timeout=SOON)
 
 
 # Not for the whole run: while it is open, Playwright's own event loop runs in this thread, and no
@@ -21,8 +22,8 @@ def browser() -> Iterator[playwright.Browser]:
 @pytest.fixture
 def page(browser: playwright.Browser) -> Iterator[playwright.Page]:
     context = browser.new_context(viewport={"width": 1200, "height": 900})
+    context.set_default_timeout(SOON)
     opened = context.new_page()
-    opened.set_default_timeout(40_000)  # two halves of the suite share two cores
     opened.errors = []
     opened.on("pageerror", lambda error: opened.errors.append(str(error)))
     yield opened

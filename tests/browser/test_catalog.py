@@ -19,6 +19,7 @@ from typing import Any
 import ldap3
 import pytest
 from api_client import Caller
+from chromium import SOON
 from hub_client import Person
 from images import broken
 from lab_page import log_in, run_cell
@@ -89,7 +90,7 @@ def visitor(demo: Any, browser: Any) -> Iterator[Callable[[str], Any]]:
         context = browser.new_context(viewport={"width": 1200, "height": 900})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(SOON)
         log_in(page, demo, name)
         page.wait_for_url(re.compile("/(hub|user)/"))
         return page
@@ -129,11 +130,11 @@ def paste(demo: Any, page: Any, source: str, name: str) -> None:
     page.goto(service(demo, "curate/new"))
     page.get_by_label("Image reference or path").fill(source)
     page.get_by_role("button", name="Look it up").click()
-    expect(page.locator("#origin-words")).to_contain_text("sha256:", timeout=60_000)
+    expect(page.locator("#origin-words")).to_contain_text("sha256:")
     proposed = source.rpartition("/")[2].partition("-")[0].replace(":", "-")
     expect(page.get_by_label("Name", exact=True)).to_have_value(proposed)
     page.get_by_label("Name", exact=True).fill(name)
-    expect(page.locator("#editor-status")).to_contain_text("Nothing is wrong", timeout=60_000)
+    expect(page.locator("#editor-status")).to_contain_text("Nothing is wrong")
 
 
 def test_from_a_reference_to_a_tile(
@@ -205,7 +206,7 @@ def test_a_member_of_the_group_runs_every_kernel(demo: Any, visitor: Callable[[s
             )
             labels.filter(has_text=re.compile(rf"^\s*{title}\b")).click()
             toolbar = ada.locator(".jp-NotebookPanel-toolbar")
-            expect(toolbar).to_contain_text(title, timeout=60_000)
+            expect(toolbar).to_contain_text(title)
             assert answer in run_cell(ada, code)
             if title == "Python 2":
                 picture(ada, "7-python2")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from api_client import Caller
+from chromium import SOON
 from hub_client import wait_until
 from lab_page import log_in, toast
 from looks import PICTURES
@@ -20,7 +21,6 @@ STUDENT, TEACHER = "student03", "barbara"
 COURSE = "courses/dl101"
 SERVER = "course-dl101"
 HELP = f"{COURSE}/people/{STUDENT}/help"
-SOON = 30_000  # milliseconds: what takes ten seconds, on a machine that does much else
 
 
 class Class:
@@ -63,12 +63,11 @@ def course(demo: Any) -> Iterator[Class]:
 @pytest.fixture
 def lab(demo: Any, page: Any, course: Class) -> Any:
     """The student's Lab."""
-    page.set_default_timeout(60_000)
     page.set_viewport_size({"width": 1400, "height": 900})
     log_in(page, demo, STUDENT)
     page.wait_for_url(re.compile("/hub/|/user/"))
     page.goto(f"{course.lab}/workspaces/test-course?reset")
-    expect(page.locator("#jp-main-statusbar")).to_contain_text("Raise hand", timeout=SOON)
+    expect(page.locator("#jp-main-statusbar")).to_contain_text("Raise hand")
     return page
 
 
@@ -85,19 +84,19 @@ def test_a_hand_and_a_message(lab: Any, course: Class) -> None:
     expect(hand(lab)).to_have_attribute("aria-pressed", "true")
     wait_until("the board shows it", lambda: course.tile().get("hand") == "Cell 3 is red")
     assert course.teacher.delete(f"{COURSE}/people/{STUDENT}/hand").is_success
-    expect(hand(lab)).to_have_attribute("aria-pressed", "false", timeout=SOON)
+    expect(hand(lab)).to_have_attribute("aria-pressed", "false")
 
     body = {"text": "Ten minutes left, save your work", "minutes": 5}
     made = course.teacher.post(f"{COURSE}/messages", json=body).json()
-    expect(toast(lab, "barbara: Ten minutes left")).to_be_visible(timeout=SOON)
+    expect(toast(lab, "barbara: Ten minutes left")).to_be_visible()
     assert course.teacher.delete(f"{COURSE}/messages/{made['id']}").is_success
-    expect(toast(lab, "Ten minutes left")).to_have_count(0, timeout=SOON)
+    expect(toast(lab, "Ten minutes left")).to_have_count(0)
 
 
 def test_help_with_consent(browser: Any, demo: Any, lab: Any, course: Class) -> None:
     course.ask()
     question = lab.get_by_role("dialog")
-    expect(question).to_contain_text("barbara offers help", timeout=SOON)
+    expect(question).to_contain_text("barbara offers help")
     expect(question).to_contain_text("for 10 minutes")
     # Who is typing presses Enter: that lets nobody in.
     lab.keyboard.press("Enter")
@@ -106,7 +105,7 @@ def test_help_with_consent(browser: Any, demo: Any, lab: Any, course: Class) -> 
 
     course.ask()
     agree = question.get_by_role("button", name="Agree")
-    expect(agree).to_be_visible(timeout=SOON)
+    expect(agree).to_be_visible()
     PICTURES.mkdir(parents=True, exist_ok=True)
     lab.screenshot(path=PICTURES / "course-lab-consent.png")
     lab.keyboard.press("Tab")
@@ -114,29 +113,29 @@ def test_help_with_consent(browser: Any, demo: Any, lab: Any, course: Class) -> 
     lab.keyboard.press("Enter")
     bar = lab.get_by_role("region", name="Who is in this session")
     expect(bar).to_be_visible()
-    expect(bar).to_contain_text("barbara can see and use this session until", timeout=SOON)
+    expect(bar).to_contain_text("barbara can see and use this session until")
     expect(lab.locator(".portal-Voice")).to_contain_text("barbara can see and use")
     lab.screenshot(path=PICTURES / "course-lab-help.png")
 
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     try:
         guest = context.new_page()
-        guest.set_default_timeout(60_000)
+        guest.set_default_timeout(SOON)
         log_in(guest, demo, TEACHER)
         guest.wait_for_url(re.compile("/hub/|/user/"))
         guest.goto(f"{course.ask()['url']}lab/workspaces/help?reset")
         authorize = guest.get_by_role("button", name="Authorize")
         lab_of_student = guest.locator("#jp-main-statusbar")
-        expect(authorize.or_(lab_of_student).first).to_be_visible(timeout=60_000)
+        expect(authorize.or_(lab_of_student).first).to_be_visible()
         if authorize.is_visible():
             authorize.click()
         mine = guest.get_by_role("region", name="Who is in this session")
-        expect(mine).to_contain_text(f"You are in {STUDENT}\u2019s session until", timeout=60_000)
+        expect(mine).to_contain_text(f"You are in {STUDENT}\u2019s session until")
         expect(mine.get_by_role("button")).to_have_count(0)
         expect(hand(guest)).to_have_count(0)
 
         lab.get_by_role("button", name=re.compile("^End: barbara")).click()
-        expect(bar).to_be_hidden(timeout=SOON)
+        expect(bar).to_be_hidden()
         expect(toast(lab, "barbara can no longer use this session")).to_be_visible()
         assert course.help() == "ended"
         refused = guest.goto(f"{course.lab}/workspaces/help")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from chromium import SOON
 from lab_page import command, toast
 from looks import PICTURES
 from session_server import BASE, TOKEN, SessionServer, a_server, add_lab_extension, make_python
@@ -23,7 +24,6 @@ expect = playwright.expect
 
 HOSTILE = '<img src=x onerror="window.hacked=1"> & 100 %s ${1+1}'
 NOW = 1_800_000_000.0
-SOON = 30_000  # milliseconds, on a machine that does much else
 BAR = "Who is in this session"
 
 
@@ -97,7 +97,6 @@ class Told:
 @pytest.fixture(scope="module")
 def lab(browser: Any, server: SessionServer) -> Iterator[Told]:
     """One page for all tests: JupyterLab takes its time to load."""
-    expect.set_options(timeout=SOON)
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     opened = context.new_page()
     opened.set_default_timeout(SOON)

@@ -28,16 +28,8 @@ pytest.importorskip("axe_core_python.sync_playwright")
 expect = playwright.expect
 
 COURSES = "/services/portal/courses"
-SOON = 40_000  # milliseconds: a slow machine
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 CROWD = [f"crowd{number:03}" for number in range(1, 301)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def patience() -> Iterator[None]:
-    expect.set_options(timeout=SOON)
-    yield
-    expect.set_options(timeout=5000)
 
 
 @pytest.fixture

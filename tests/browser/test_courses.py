@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from api_client import Caller
+from chromium import SOON
 from hub_client import Person, wait_until
 from lab_page import log_in
 from looks import PICTURES
@@ -27,7 +28,7 @@ NAME, TITLE = f"story-{MARK}", f"Vision {MARK}"
 TEACHER, ADMIN, FIRST, SECOND, OUTSIDER = "barbara", "grace", "student21", "student22", "ada"
 STUDENTS = (FIRST, SECOND)
 SERVER, COURSE = f"course-{NAME}", f"courses/{NAME}"
-SOON, START = 40_000, 240_000  # milliseconds
+START = 240_000  # milliseconds
 LESSON, NEWER = "first line\nsecond line\nthird line\n", "FIRST LINE\nsecond line\nthird line\n"
 MINE = "first line\nsecond line\nmy own answer\n"
 MERGED = "FIRST LINE\nsecond line\nmy own answer\n"
@@ -59,9 +60,7 @@ class Browsers:
 @pytest.fixture(scope="module")
 def visit(demo: Any, browser: Any) -> Iterator[Browsers]:
     pages = Browsers(demo, browser)
-    expect.set_options(timeout=SOON)
     yield pages
-    expect.set_options(timeout=5_000)  # Playwright's own
     pages.close()
     with Caller(demo.url, TEACHER) as teacher:  # where the story broke off
         kept = teacher.get(COURSE)
@@ -170,7 +169,7 @@ def test_it_is_rehearsed_and_started(
     page.get_by_role("button", name="Start all").click()
     for student in STUDENTS:
         expect(seat(page, student)).to_have_class(re.compile("seat-running"), timeout=START)
-    expect(seat(page, FIRST)).to_contain_text("not opened yet", timeout=SOON)
+    expect(seat(page, FIRST)).to_contain_text("not opened yet")
 
 
 def test_a_student_has_one_button(
@@ -187,7 +186,7 @@ def test_a_student_has_one_button(
     picture(visit(FIRST), "5-lab")
     board = visit(TEACHER)
     for student in STUDENTS:
-        expect(seat(board, student)).to_contain_text("active", timeout=SOON)
+        expect(seat(board, student)).to_contain_text("active")
 
 
 def test_what_is_handed_out_again_keeps_everyones_work(
@@ -212,19 +211,19 @@ def test_a_hand_help_and_the_door(visit: Browsers, people: dict[str, Person]) ->
     student.get_by_role("button", name=re.compile("^Raise hand")).click()
     answer(student, "Line three is red", re.compile("Raise|OK|Ask"))  # type: ignore[arg-type]
     tile = seat(board, FIRST)
-    expect(tile).to_contain_text("Line three is red", timeout=SOON)
+    expect(tile).to_contain_text("Line three is red")
     picture(board, "7-hand")
     tile.get_by_role("button", name=f"Help {FIRST}").click()
     question = student.get_by_role("dialog")
-    expect(question).to_contain_text("barbara offers help", timeout=SOON)
+    expect(question).to_contain_text("barbara offers help")
     picture(student, "8-consent")
     question.get_by_role("button", name="Agree").click()
     expect(student.get_by_role("region", name="Who is in this session")).to_contain_text(
-        "barbara can see and use this session", timeout=SOON
+        "barbara can see and use this session"
     )
     details = board.locator("dialog.seat-dialog")
     enter = details.get_by_role("button", name="Get the way in")
-    expect(enter).to_be_visible(timeout=SOON)
+    expect(enter).to_be_visible()
     enter.click()
     with board.context.expect_page() as opened:
         details.get_by_role("link", name="Open their session").click()
@@ -247,7 +246,7 @@ def test_a_hand_help_and_the_door(visit: Browsers, people: dict[str, Person]) ->
         stranger.close()
 
     student.get_by_role("button", name=re.compile("^End: barbara")).click()
-    expect(student.get_by_role("region", name="Who is in this session")).to_be_hidden(timeout=SOON)
+    expect(student.get_by_role("region", name="Who is in this session")).to_be_hidden()
     shut = guest.goto(f"{lab}lab")
     assert shut is not None and shut.status == 403
     guest.close()

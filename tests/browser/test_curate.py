@@ -27,18 +27,9 @@ expect = playwright.expect
 
 PORTAL = "/services/portal/"
 API = f"{PORTAL}api/v1/"
-SOON = 40_000  # milliseconds: a refresh, and a slow machine
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 DIGEST = "sha256:" + "a" * 64
 NONCE = "0123456789abcdef" * 2  # what a log says with it is not shown
-
-
-@pytest.fixture(scope="module", autouse=True)
-def patience() -> Iterator[None]:
-    """The service looks at its files and the database first."""
-    expect.set_options(timeout=SOON)
-    yield
-    expect.set_options(timeout=5000)
 
 
 @pytest.fixture
@@ -174,7 +165,7 @@ def test_a_pasted_reference_becomes_a_proposal(demo: Any, grace: Any) -> None:
     expect(grace.get_by_label("Title", exact=True)).to_have_value("PyTorch 25.10")
     expect(grace.get_by_label("Tags", exact=True)).to_have_value("pytorch, python 3")
     # Nothing answers there, which the registry's part says in its own words, at the reference.
-    expect(grace.locator("#origin-problem")).to_contain_text("127.0.0.1:9", timeout=60_000)
+    expect(grace.locator("#origin-problem")).to_contain_text("127.0.0.1:9")
     # A title that somebody typed stays when another reference is looked up.
     grace.get_by_label("Title", exact=True).fill("Ours")
     source.fill("/images/tensorflow-2.sif")
@@ -380,7 +371,7 @@ def test_a_build_with_a_huge_and_hostile_log(
     expect(grace.locator("#steps .step-ended")).to_have_text("Pull failed")
     expect(grace.locator("#steps .step-done").last).to_have_text("Prepare done")
     expect(grace.locator("#steps .step-now")).to_have_count(0)
-    expect(grace.locator("#log")).to_contain_text("progress 100 %", timeout=SOON)
+    expect(grace.locator("#log")).to_contain_text("progress 100 %")
     shown = grace.locator("#log").evaluate("pre => pre.textContent")
     assert len(shown) < 600_000
     assert HOSTILE in shown and "\x1b" not in shown
@@ -479,7 +470,7 @@ def test_a_finished_build_with_its_tests_is_tried_and_published(
     number = stored(demo, work)
     visit(grace, demo, f"/builds/{number}")
     tests = grace.locator("#tests")
-    expect(tests).to_contain_text("without GPUs", timeout=SOON)
+    expect(tests).to_contain_text("without GPUs")
     expect(tests).to_contain_text(f"No GPU was seen {HOSTILE}")
     expect(tests).to_contain_text(f"Python {HOSTILE} answers")
     expect(tests).to_contain_text("torch 2.9.0")
@@ -491,7 +482,7 @@ def test_a_finished_build_with_its_tests_is_tried_and_published(
     grace.get_by_role("button", name="Try it").click()
     grace.wait_for_url(re.compile(rf"/hub/spawn#environment={named}\.preview"))
     chosen = grace.get_by_role("radio", name=f"Title of {named}")
-    expect(chosen).to_be_checked(timeout=SOON)
+    expect(chosen).to_be_checked()
     visit(grace, demo, f"/builds/{number}")
     grace.get_by_role("button", name="Publish", exact=True).click()
     form = grace.get_by_role("form", name="Publish version 1")
@@ -535,7 +526,7 @@ def test_a_file_that_is_wrong_is_named_with_its_line(demo: Any, grace: Any) -> N
     try:
         visit(grace, demo)
         files = grace.locator("#files")
-        expect(files).to_contain_text("wrong.yaml, line 2", timeout=SOON)
+        expect(files).to_contain_text("wrong.yaml, line 2")
         expect(files).to_contain_text("did you mean 'title'?")
     finally:
         file.unlink()
@@ -566,7 +557,7 @@ def test_a_registry_takes_a_password_and_never_shows_it(
     expect(password).to_have_value("")
     try:
         entry.get_by_role("button", name="Check").click()
-        expect(entry.locator(".form-problem")).to_contain_text("127.0.0.1:9", timeout=60_000)
+        expect(entry.locator(".form-problem")).to_contain_text("127.0.0.1:9")
         check(grace, "curate-registries")
         # Changed without a new password, it keeps the one that it has, but does not send it to
         # another place.

@@ -17,7 +17,6 @@ from lab_page import log_in, new_notebook, run_cell
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
-expect.set_options(timeout=60_000)  # the first Lab and the first kernel of a cold machine
 PICTURES = Path(__file__).parents[2] / "build" / "screenshots"
 
 
@@ -31,7 +30,6 @@ def ada(demo: Any) -> Iterator[Person]:
 
 
 def test_launch_a_container_with_two_gpus(demo: Any, ada: Person, page: Any) -> None:
-    page.set_default_timeout(60_000)
     log_in(page, demo)
     page.wait_for_url("**/hub/spawn*")
     assert living_jobs(demo, "ada") == []
@@ -73,7 +71,6 @@ def test_launch_a_container_with_two_gpus(demo: Any, ada: Person, page: Any) -> 
     context = page.context
     page.close()
     page = context.new_page()
-    page.set_default_timeout(60_000)
     page.goto(f"{demo.url}/hub/home")
     page.get_by_role("button", name=re.compile("Stop")).first.click()
     dialog = page.get_by_role("dialog")
@@ -88,7 +85,6 @@ def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, 
     """All t4 are taken: the page says why it waits, and Cancel takes the job out of the queue."""
     if not demo.words["simulated_gpus"]:
         pytest.skip("needs the demo's simulated t4")
-    page.set_default_timeout(60_000)
     blockers = [
         demo.run(
             ["sbatch", "--parsable", "--gres=gpu:t4:2", "--time=5", "--wrap=sleep 300"],
@@ -109,7 +105,7 @@ def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, 
         wait_until("the page knows that all t4 are taken", nothing_is_free, timeout=20, every=2)
         # When it would start, and a choice that starts earlier fills the form in.
         starts = page.locator("#launch-starts")
-        expect(starts).to_contain_text("Starts in about", timeout=40_000)
+        expect(starts).to_contain_text("Starts in about")
         page.screenshot(path=PICTURES / "estimate.png")
         page.get_by_role("button", name="v100: starts now").click()
         expect(starts).to_have_text("Starts now.")
@@ -119,7 +115,7 @@ def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, 
         expect(starts).to_contain_text("Starts in about")
         page.get_by_role("button", name="Start", exact=True).click()
         message = page.locator("#progress-message")
-        expect(message).to_contain_text("1st in the queue", timeout=30_000)
+        expect(message).to_contain_text("1st in the queue")
         (job,) = living_jobs(demo, "ada")
         assert job.state == "PENDING"
         expect(page.locator("#progress-job")).to_contain_text(job.id)

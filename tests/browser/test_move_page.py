@@ -15,8 +15,6 @@ playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_core_python.sync_playwright")
 expect = playwright.expect
 
-SOON = 30_000  # milliseconds
-
 
 @pytest.fixture
 def session(demo: Any) -> Iterator[tuple[str, str]]:
@@ -58,7 +56,7 @@ def test_a_change_that_waits_is_shown_and_called_off(
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/hub/home")
     page.goto(f"{demo.url}/services/portal/sessions/{id_}")
-    page.get_by_role("button", name="Change resources…").click(timeout=SOON)
+    page.get_by_role("button", name="Change resources…").click()
     dialog = page.get_by_role("dialog")
     # It begins with what the session has, and says what is lost.
     expect(dialog.get_by_label("CPUs")).to_have_value("1")
@@ -71,16 +69,16 @@ def test_a_change_that_waits_is_shown_and_called_off(
     expect(dialog.get_by_role("alert")).to_contain_text("at most")
     dialog.get_by_label("GPUs", exact=True).fill("2")
     dialog.get_by_label("GPU type").select_option("t4")
-    expect(dialog.get_by_role("status")).not_to_be_empty(timeout=SOON)
+    expect(dialog.get_by_role("status")).not_to_be_empty()
     dialog.get_by_role("button", name="Queue the new job").click()
     expect(dialog).to_have_count(0)
 
     told = page.locator("#move")
-    expect(told).to_contain_text("Its resources are being changed", timeout=SOON)
+    expect(told).to_contain_text("Its resources are being changed")
     expect(told).to_contain_text("The session goes on.")
     check(page, "resources-being-changed")
     told.get_by_role("button", name="Call it off").click()
-    expect(told).to_contain_text("You called the change of resources off", timeout=SOON)
+    expect(told).to_contain_text("You called the change of resources off")
     wait_until(
         "only the session is left",
         lambda: [row.id for row in living_jobs(demo, "student07")] == [job_id],

@@ -79,13 +79,13 @@ def test_a_waiting_session_tells_a_page_in_the_background(
 
         hide(page, True)
         demo.run(["scancel", *taken], user=demo.user("barbara"))
-    page.wait_for_function("window.shown.length > 0", timeout=90_000)
+    page.wait_for_function("window.shown.length > 0")
     ((title, body),) = page.evaluate("window.shown")
     assert title == "Your session has started"
     assert body
     # Back on the page, it leads into the session.
     hide(page, False)
-    page.wait_for_url("**/user/ada/**", timeout=60_000)
+    page.wait_for_url("**/user/ada/**")
 
 
 def a_session(demo: Any, **changes: Any) -> dict[str, Any]:

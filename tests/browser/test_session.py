@@ -23,7 +23,6 @@ from looks import PICTURES
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
 
-SOON = 60_000  # milliseconds: a poll of the page, one of the service, and a slow machine
 MOVE = 120_000  # a job that starts, its server, the save and the page that loads again
 WHO, NEIGHBOUR = "ada", "student08"
 IDLE = "idle-venv"  # its name makes the demo's simulated GPUs idle
@@ -64,7 +63,6 @@ def ada(demo: Any) -> Iterator[Person]:
 
 @pytest.fixture
 def lab(demo: Any, page: Any) -> Any:
-    page.set_default_timeout(60_000)
     page.set_viewport_size({"width": 1400, "height": 900})
     log_in(page, demo)
     page.wait_for_url(re.compile(f"/user/{WHO}/"))
@@ -86,8 +84,8 @@ def test_a_model_is_trained_and_its_curve_appears_in_tensorboard(
     dialog.locator(".jp-DirListing-item", has_text="test-session").click()
     dialog.get_by_role("button", name=re.compile("Select|Open|OK")).click()
     board = lab.frame_locator("iframe[src*='portal/tensorboard']")
-    expect(board.get_by_text("loss", exact=True).first).to_be_visible(timeout=60_000)
-    expect(board.locator("scalar-card, card-view").first).to_be_visible(timeout=SOON)
+    expect(board.get_by_text("loss", exact=True).first).to_be_visible()
+    expect(board.locator("scalar-card, card-view").first).to_be_visible()
     PICTURES.mkdir(parents=True, exist_ok=True)
     lab.mouse.move(5, 5)
     lab.wait_for_timeout(1500)  # the curve is drawn in steps
@@ -96,7 +94,7 @@ def test_a_model_is_trained_and_its_curve_appears_in_tensorboard(
 
 def test_how_long_it_took_is_told(demo: Any, ada: Person, lab: Any) -> None:
     """From the queue to the page that can be used."""
-    expect(lab.locator(".portal-StatusItem button")).to_contain_text("left", timeout=SOON)
+    expect(lab.locator(".portal-StatusItem button")).to_contain_text("left")
     with Caller(demo.url, WHO) as caller:
         (session,) = caller.items("sessions", ended=False)
 
@@ -114,9 +112,7 @@ def change_resources(page: Any, gpus: int) -> None:
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("GPUs", exact=True).fill(str(gpus))
     expect(dialog).to_contain_text("Kernels end, and their variables go")
-    expect(dialog.get_by_role("status")).to_contain_text(
-        re.compile("now|minute|known"), timeout=SOON
-    )
+    expect(dialog.get_by_role("status")).to_contain_text(re.compile("now|minute|known"))
     if gpus:
         page.screenshot(path=PICTURES / "change-resources.png")
     dialog.get_by_role("button", name="Queue the new job").click()
@@ -192,25 +188,25 @@ def test_the_end_is_put_off_and_idle_gpus_are_given_back(
             someone.wait_ready()
         lab.goto(f"{address(demo, 'test-end')}?reset")
         item = lab.locator(".portal-StatusItem button")
-        expect(item).to_contain_text(re.compile(r"\d min left"), timeout=60_000)
+        expect(item).to_contain_text(re.compile(r"\d min left"))
 
         warning = toast(lab, "This session ends in")
-        expect(warning).to_be_visible(timeout=SOON)
+        expect(warning).to_be_visible()
         warning.get_by_role("button", name="Extend").click()
         dialog = lab.get_by_role("dialog")
         dialog.get_by_role("combobox").select_option("30 min")
         dialog.get_by_role("button", name="Extend").click()
-        expect(item).to_contain_text(re.compile(r"3\d min left"), timeout=SOON)
+        expect(item).to_contain_text(re.compile(r"3\d min left"))
 
         item.click()
         panel = lab.locator("#portal-session-panel")
-        expect(panel).to_contain_text("GPU (simulated): 0 % busy", timeout=SOON)
+        expect(panel).to_contain_text("GPU (simulated): 0 % busy")
 
         idle = toast(lab, "Nobody has used this session")
-        expect(idle).to_contain_text("it stops at", timeout=90_000)
+        expect(idle).to_contain_text("it stops at")
         lab.screenshot(path=PICTURES / "idle-warning.png")
         idle.get_by_role("button", name="I still need it").click()
-        expect(idle).to_have_count(0, timeout=SOON)
+        expect(idle).to_have_count(0)
 
         wait_until(
             "the neighbour's session is ended", lambda: not living_jobs(demo, NEIGHBOUR), 120

@@ -32,7 +32,6 @@ def ada(demo: Any) -> Iterator[Person]:
 
 
 def test_the_logs_of_an_ended_session(demo: Any, ada: Person, page: Any) -> None:
-    page.set_default_timeout(60_000)
     page.goto(f"{demo.url}/hub/login?next=/services/portal/sessions")
     page.get_by_label("User name").fill("ada")
     page.get_by_label("Password", exact=True).fill(PASSWORD)
@@ -40,7 +39,7 @@ def test_the_logs_of_an_ended_session(demo: Any, ada: Person, page: Any) -> None
     page.wait_for_url("**/services/portal/sessions")
     newest = page.locator("#ended .entry").first
     expect(newest).to_contain_text("Python (virtual environment)")
-    expect(newest).to_contain_text("Stopped", timeout=60_000)
+    expect(newest).to_contain_text("Stopped")
     opener = newest.get_by_role("button", name=re.compile("Open logs in TensorBoard"))
     opener.click()
     field = page.get_by_label(re.compile("Log folders"))
@@ -56,4 +55,4 @@ def test_the_logs_of_an_ended_session(demo: Any, ada: Person, page: Any) -> None
     page.get_by_role("dialog").get_by_role("button", name="Open").click()
     page.wait_for_url(f"**/user/ada/{TENSORBOARD}/portal/tensorboard/**", timeout=120_000)
     wait_until("it is ready", lambda: ada.server(TENSORBOARD).get("ready"))
-    expect(page.get_by_text("browser-runs").first).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("browser-runs").first).to_be_visible()

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from chromium import chromium
+from chromium import SOON, chromium
 from hub_client import PASSWORD, Person, wait_until
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -153,7 +153,7 @@ def context(browser: Any, demo: Any, relay: Relay) -> Iterator[Any]:
     """A browser's profile that is logged in."""
     relay.restore()
     made = browser.new_context(viewport={"width": 1200, "height": 900})
-    made.set_default_timeout(60_000)
+    made.set_default_timeout(SOON)
     page = made.new_page()
     page.goto(f"{demo.url}/hub/login?next=%2Fhub%2Fhome")
     page.get_by_label("User name").fill("ada")
@@ -169,16 +169,16 @@ def open_notebook(context: Any, notebook: Notebook) -> Any:
     page = context.new_page()
     base = notebook.person.session_url()
     page.goto(f"{base}lab/workspaces/w{time.time_ns()}/tree/{notebook.name}?reset")
-    expect(page.locator(".jp-Notebook")).to_be_visible(timeout=60_000)
+    expect(page.locator(".jp-Notebook")).to_be_visible()
     return page
 
 
 def run(page: Any) -> None:
     """Run the first cell, and wait for some lines of it."""
-    expect(page.locator("#jp-main-statusbar")).to_contain_text("| Idle", timeout=60_000)
+    expect(page.locator("#jp-main-statusbar")).to_contain_text("| Idle")
     page.locator(".jp-Notebook-cell .cm-content").first.click()
     page.keyboard.press("Control+Enter")
-    expect(shown(page)).to_contain_text("line 2", timeout=60_000)
+    expect(shown(page)).to_contain_text("line 2")
 
 
 def shown(page: Any) -> Any:
@@ -202,7 +202,7 @@ def test_it_is_opened_again_while_the_cell_runs(context: Any, notebook: Notebook
     again = open_notebook(context, notebook)
     # What was printed before, and then all that comes.
     expect(shown(again)).to_contain_text("line 0")
-    expect(shown(again)).to_have_text(WHOLE, timeout=40_000)
+    expect(shown(again)).to_have_text(WHOLE)
     expect(again.locator(".jp-InputPrompt").first).to_have_text("[1]:")
     # JupyterLab saves it by itself, and nobody is asked whose version is right.
     wait_until("JupyterLab has saved it", lambda: notebook.printed() == WHOLE, timeout=60)
@@ -230,7 +230,7 @@ def test_the_network_drops_in_the_middle_of_a_cell(
         timeout=40,
     )
     relay.restore()
-    expect(shown(page)).to_have_text(WHOLE, timeout=90_000)
+    expect(shown(page)).to_have_text(WHOLE)
     expect(page.locator(".jp-InputPrompt").first).to_have_text("[1]:")
     # By hand: after a save that hung, JupyterLab's own waits ten times as long as that one took.
     page.locator(".jp-Notebook-cell .cm-content").first.click()
