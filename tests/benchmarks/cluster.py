@@ -125,8 +125,8 @@ class Cluster:
         # long; what is measured next should not be beside that.
         with contextlib.suppress(NotMeasured):  # somebody else works here
             wait_for("Slurm to have nothing to do", lambda: _busy(2) < _QUIET, 60)
-        if self.run("sinfo", "-h", "-N", "-t", "drain", "-o", "%N").split():
-            self.run("scontrol", "update", "NodeName=ALL", "State=RESUME")
+        for node in set(self.run("sinfo", "-h", "-N", "-t", "drain", "-o", "%N").split()):
+            self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
 
     def posts(self) -> dict[str, tuple[float, str]]:
         """What was posted to the responder since the last call: name to (Unix seconds, body)."""
