@@ -40,9 +40,10 @@ sweep() {
   done
 }
 
-# Where the folder $1 really is; without another program, since a class starts all at once.
+# The variable $1 becomes the place where the folder $2 really is; without another process, since a
+# class starts all at once.
 real() {
-  cd -P -- "$1" && pwd
+  cd -P -- "$2" && printf -v "$1" %s "$PWD"
 }
 
 work="" # what this session has on the node, and what is removed when it ends
@@ -54,18 +55,20 @@ if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
   # mkdir takes nothing that is there already, also no link.
   work="$place-$SLURM_JOB_ID.$RANDOM$RANDOM$RANDOM"
   folder="${PORTAL_COURSE_FOLDER:-$work/home}"
-  (
-    umask 077
-    mkdir -- "$work" "$work/tmp" "$work/var_tmp" "$work/home" || exit
-    [ -d "$folder" ] || mkdir -p -- "$folder"
-  ) || exit 74
+  umask 077
+  mkdir -- "$work" "$work/tmp" "$work/var_tmp" "$work/home" || exit 74
+  [ -d "$folder" ] || mkdir -p -- "$folder" || exit 74
+  umask "${PORTAL_UMASK:-0022}"
   if [ -n "${PORTAL_COURSE_FOLDER:-}" ]; then
-    home=$(real "${folder%/courses/*}")
-    if [ "$(real "$folder")" != "$home/courses/${folder##*/}" ]; then
+    home="" there="" began=$PWD
+    real home "${folder%/courses/*}"
+    real there "$folder"
+    if [ "$there" != "$home/courses/${folder##*/}" ]; then
       echo "The course's folder leads elsewhere: $folder" >&2
       rm -rf -- "$work"
       exit 74
     fi
+    cd -- "$began" || exit 74
     chmod 0700 -- "$folder" || exit 74
   fi
   if [ -n "${PORTAL_COURSE_DATA:-}" ] && [ "$PORTAL_COURSE_DATA" != . ]; then

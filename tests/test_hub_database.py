@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from jupyterhub import orm
-from sqlalchemy import text
+from sqlalchemy import create_engine, event, text
 
 from spawners import hub_database  # noqa: F401  what is tested: that it is imported is enough
 
@@ -26,6 +26,21 @@ def modes(url: str) -> tuple[str, int]:
 
 def test_a_file_writes_ahead_and_waits_for_the_disk(tmp_path: Path) -> None:
     assert modes(f"sqlite:///{tmp_path}/jupyterhub.sqlite") == ("wal", 2)
+
+
+@pytest.mark.parametrize(("dialect", "asked"), [("sqlite", 0), ("postgresql", 1)])
+def test_a_server_is_asked_whether_it_is_there_and_a_file_is_not(
+    monkeypatch: pytest.MonkeyPatch, dialect: str, asked: int
+) -> None:
+    engine = create_engine("sqlite://")
+    monkeypatch.setattr(engine.dialect, "name", dialect)
+    orm.register_ping_connection(engine)
+    monkeypatch.undo()
+    said: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda *what: said.append(what[2]))
+    with engine.connect() as connection:
+        connection.execute(text("SELECT 2"))
+    assert said == [*["SELECT 1"] * asked, "SELECT 2"]
 
 
 def test_what_cannot_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
