@@ -6,6 +6,7 @@ import datetime
 from typing import Any
 
 TODAY = datetime.datetime.now(datetime.UTC).date()
+TOMORROW = TODAY + datetime.timedelta(days=1)
 
 
 def course(name: str, **more: Any) -> dict[str, Any]:
@@ -17,7 +18,7 @@ def course(name: str, **more: Any) -> dict[str, Any]:
         "timezone": "Europe/Berlin",
         "begins": str(TODAY),
         "ends": str(TODAY + datetime.timedelta(weeks=10)),
-        "weekly": [{"day": 0, "begins": "09:00", "minutes": 90}],
+        "weekly": [{"day": TOMORROW.weekday(), "begins": "09:00", "minutes": 90}],
         **more,
     }
 
