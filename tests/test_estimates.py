@@ -317,7 +317,7 @@ async def test_slow_answers_make_questions_rare(store: Store) -> None:
     made = estimator(slurm, store, busy_share=0.01)
     for cpus in range(1, 15):
         await made.estimate(request(cpus=cpus), "ada", snapshot(), ROWS)
-    assert len(slurm.asked) == 4  # 1 s in all
+    assert 0 < len(slurm.asked) <= 4  # 1 s in all, of fourteen that were wanted
 
 
 async def test_nearby_choices_that_start_now(store: Store) -> None:
