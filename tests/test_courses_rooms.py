@@ -3,6 +3,7 @@ enters one. The Hub is played; tests/hub/test_course_room.py has the real one.""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -33,12 +34,18 @@ class Hub:
     shared: set[tuple[str, str]] = field(default_factory=set)
     reasons: list[StopReason | None] = field(default_factory=list)
     away: bool = False
+    started: int = 0
+    may_share: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.may_share.set()
 
     async def start_server(self, user: str, server: str, options: dict[str, Any]) -> None:
         assert options == {"course": "deep"}
+        self.started += 1
         await self.site.parts.store.sessions.save(
             SessionRecord(
-                id="r1", user=user, server=server, course="deep", job_id="7",
+                id=f"r{self.started}", user=user, server=server, course="deep", job_id="7",
                 state=SessionState.RUNNING, submitted_at=time.time(), started_at=time.time(),
             )
         )  # fmt: skip
@@ -54,6 +61,7 @@ class Hub:
     async def open_room(self, user: str, server: str) -> None:
         if self.away:
             raise HubUnavailable("The Hub does not answer.")
+        await self.may_share.wait()
         self.shared.add((user, server))
 
     async def close_room(self, user: str, server: str) -> None:
@@ -112,6 +120,30 @@ async def test_staff_opens_it_and_the_course_sees_where_it_is(site: Site) -> Non
     assert ("ada", "open-room", "course deep", "done") in lines
     assert ("barbara", "close-room", "session r1", "done") in lines
     assert ("grace", "open-room", "course deep", "refused") in lines
+
+
+async def test_nobody_is_sent_to_a_room_that_is_not_shared_yet(site: Site) -> None:
+    """Its server would turn them away, and remember for minutes that they may not enter."""
+    for _ in range(2):  # the second is another session
+        hub_of(site).may_share.clear()
+        opening = asyncio.ensure_future(site.done("ada", "POST", ROOM))
+        async with asyncio.timeout(20):
+            while (room := await site.done("student01", "GET", ROOM))["state"] != "running":
+                await asyncio.sleep(0.01)
+        assert room["url"] == ""
+        hub_of(site).may_share.set()
+        await opening
+        assert (await site.done("student01", "GET", ROOM))["url"]
+        await site.done("ada", "DELETE", ROOM)
+
+
+async def test_a_service_that_starts_anew_finds_the_room(site: Site) -> None:
+    await site.done("ada", "POST", ROOM)
+    site.parts.rooms._shared.clear()
+    site.parts.rooms._shares_at = float("-inf")
+    assert (await site.done("student01", "GET", ROOM))["url"] == ""
+    await site.parts.rooms.look(time.time())
+    assert (await site.done("student01", "GET", ROOM))["url"]
 
 
 async def test_its_session_lets_in_members_and_nobody_when_it_closes(site: Site) -> None:

@@ -50,6 +50,9 @@ class Rooms:
     log: logging.Logger
     _people: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by session
     _closed: set[str] = field(default_factory=set)  # sessions that are on their way out
+    # Owner and server of those that the Hub shares. Nobody is sent to another one: it would turn
+    # them away, and remember that for minutes.
+    _shared: set[tuple[str, str]] = field(default_factory=set)
     _shares_at: float = float("-inf")
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -69,9 +72,9 @@ class Rooms:
         why_not = self.why_not(kept, now)
         if record is None:
             return Room(course=kept.name, why_not=why_not)
-        running = record.state is SessionState.RUNNING
-        url = ""
-        if running and record.id not in self._closed:
+        running, url = record.state is SessionState.RUNNING, ""
+        shared = (record.user, record.server) in self._shared
+        if running and shared and record.id not in self._closed:
             url = await self.hub.room_url(record.user, record.server)
         return Room(
             course=kept.name,
@@ -98,9 +101,10 @@ class Rooms:
             if found is not None:
                 raise Conflict(f"The room is open already: {found.user} has opened it.")
             server = kept.course.room
+            self._shared.discard((person, server))  # another session's
             await self.hub.start_server(person, server, {"course": kept.name})
             try:
-                await self.hub.open_room(person, server)
+                await self._share(person, server)
             except PortalError:
                 await self._stop(person, server)
                 raise
@@ -134,6 +138,7 @@ class Rooms:
             living = {one.id: one for one in await self._all_living()}
             self._people = {id: who for id, who in self._people.items() if id in living}
             self._closed &= living.keys()
+            self._shared &= {(one.user, one.server) for one in living.values()}
             for record in living.values():
                 if record.id not in self._closed and (why := await self._over(record, now)):
                     await self._end(record, reason=StopReason(code=StopCode.COURSE_OVER, words=why))
@@ -168,6 +173,7 @@ class Rooms:
     ) -> None:
         """Out of memory first: from then on the session lets nobody in."""
         self._closed.add(record.id)
+        self._shared.discard((record.user, record.server))
         try:
             await self.hub.close_room(record.user, record.server)
         except NotFound:
@@ -183,6 +189,10 @@ class Rooms:
         with contextlib.suppress(NotFound):
             await self.hub.stop_server(user, server, on_behalf_of=by, reason=reason)
 
+    async def _share(self, user: str, server: str) -> None:
+        await self.hub.open_room(user, server)
+        self._shared.add((user, server))
+
     async def _put_shares_right(self, living: Iterable[SessionRecord]) -> None:
         """Rooms that are open are shared with those who are in the course by now; and none of
         others."""
@@ -192,7 +202,7 @@ class Rooms:
         except PortalError as error:
             self.log.warning("The Hub did not say which rooms are shared: %s", error)
             others = set()
-        for work, rooms in ((self.hub.close_room, others), (self.hub.open_room, open_)):
+        for work, rooms in ((self.hub.close_room, others), (self._share, open_)):
             for user, server in sorted(rooms):
                 try:
                     await work(user, server)
