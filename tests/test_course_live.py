@@ -436,6 +436,19 @@ async def test_the_hub_is_away_at_the_end(site: Class) -> None:
     assert not site.shares.now
 
 
+async def test_a_session_that_slurm_was_not_asked_about_yet_lets_in_whom_it_may(
+    site: Class,
+) -> None:
+    """It began a moment ago; one that is over lets nobody in."""
+    await site.granted()
+    view: Any = site.parts.dashboard.view
+    record = view.sessions.pop("0")
+    assert await site.guests() == {"ada"}
+    over = {"state": SessionState.ENDED, "ended_at": time.time()}
+    await site.parts.store.sessions.save(record.model_copy(update=over))
+    await site.refused(503, "session-0", "GET", "session/guests")
+
+
 async def test_the_hub_is_away_at_the_beginning(site: Class) -> None:
     number = (await site.done("ada", "POST", HELP, {}))["help"]["id"]
     site.shares.away = True

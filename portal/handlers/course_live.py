@@ -243,8 +243,8 @@ class OwnCourseSession(OwnSession):
     """Base: the session that asks belongs to a course."""
 
     async def of_course(self) -> SessionRecord:
-        """Raises Conflict for a session of no course; as ``own``."""
-        record, _ = await self.own()
+        """Raises Conflict for a session of no course; as ``own_record``."""
+        record = await self.own_record()
         if not kind_of(record):
             raise Conflict("This session belongs to no course.")
         return record
