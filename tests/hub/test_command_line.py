@@ -101,10 +101,12 @@ def test_srun_is_a_job_that_squeue_lists(session: tuple[Person, str]) -> None:
 
 def test_scancel_and_sinfo_know_the_cluster(session: tuple[Person, str]) -> None:
     ada, _ = session
+    # Accounting hears of it a moment later.
     said = terminal(
         ada,
         "j=$(sbatch --parsable --hold --wrap true) && scancel $j && "
-        "sacct -n -X -j $j --format=state && sinfo --noheader --format=%P",
+        "for i in $(seq 60); do sacct -n -X -j $j --format=state | grep CANCELLED && break; "
+        "sleep 0.5; done; sinfo --noheader --format=%P",
     )
     assert "CANCELLED" in said and "gpu" in said
 
