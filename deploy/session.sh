@@ -50,7 +50,9 @@ work="" # what this session has on the node, and what is removed when it ends
 if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
   # Others may be let into a course's session: it sees the course's folder, and temporary folders
   # of its own, which are on a disk (Apptainer's own are 64 MiB of memory).
-  place="${TMPDIR:-/tmp}/portal-course-$EUID"
+  # Of this Hub alone: Slurm does not know another's jobs here, and they are not over.
+  hub="${APPTAINERENV_JUPYTERHUB_API_URL:-}"
+  place="${TMPDIR:-/tmp}/portal-course-$EUID-${hub//[^[:alnum:]]/}"
   sweep "$place"-*
   # mkdir takes nothing that is there already, also no link.
   work="$place-$SLURM_JOB_ID.$RANDOM$RANDOM$RANDOM"

@@ -332,6 +332,41 @@ def test_the_course_s_data_are_where_the_site_said(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("portal-course-*"))
 
 
+def test_what_a_session_left_on_the_node_goes_and_another_hub_s_stays(tmp_path: Path) -> None:
+    """Slurm here does not know the jobs of another cluster's Hub; they run all the same."""
+    squeue = tmp_path / "squeue"
+    squeue.write_text("#!/bin/sh\ncase $2 in --job=7) echo 7 ;; esac\n")
+    squeue.chmod(0o755)
+    place = f"portal-course-{os.geteuid()}"
+    mine, running, other = (
+        tmp_path / name
+        for name in (
+            f"{place}-httphub1api-6.1",
+            f"{place}-httphub1api-7.1",
+            f"{place}-httphub2api-6.1",
+        )
+    )
+    for one in (mine, running, other):
+        one.mkdir()
+    done = subprocess.run(
+        ["bash", Path(__file__).parent.parent / "deploy/session.sh", "echo", "started"],
+        env={
+            **course_environment(STUDENT, str(tmp_path / "ada"), "ada"),
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "HOME": str(tmp_path),
+            "TMPDIR": str(tmp_path),
+            "SLURM_JOB_ID": "8",
+            "APPTAINERENV_JUPYTERHUB_API_URL": "http://hub:1/api",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "started\n", done.stderr
+    assert [one.exists() for one in (mine, running, other)] == [False, True, True]
+    assert len(list(tmp_path.glob("portal-course-*"))) == 2  # its own is gone, too
+
+
 def test_what_the_job_script_and_the_session_are_told() -> None:
     assert course_environment(STUDENT, "/homes/ada", "ada") == {
         "PORTAL_COURSE_HOME": "/home/ada",

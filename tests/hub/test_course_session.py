@@ -9,7 +9,7 @@ import local_hosts
 import pytest
 from api_client import Caller
 from hub_client import Person, wait_until
-from jobs import living_jobs
+from jobs import living_jobs, only_job
 from terminal import session_token, terminal
 
 COURSE = "dl101"
@@ -202,7 +202,8 @@ def test_a_link_out_of_the_home_starts_nothing(demo: Any) -> None:
 
 def test_a_stop_leaves_the_work_and_clears_the_node(demo: Any, student: Person) -> None:
     uid = demo.run(["id", "-u", "student06"]).stdout.strip() if demo.people else "*"
-    look = ["sh", "-c", f"ls -d /tmp/portal-course-{uid}-* 2>/dev/null || true"]
+    job = only_job(demo, "student06")
+    look = ["sh", "-c", f"ls -d /tmp/portal-course-{uid}-*-{job}.* 2>/dev/null || true"]
     assert demo.run(look).stdout.split()
     student.stop(SERVER)
     wait_until("the node is clear", lambda: not demo.run(look).stdout.split())
