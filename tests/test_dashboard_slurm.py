@@ -174,6 +174,10 @@ async def test_what_a_refresh_asks(slurm: SmallSlurm, dashboard: Dashboard, tmp_
     the indexes of jobs that share a node are asked for once."""
     ids = [submit(slurm, tmp_path, "--nodelist=gpu01", "--gpus=1") for _ in range(3)]
     await running(dashboard, *ids)
+    for id_ in ids:  # their own requests, which begin and end steps, are not counted
+        await devices(tmp_path, id_, "gpu01")
+    while any(not one.endswith(".batch") for one in slurm.run("squeue", "-hs", "-o%i").split()):
+        await asyncio.sleep(0.2)
     people = [Person(name=f"person{number}") for number in range(50)]
     streams = [dashboard.events(person, None) for person in people]
     slurm.run("sdiag", "--reset")
