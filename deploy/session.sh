@@ -43,7 +43,10 @@ sweep() {
 # The variable $1 becomes the place where the folder $2 really is; without another process, since a
 # class starts all at once.
 real() {
-  cd -P -- "$2" && printf -v "$1" %s "$PWD"
+  local back=$PWD
+  cd -P -- "$2" || return
+  printf -v "$1" %s "$PWD"
+  cd -- "$back"
 }
 
 work="" # what this session has on the node, and what is removed when it ends
@@ -62,21 +65,19 @@ if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
   [ -d "$folder" ] || mkdir -p -- "$folder" || exit 74
   umask "${PORTAL_UMASK:-0022}"
   if [ -n "${PORTAL_COURSE_FOLDER:-}" ]; then
-    home="" there="" began=$PWD
-    real home "${folder%/courses/*}"
-    real there "$folder"
-    if [ "$there" != "$home/courses/${folder##*/}" ]; then
+    if ! real home "${folder%/courses/*}" || ! real there "$folder" ||
+      [ "$there" != "$home/courses/${folder##*/}" ]; then
       echo "The course's folder leads elsewhere: $folder" >&2
       rm -rf -- "$work"
       exit 74
     fi
-    cd -- "$began" || exit 74
     chmod 0700 -- "$folder" || exit 74
   fi
   if [ -n "${PORTAL_COURSE_DATA:-}" ] && [ "$PORTAL_COURSE_DATA" != . ]; then
     # Who writes there could have it lead to where the owner of this session keeps other files.
-    data=$(realpath -e -- "$PORTAL_COURSE_DATA_ROOT") && data="${data%/}/$PORTAL_COURSE_DATA"
-    if [ "$(realpath -e -- "$PORTAL_COURSE_DATA_ROOT/$PORTAL_COURSE_DATA")" != "$data" ]; then
+    if ! real root "$PORTAL_COURSE_DATA_ROOT" ||
+      ! real there "$PORTAL_COURSE_DATA_ROOT/$PORTAL_COURSE_DATA" ||
+      [ "$there" != "${root%/}/$PORTAL_COURSE_DATA" ]; then
       echo "The course's data cannot be read, or lead elsewhere: $PORTAL_COURSE_DATA" >&2
       rm -rf -- "$work"
       exit 74

@@ -20,14 +20,14 @@ def log_in(page: Any, demo: Any, name: str = "ada") -> None:
 def run_cell(page: Any, code: str, last_word: str = "done") -> str:
     """Type a cell into the notebook that is open, run it, and give back what it printed, which
     ends with ``last_word``; in a notebook with outputs, one that is not among them yet."""
-    expect(page.locator("#jp-main-statusbar")).to_contain_text("| Idle", timeout=60_000)
+    expect(page.locator("#jp-main-statusbar")).to_contain_text("| Idle")
     cell = page.locator(".jp-Notebook-cell .cm-content").last
     cell.click()
     cell.fill(code)
     expect(cell).to_contain_text(last_word)
     page.keyboard.press("Shift+Enter")
     output = page.locator(".jp-OutputArea-output pre").last
-    expect(output).to_contain_text(last_word, timeout=60_000)
+    expect(output).to_contain_text(last_word)
     return str(output.inner_text())
 
 

@@ -123,7 +123,7 @@ async def test_staff_opens_it_and_the_course_sees_where_it_is(site: Site) -> Non
 
 
 async def test_nobody_is_sent_to_a_room_that_is_not_shared_yet(site: Site) -> None:
-    """Its server would turn them away, and remember for minutes that they may not enter."""
+    """The Hub would turn them away."""
     for _ in range(2):  # the second is another session
         hub_of(site).may_share.clear()
         opening = asyncio.ensure_future(site.done("ada", "POST", ROOM))

@@ -50,8 +50,8 @@ class Rooms:
     log: logging.Logger
     _people: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by session
     _closed: set[str] = field(default_factory=set)  # sessions that are on their way out
-    # Owner and server of those that the Hub shares. Nobody is sent to another one: it would turn
-    # them away, and remember that for minutes.
+    # Owner and server of those that the Hub shares. Nobody is sent to another one: the Hub would
+    # turn them away.
     _shared: set[tuple[str, str]] = field(default_factory=set)
     _shares_at: float = float("-inf")
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)

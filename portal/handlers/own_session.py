@@ -90,21 +90,21 @@ class OwnSession(Action):
         """The session whose token this is, also one that began after the last look at Slurm: a
         room's first guests come sooner. As ``own``; also raises StoreUnavailable."""
         try:
-            record, _ = await self.own()
+            return (await self.own())[0]
         except Unavailable:
             asker = self.request.headers.get(_JOB_HEADER, "")
-            found, _ = await self.parts.store.sessions.find(
-                user=self.person.name, ended=False, limit=500
-            )
-            mine = [
-                one
-                for one in found
-                if one.server == self.server and one.job_id and asker in ("", one.job_id)
-            ]
+            mine = [one for one in await self._recorded() if asker in ("", one.job_id)]
             if not mine:
                 raise
             return max(mine, key=lambda one: one.submitted_at)
-        return record
+
+    async def _recorded(self) -> list[SessionRecord]:
+        """Of the asker's server, what lives and has a job, as the database has it: it can be
+        younger than the view."""
+        found, _ = await self.parts.store.sessions.find(
+            user=self.person.name, ended=False, limit=500
+        )
+        return [one for one in found if one.server == self.server and one.job_id]
 
     async def own_job(self, job_id: str, action: str) -> tuple[SessionRecord, Job]:
         """The session and its job, when the asker's session is the one of this job, and runs.
@@ -120,8 +120,7 @@ class OwnSession(Action):
             raise Unavailable("This job is to take a session's place, and is no session yet.")
         if record is None:
             # It can be younger than the view, or Slurm is away.
-            found, _ = await self.parts.store.sessions.find(user=name, ended=False, limit=500)
-            if any((one.server, one.job_id) == (self.server, job_id) for one in found):
+            if any(one.job_id == job_id for one in await self._recorded()):
                 raise Unavailable(_NOT_YET)
         await self.parts.audit(
             self,
