@@ -4,6 +4,7 @@ which only they see, and which has to pass the same test as those of the catalog
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import re
 import unicodedata
@@ -125,12 +126,14 @@ class OwnEnvironments(LoggingConfigurable):
         return await self._workshop.test(await self._own(name, person), None, None, person.name)
 
     async def remove(self, name: str, person: Person) -> None:
-        """Forget one; files of the person stay as they are. Raises NotFound, Unavailable."""
+        """Forget one; files of the person stay as they are. Raises NotFound, Unavailable,
+        SlurmUnavailable; it is still there then."""
         environment = await self._own(name, person)
         async with self._one:
             for test in await self._store.tests.live():
                 if test.fingerprint == environment.fingerprint and test.name == name:
-                    await self._workshop.cancel_test(test.id, person.name)
+                    with contextlib.suppress(Conflict):  # it ended while others were cancelled
+                        await self._workshop.cancel_test(test.id, person.name)
             await asyncio.to_thread(remove_file, self._path(name))
             # Without its file, nobody knows any more that its tests are one person's alone.
             await self._store.tests.forget(name)

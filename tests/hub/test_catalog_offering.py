@@ -167,7 +167,8 @@ def test_an_environment_of_ones_own(
         page = wait_until("it is on the page", lambda: "My Torch" in ada.page("/hub/spawn"), 10)
         assert page
     finally:
-        assert ada_calls.delete(f"own-environments/{name}").status_code == 204
+        gone = ada_calls.delete(f"own-environments/{name}")
+        assert gone.status_code == 204, gone.text
     assert item(ada_calls, name) is None
     assert ada_calls.delete(f"own-environments/{name}").status_code == 404
 

@@ -1,0 +1,99 @@
+"""What people register for themselves, and how it goes again while it is being tested."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workshops import Site
+
+from portal.catalog.own import OwnDraft, OwnEnvironments
+from portal.errors import Conflict, NotFound, SlurmUnavailable
+from portal.models.cluster import JobState
+from portal.models.environment import Kind
+from portal.models.image_job import WorkState
+from portal.models.person import Person
+from portal.store import Store
+
+ADA = Person(name="ada")
+DRAFT = OwnDraft(title="My Torch", kind=Kind.VENV, path="/opt/torch")
+NAME = "ada.my-torch"
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    made = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
+    await made.upgrade()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path, store: Store) -> Site:
+    return Site(tmp_path, store)
+
+
+@pytest.fixture
+async def own(site: Site, store: Store) -> OwnEnvironments:
+    """With one of Ada's, whose three tests run."""
+    made = OwnEnvironments()
+    site.catalog.rules.own_environments = "on"
+    made.join(site.catalog, store, site.workshop)
+    await made.register(DRAFT, ADA)
+    await site.turn()
+    for job in site.ids():
+        assert site.cluster.told[job][2] == "ada", "never as a service"
+        site.cluster.start(job)
+    assert len(site.ids()) == 3
+    return made
+
+
+async def test_removed_while_it_is_tested(own: OwnEnvironments, site: Site) -> None:
+    jobs = site.ids()
+    await own.remove(NAME, ADA)
+    assert {site.cluster.jobs[job].state for job in jobs} == {JobState.CANCELLED}
+    assert await own.of(ADA) == []
+    with pytest.raises(NotFound):
+        await own.remove(NAME, ADA)
+
+
+async def test_a_test_that_ends_meanwhile_does_not_keep_it(
+    own: OwnEnvironments, site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each scancel takes a moment, in which the next test may be over by itself."""
+    cancel = site.cluster.cancel
+
+    async def slow(job_id: str, *words: Any, **more: Any) -> bool:
+        for test in await store.tests.live():
+            if test.job_id != job_id:
+                await store.tests.change(test.id, state=WorkState.PASSED)
+        return await cancel(job_id, *words, **more)
+
+    monkeypatch.setattr(site.cluster, "cancel", slow)
+    await own.remove(NAME, ADA)
+    assert await own.of(ADA) == []
+
+
+async def test_it_stays_while_its_jobs_cannot_be_ended(
+    own: OwnEnvironments, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: Any, **__: Any) -> bool:
+        raise SlurmUnavailable("slurmctld does not answer.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site.cluster, "cancel", away)
+        with pytest.raises(SlurmUnavailable):
+            await own.remove(NAME, ADA)
+    assert [one.name for one in await own.of(ADA)] == [NAME]
+    await own.remove(NAME, ADA)
+    assert await own.of(ADA) == []
+
+
+async def test_few_and_each_once(own: OwnEnvironments) -> None:
+    with pytest.raises(Conflict, match="already"):
+        await own.register(DRAFT, ADA)
+    own.most = 1
+    with pytest.raises(Conflict, match="one person may have 1"):
+        await own.register(OwnDraft(title="Other", kind=Kind.VENV, path="/opt/x"), ADA)
