@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -79,6 +80,20 @@ def test_a_daemon_that_ends_at_its_start_says_why(tmp_path: Path) -> None:
     )
     with pytest.raises(Unavailable, match="no such key"):
         daemon.start()
+
+
+@pytest.mark.parametrize("nice", [0, 5])
+def test_a_daemon_is_preferred_where_the_kernel_can(tmp_path: Path, nice: int) -> None:
+    words = ["sleep", "60"]
+    daemon = Daemon("x", words, run=tmp_path, log=tmp_path, env={"PATH": "/bin"}, nice=nice)
+    daemon.start()
+    try:
+        assert daemon.process is not None
+        with contextlib.suppress(FileNotFoundError):  # CONFIG_SCHED_AUTOGROUP
+            said = Path(f"/proc/{daemon.process.pid}/autogroup").read_text()
+            assert said.endswith(f" nice {nice}\n")
+    finally:
+        daemon.kill()
 
 
 def test_ports_are_remembered_while_they_are_free(tmp_path: Path) -> None:

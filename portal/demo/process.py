@@ -41,12 +41,21 @@ def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
+def prefer(pid: int, nice: int) -> None:
+    """Have the kernel share out the CPUs between sessions (setsid(2)) with this nice value for that
+    of ``pid`` (sched(7), "The autogroup feature"). Nothing happens where the kernel has no such
+    feature, or this account may not."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(nice))
+
+
 class Daemon:
     """A child process ``name`` that can be started again and again.
 
     ``argv``: what runs, in the foreground; ``log``: where its output goes; ``ready``: answers
     whether it serves (asked until true, at most ``patience`` seconds); ``account``: whom it runs
-    as, None for this process's own account. The pid file in ``run`` outlives a kill -9.
+    as, None for this process's own account; ``nice``: see ``prefer``. The pid file in ``run``
+    outlives a kill -9.
     """
 
     def __init__(
@@ -61,6 +70,7 @@ class Daemon:
         account: Account | None = None,
         patience: float = 30,
         cwd: Path = Path("/"),
+        nice: int = 0,
     ) -> None:
         self.name = name
         self.argv = [str(word) for word in argv]
@@ -71,6 +81,7 @@ class Daemon:
         self.account = account
         self.patience = patience
         self.cwd = cwd
+        self.nice = nice
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -100,6 +111,8 @@ class Daemon:
                 start_new_session=True,
                 **self._credentials(),
             )
+        if self.nice:
+            prefer(self.process.pid, self.nice)
         self.pid_file.write_text(f"{self.process.pid} {start_time(self.process.pid)}\n")
         if wait:
             self.wait()

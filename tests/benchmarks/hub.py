@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from portal.demo.hub import HUB_NICE
+from portal.demo.process import prefer
+
 from .cluster import HERE, PARTITION, ROOT, Cluster, NotMeasured, free_port, wait_for
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -73,6 +76,7 @@ class BenchHub:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        prefer(self.process.pid, HUB_NICE)  # as in the demo, whatever its spawner is
 
     def _make_places(self, kind: str) -> None:
         uid = self.cluster.uid("portal")
