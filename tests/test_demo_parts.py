@@ -89,8 +89,10 @@ def test_a_daemon_is_preferred_where_the_kernel_can(tmp_path: Path, nice: int) -
     daemon.start()
     try:
         assert daemon.process is not None
+        said = ""
         with contextlib.suppress(FileNotFoundError):  # CONFIG_SCHED_AUTOGROUP
             said = Path(f"/proc/{daemon.process.pid}/autogroup").read_text()
+        if said:  # empty where it is switched off
             assert said.endswith(f" nice {nice}\n")
     finally:
         daemon.kill()
