@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from postgres import PostgreSQL
 from portal.demo.home import Home
 from portal.demo.ports import free_port
 from portal.demo.running import Running
+from portal.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
 _FIRST_START = 900  # seconds; the first one makes the container image
@@ -37,6 +38,15 @@ def umask_kept() -> Iterator[None]:
     os.umask(before)
     yield
     os.umask(before)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    """A database of this test alone, with its tables."""
+    made = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
+    await made.upgrade()
+    yield made
+    await made.close()
 
 
 class Demo(Running):

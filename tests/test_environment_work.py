@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,14 +27,6 @@ from portal.models.person import Person
 from portal.store import Store
 
 DIGEST = "sha256:" + "a" * 64
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    made = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
-    await made.upgrade()
-    yield made
-    await made.close()
 
 
 def asked(kind: type, store: Store, **values: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -148,14 +147,6 @@ def test_any_type_stays_any_where_all_passed() -> None:
 
 
 # -- the catalog -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    made = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
-    await made.upgrade()
-    yield made
-    await made.close()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,6 @@ from portal.store import Store
 ADA = Person(name="ada")
 DRAFT = OwnDraft(title="My Torch", kind=Kind.VENV, path="/opt/torch")
 NAME = "ada.my-torch"
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    made = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
-    await made.upgrade()
-    yield made
-    await made.close()
 
 
 @pytest.fixture

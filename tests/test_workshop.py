@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,14 +16,6 @@ from portal.models.environment import EnvironmentState
 from portal.models.image_job import LIVE, Work, WorkState
 from portal.models.person import Person
 from portal.store import Store
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    made = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
-    await made.upgrade()
-    yield made
-    await made.close()
 
 
 @pytest.fixture
