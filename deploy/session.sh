@@ -61,7 +61,7 @@ if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
   work="$place-$SLURM_JOB_ID.$RANDOM$RANDOM$RANDOM"
   folder="${PORTAL_COURSE_FOLDER:-$work/home}"
   umask 077
-  mkdir -- "$work" "$work/tmp" "$work/var_tmp" "$work/home" || exit 74
+  mkdir -- "$work" "$work/tmp" "$work/var_tmp" || exit 74
   [ -d "$folder" ] || mkdir -p -- "$folder" || exit 74
   umask "${PORTAL_UMASK:-0022}"
   if [ -n "${PORTAL_COURSE_FOLDER:-}" ]; then

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 from jupyterhub.scopes import scope_definitions
 from jupyterhub.utils import url_path_join
+from sqlalchemy.orm import Session
 
 from portal.models.scope import OF_SESSIONS
 
@@ -58,8 +60,19 @@ def report_environment(spawner: PortalSpawner) -> dict[str, str]:
 
 def token_scopes(spawner: PortalSpawner) -> list[str]:
     """The scopes of a session's token: JupyterHub's own for servers, and what concerns itself."""
-    scopes = list(orm.Role.find(spawner.user.db, "server").scopes)
+    scopes = list(_server_role(spawner.user.db).scopes)
     if report_environment(spawner):
         # A site defines these (20-service.py); a token with an unknown one would be an error.
         scopes += sorted(f"{scope}!server" for scope in OF_SESSIONS & scope_definitions.keys())
     return scopes
+
+
+_server_roles: WeakKeyDictionary[Session, orm.Role] = WeakKeyDictionary()
+
+
+def _server_role(db: Session) -> orm.Role:
+    """Asked for once: whoever changes it in the Hub changes this object."""
+    role = _server_roles.get(db)
+    if role is None or role not in db:
+        role = _server_roles[db] = orm.Role.find(db, "server")
+    return role

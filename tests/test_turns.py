@@ -68,6 +68,25 @@ def test_the_hub_s_launches_have_turns_and_stop_nowhere_before_their_first_commi
     assert scopes is token_scopes and not inspect.iscoroutinefunction(scopes)
 
 
+def test_the_scopes_of_sessions_are_read_once_and_are_what_the_hub_s_role_says(db: Session) -> None:
+    db.add(orm.Role(name="server", scopes=["one"]))
+    db.commit()
+    asked: list[str] = []
+    event.listen(db.bind, "before_cursor_execute", lambda *told: asked.append(told[2]))
+    spawner: Any = SimpleNamespace(user=SimpleNamespace(db=db), service_url="")
+    assert token_scopes(spawner) == token_scopes(spawner) == ["one"]
+    assert len([words for words in asked if "FROM roles" in words]) == 1
+    role = orm.Role.find(db, "server")
+    role.scopes = ["one", "two"]
+    db.commit()
+    assert token_scopes(spawner) == ["one", "two"]
+    db.delete(role)
+    db.commit()
+    db.add(orm.Role(name="server", scopes=["three"]))
+    db.commit()
+    assert token_scopes(spawner) == ["three"]
+
+
 async def test_a_launch_commits_once_between_two_pauses(db: Session, commits: list[int]) -> None:
     seen: list[Any] = []
 
