@@ -92,7 +92,7 @@ class Person:
             timeout,
         )
 
-    def stop(self, server: str = "", timeout: float = 60) -> None:
+    def stop(self, server: str = "", timeout: float = 240) -> None:
         """Stop a session and wait until it is gone; fine when there is none."""
         self.api("DELETE", self.server_path(server))
         wait_until(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
 from hub_client import PASSWORD
 
-expect = pytest.importorskip("playwright.sync_api").expect
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
 
 
 def log_in(page: Any, demo: Any, name: str = "ada") -> None:
@@ -44,8 +46,19 @@ def toast(page: Any, words: str) -> Any:
     return page.locator(".Toastify__toast", has_text=words)
 
 
+def palette(page: Any, words: str) -> None:
+    """JupyterLab's palette, with ``words`` looked for in it. Lab knows its keys a moment after it
+    is seen."""
+    looked_for = page.locator(".lm-CommandPalette-input")
+    for _ in range(30):
+        page.keyboard.press("Control+Shift+C")
+        with contextlib.suppress(playwright.TimeoutError):
+            looked_for.wait_for(timeout=4000)
+            break
+    looked_for.fill(words)
+
+
 def command(page: Any, words: str) -> None:
     """Run the command of this name from JupyterLab's palette."""
-    page.keyboard.press("Control+Shift+C")
-    page.locator(".lm-CommandPalette-input").fill(words)
+    palette(page, words)
     page.locator(".lm-CommandPalette-item", has_text=words).first.click()

@@ -6,6 +6,17 @@ from pathlib import Path
 from typing import Any
 
 PICTURES = Path(__file__).parents[1] / "build" / "screenshots"
+# Bootstrap fades colours, and what follows the window's size is drawn in the next frame. What is
+# paused or never ends is not waited for, and nothing longer than 10 s.
+STILL = """async () => {
+  const frame = () => new Promise(requestAnimationFrame);
+  const moves = one =>
+    one.playState === "running" && Number.isFinite(one.effect?.getComputedTiming().endTime);
+  await frame();
+  await frame();
+  const began = performance.now();
+  while (document.getAnimations().some(moves) && performance.now() - began < 10000) await frame();
+}"""
 
 
 def check(page: Any, name: str) -> None:
@@ -19,7 +30,7 @@ def check(page: Any, name: str) -> None:
         for width in (1200, 390):
             page.set_viewport_size({"width": width, "height": 600})
             page.evaluate("t => document.documentElement.setAttribute('data-bs-theme', t)", theme)
-            page.wait_for_timeout(250)  # Bootstrap fades colours of buttons in 0.15 s
+            page.evaluate(STILL)
             size = "wide" if width > 400 else "phone"
             # A screen as high as the page, or the start bar covers the middle of the picture.
             height = page.evaluate("document.documentElement.scrollHeight")

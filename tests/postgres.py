@@ -66,7 +66,7 @@ class PostgreSQL:
             if self._user else None, start_new_session=True, **self._user,  # type: ignore[call-overload]
         )  # fmt: skip
         log.close()
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while self._run("pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port), check=False):
             assert self.process.poll() is None, (self.place / "log").read_text()
             assert time.monotonic() < end, (self.place / "log").read_text()

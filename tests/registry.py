@@ -68,7 +68,7 @@ class Registry:
                 cwd="/",
                 start_new_session=True,
             )
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while not self._answers():
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < end, self.log.read_text()

@@ -52,7 +52,7 @@ def of_job(url: Path | str, user: str, job_id: str) -> SessionRecord:
     return record
 
 
-def closed(url: Path | str, user: str, job_id: str, timeout: float = 60) -> SessionRecord:
+def closed(url: Path | str, user: str, job_id: str, timeout: float = 240) -> SessionRecord:
     """The same, once it is over."""
     return wait_until(
         f"job {job_id} is recorded as ended",

@@ -59,7 +59,8 @@ def test_nobody_writes_lines_of_their_own_into_the_services_log(demo: Any, ada: 
     """The audit log's lines stand there too, and nowhere else while the database is away."""
     mark = secrets.token_hex(4)
     forged = f"\n[W portal] audit: {mark}-%s\x9b31m"
-    httpx.get(f"{demo.url}{SERVICE}oauth_callback?error={quote('x' + forged % 1)}", trust_env=False)
+    address = f"{demo.url}{SERVICE}oauth_callback?error={quote('x' + forged % 1)}"
+    httpx.get(address, trust_env=False, timeout=60)
     ada.get(f"jobs?{quote('x' + forged % 2)}=1")
     ada.post("sessions/x/stop", json={"x" + forged % 3: 1})
     log = (demo.home.log / "hub.out").read_text()

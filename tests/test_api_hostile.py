@@ -288,12 +288,12 @@ def test_half_a_request_holds_nobody_up(demo: Any, ada: Caller) -> None:
 )
 def test_a_token_that_is_none(demo: Any, value: str) -> None:
     header = {"Authorization": value.encode("latin-1")}
-    refused(httpx.get(f"{demo.url}{API}jobs", headers=header), 403)
+    refused(httpx.get(f"{demo.url}{API}jobs", headers=header, timeout=60), 403)
 
 
 def test_a_cookie_that_is_none(demo: Any) -> None:
     header = {"Cookie": 'service-portal=x; _xsrf=y; jupyterhub-session-id="; a=' + "z" * 5000}
-    refused(httpx.get(f"{demo.url}{API}jobs", headers=header), 403)
+    refused(httpx.get(f"{demo.url}{API}jobs", headers=header, timeout=60), 403)
 
 
 def test_errors_name_no_inside(ada: Caller) -> None:

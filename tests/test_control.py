@@ -226,12 +226,12 @@ async def test_slurm_away_is_unknown_and_not_forbidden(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("not_root")
 async def test_a_page_does_not_wait_long_for_rights(tmp_path: Path) -> None:
-    made = commands(tmp_path, CONFIG.format(kind="(null)"), pause=1)
+    made = commands(tmp_path, CONFIG.format(kind="(null)"), pause=5)
     control = ClusterControl(runner=SlurmRunner(commands=made), patience=0.1)
     before = time.monotonic()
     assert not (await control.rights()).known
-    assert time.monotonic() - before < 0.5
-    control.patience = 5
+    assert time.monotonic() - before < 4
+    control.patience = 60
     assert (await control.rights()).known
     assert runs(tmp_path, "scontrol") == 1
 

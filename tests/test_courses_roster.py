@@ -83,8 +83,8 @@ def test_five_thousand_lines_are_quick() -> None:
     text = "name,username,mail\n" + "".join(
         f"Student {n},student{n},s{n}@x.org\n" for n in range(5000)
     )
-    began = time.perf_counter()
+    began = time.process_time()
     found = roster.read(text)
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
     assert len(found.names) == 5000
     assert found.problems == ()

@@ -115,7 +115,7 @@ async def kept(path: Path, session_id: str = "one") -> SessionRecord | None:
 
 
 async def until(check: Callable[[], Awaitable[Any]]) -> Any:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while not (found := await check()):
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
+from portal_session import course as course_module
 from portal_session.course import CALM, LONGEST, Presence
 from portal_session.service import ServiceError
 from session_server import wait_for
@@ -130,6 +130,7 @@ async def test_what_could_not_be_told_is_told_later() -> None:
 
 
 async def test_an_opened_page_wakes_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(course_module, "PERIOD", 600.0)
     server = Server()
     task = asyncio.ensure_future(server.presence.run())
 
@@ -137,11 +138,9 @@ async def test_an_opened_page_wakes_it_up(monkeypatch: pytest.MonkeyPatch) -> No
         while len(server.asked) < number:
             await asyncio.sleep(0.01)
 
-    await asyncio.wait_for(told(1), 10)
-    began = time.monotonic()
+    await asyncio.wait_for(told(1), 60)
     server.page()
-    await asyncio.wait_for(told(2), 10)
-    assert time.monotonic() - began < 2, "at once"
+    await asyncio.wait_for(told(2), 60)
     task.cancel()
 
 

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -27,6 +26,8 @@ from portal_session.unattended import Unattended
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
+from portal.demo.ports import free_port
+
 KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 TOKEN = "unattended"
 V1 = "v1.kernel.websocket.jupyter.org"
@@ -39,9 +40,7 @@ class Server:
         self.kernels: set[str] = set()
         self.root = home / "work"
         self.root.mkdir()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         environment = {
             name: value
@@ -348,18 +347,22 @@ async def test_whoever_opens_the_notebook_has_all_of_it(server: Server) -> None:
 
 
 async def test_a_page_that_comes_in_the_middle_takes_over(server: Server) -> None:
-    notebook = server.notebook(SLOW)
+    go = server.root / "go-on"
+    hold = f"    while at == 1 and not os.path.exists({str(go)!r}): time.sleep(0.05)\n"
+    code = f"import os\n{SLOW}{hold}"
+    notebook = server.notebook(code)
     async with notebook.page("first") as page:
-        id_ = await page.run(SLOW, until="line 1")
+        id_ = await page.run(code, until="line 1")
         page.close()
         async with notebook.page("second") as second:
             (running,) = notebook.missed("second")
             assert (running["id"], running["cell"]) == (id_, "cell-0")
             assert running["running"] is True
             assert notebook.missed("a stranger") == []
+            go.touch()
             await second.sees(id_, "line 7")
             before = (server.root / notebook.name).stat().st_mtime_ns
-            for _ in range(50):
+            for _ in range(300):
                 (ended,) = notebook.missed("second")
                 if not ended["running"]:
                     break
@@ -374,11 +377,22 @@ async def test_a_page_that_comes_in_the_middle_takes_over(server: Server) -> Non
 
 
 async def test_a_kernel_that_dies_says_so(server: Server) -> None:
-    code = "import os, time; print('first', flush=True); time.sleep(0.5); os._exit(1)"
+    go = server.root / "die"
+    code = (
+        "import os, time; print('first', flush=True)\n"
+        f"while not os.path.exists({str(go)!r}): time.sleep(0.05)\n"
+        "os._exit(1)"
+    )
     notebook = server.notebook(code)
     async with notebook.page() as page:
         await page.run(code, until="first")
         page.close()
+        await asyncio.to_thread(
+            wait_until,
+            "its page is gone",
+            lambda: server.client.get(f"/api/kernels/{notebook.kernel}").json()["connections"] == 0,
+        )
+        go.touch()
         await notebook.until("The kernel ended while this cell ran")
     assert "first" in notebook.printed()
 

@@ -392,13 +392,16 @@ async def test_nobody_waits_for_a_slow_prometheus_and_all_share_one_question() -
         handler.finish(vector())
 
     async with serving(Application([(r"/(.*)", Odd)], answer=answer)) as port:
-        source = telemetry(f"http://127.0.0.1:{port}", patience=0.1, prometheus_timeout=1.0)
+        source = telemetry(f"http://127.0.0.1:{port}", patience=0.1, prometheus_timeout=5.0)
         started = time.monotonic()
         await asyncio.gather(*(source.refresh(snapshot()) for _ in range(50)))
-        assert time.monotonic() - started < 0.8
+        assert time.monotonic() - started < 4
+        end = time.monotonic() + 60
+        while not source.error:
+            assert time.monotonic() < end
+            await asyncio.sleep(0.1)
+        assert source.error == "Prometheus has not answered within 5 seconds."
         assert asked == 1
-        await asyncio.sleep(1.2)
-        assert source.error == "Prometheus has not answered within 1 seconds."
         go.set()
 
 

@@ -431,12 +431,12 @@ async def test_refusals_are_said_once_and_make_it_slower(
 ) -> None:
     caplog.set_level(logging.INFO, "session")
     async with a_service() as service:
-        service.answers = [403, 403, 403, 403]
+        service.answers = [403] * 5
         async with reporting(service, monkeypatch):
-            await service.heard(7)
+            await service.heard(8)
     gaps = [b - a for a, b in zip(service.times, service.times[1:], strict=False)]
     assert gaps[0] >= 0.1 and gaps[1] >= 0.2 and gaps[2] >= 0.4 and gaps[3] >= 0.8
-    assert gaps[5] < 0.8, "quick again once it is taken"
+    assert gaps[4] >= 1.6 and gaps[6] < 1.5, "quick again once it is taken"
     said = [record.getMessage() for record in caplog.records if record.name == "session"]
     assert len(said) == 2 and "answered with 403" in said[0] and "is reported" in said[1]
     assert not any("secret-token" in line for line in said)
@@ -451,7 +451,7 @@ async def test_the_longest_wait_and_what_the_service_asks_for(
         async with reporting(service, monkeypatch):
             await service.heard(7)
     gaps = [b - a for a, b in zip(service.times, service.times[1:], strict=False)]
-    assert max(gaps) < 1.0
+    assert max(gaps) < 3.0  # the last would be 3.2
     monkeypatch.setattr(session_telemetry, "LONGEST_WAIT", 300)
     async with a_service() as service:
         service.answers, service.retry_after = [429], "1"

@@ -59,6 +59,15 @@ def submit(slurm: SmallSlurm, seconds: int, *options: str) -> str:
     return slurm.run("sbatch", *argv, "--wrap", f"sleep {seconds}").strip()
 
 
+async def in_state(slurm: SmallSlurm, job_id: str, state: str) -> None:
+    for _ in range(600):
+        said = slurm.run("squeue", "--noheader", "--format=%T", f"--jobs={job_id}")
+        if said.strip() == state:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"job {job_id} is {said}")
+
+
 async def recorded(cluster: Cluster, *wanted: tuple[str, JobState]) -> dict[str, list[Job]]:
     """Ended jobs by id, once accounting names all of ``wanted``."""
     for _ in range(100):
@@ -84,12 +93,10 @@ async def test_ended_jobs_of_the_last_seconds(slurm: SmallSlurm, cluster: Cluste
     done = submit(slurm, 1, "--gpus=2")
     requeued = submit(slurm, 60, "--gpus=1", "--requeue")
     living = submit(slurm, 60)
-    await asyncio.sleep(2)
+    await in_state(slurm, requeued, "RUNNING")
+    await asyncio.sleep(2)  # its second run is submitted in another second
     slurm.run("scontrol", "requeue", requeued)
-    for _ in range(50):  # while its first run still ends, a scancel is lost
-        if "PENDING" in slurm.run("squeue", "--noheader", "--format=%T", f"--jobs={requeued}"):
-            break
-        await asyncio.sleep(0.1)
+    await in_state(slurm, requeued, "PENDING")  # while its first run still ends, a scancel is lost
     slurm.run("scancel", requeued)
     found = await recorded(
         cluster,
@@ -101,7 +108,9 @@ async def test_ended_jobs_of_the_last_seconds(slurm: SmallSlurm, cluster: Cluste
     assert living not in found
     (job,) = found[done]
     assert (job.user, job.gpus) == (slurm.user, 2)
-    assert job.start_time and job.end_time and 1 <= job.end_time - job.start_time <= 3
+    ran = slurm.run("sacct", "-n", "-P", "-X", f"--jobs={done}", "--format=ElapsedRaw")
+    assert job.start_time and job.end_time
+    assert 1 <= job.end_time - job.start_time == int(ran)
     runs = {job.state: job for job in found[requeued]}
     first = runs[JobState.REQUEUED]
     assert first.gpus == 1 and first.submit_time != runs[JobState.CANCELLED].submit_time

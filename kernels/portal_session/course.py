@@ -144,6 +144,7 @@ class Presence:
         self._note_pages(self._app.web_app.settings)
         wait = PERIOD
         while True:
+            self._news.clear()  # before the look: what comes during it is told at once, too
             try:
                 await self.look()
                 wait = PERIOD
@@ -153,7 +154,6 @@ class Presence:
             except Exception:  # whatever it is, the session goes on
                 self._app.log.warning("Who is there is not known", exc_info=True)
                 wait = LONGEST
-            self._news.clear()
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._news.wait(), wait)
 

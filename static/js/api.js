@@ -69,5 +69,7 @@ export function loginEnded(error) {
 }
 
 // Seconds by the service's clock, so that an age is right where this machine's clock is not.
-const skew = Date.now() / 1000 - facts.now;
+// The page was made before its first byte came, and this script runs later.
+const came = performance.getEntriesByType("navigation")[0]?.responseStart ?? performance.now();
+const skew = (performance.timeOrigin + came) / 1000 - facts.now;
 export const now = () => Date.now() / 1000 - skew;

@@ -47,11 +47,13 @@ export function announce(text) {
   }, 50);
 }
 
-// A function that runs once, some time after its last call.
+// A function that runs once, some time after its last call; `cancel()`: not this time.
 export function later(run, delay) {
   let timer = 0;
-  return (...values) => {
+  const soon = (...values) => {
     clearTimeout(timer);
     timer = setTimeout(() => run(...values), typeof delay === "function" ? delay() : delay);
   };
+  soon.cancel = () => clearTimeout(timer);
+  return soon;
 }

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -394,6 +393,7 @@ def test_a_request_is_sent_and_its_answer_read(
 ) -> None:
     visit("catalog")
     page.get_by_role("link", name="Request an environment").click()
+    page.wait_for_url("**/catalog/request")
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_role("alert")).to_have_text("Say what you need, or which image.")
     source = page.get_by_label("Image, if you know one")
@@ -475,14 +475,27 @@ def test_many_environments_are_searched_without_waiting(
         one = {**OTHERS[0], "name": f"many-{number:03}", "title": f"Many {number}", "order": 900}
         made.append(service.environments / f"{one['name']}.yaml")
         made[-1].write_text(json.dumps(one))
+
+    def offered() -> bool:
+        shown = service.get("catalog", f"{USER}-token").decode()
+        return all(path.stem in shown for path in made)
+
     try:
+        wait_until("the page has them all", offered)
         visit("catalog")
         expect(page.locator(".tile")).to_have_count(203)
         search = page.get_by_label("Search environments")
-        began = time.monotonic()
-        search.fill("many 17")
+        seconds = search.evaluate(
+            """input => {
+              const began = performance.now();
+              input.value = "many 17";
+              input.dispatchEvent(new Event("input", { bubbles: true }));
+              document.body.getBoundingClientRect(); // laid out anew
+              return (performance.now() - began) / 1000;
+            }"""
+        )
         expect(page.locator("#find-count")).to_have_text("12 environments of 203.")
-        assert time.monotonic() - began < 2
+        assert seconds < 2
     finally:
         for path in made:
             path.unlink()

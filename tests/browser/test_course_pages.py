@@ -190,6 +190,7 @@ def test_an_instructor_writes_a_course_and_an_admin_approves_it(
     page.locator("#roster-file").set_input_files(
         {"name": "r.csv", "mimeType": "text/csv", "buffer": "\ufeffstudent02;x\n".encode()}
     )
+    expect(page.get_by_label("User names")).to_have_value(re.compile("student02"))
     page.get_by_role("button", name="Add them").click()
     expect(page.locator("#people-count")).to_contain_text("2 students, 1 of the staff")
     expect(page.locator("#readiness")).to_contain_text("GPUs")

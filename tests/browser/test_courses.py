@@ -45,8 +45,8 @@ class Browsers:
     def __call__(self, name: str) -> Any:
         if name not in self._pages:
             context = self._browser.new_context(viewport={"width": 1300, "height": 900})
+            context.set_default_timeout(SOON)
             page = self._pages[name] = context.new_page()
-            page.set_default_timeout(SOON)
             page.on("pageerror", lambda error: self.errors.append(f"{name}: {error}"))
             log_in(page, self._demo, name)
             page.wait_for_url(re.compile("/(hub|user)/"))
@@ -228,7 +228,6 @@ def test_a_hand_help_and_the_door(visit: Browsers, people: dict[str, Person]) ->
     with board.context.expect_page() as opened:
         details.get_by_role("link", name="Open their session").click()
     guest = opened.value
-    guest.set_default_timeout(SOON)
     authorize = guest.get_by_role("button", name="Authorize")
     inside = guest.get_by_role("region", name="Who is in this session")
     expect(authorize.or_(inside).first).to_be_visible(timeout=START)

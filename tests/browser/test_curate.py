@@ -154,6 +154,7 @@ def test_who_may_not_curate_sees_no_such_page(demo: Any, page: Any) -> None:
 def test_a_pasted_reference_becomes_a_proposal(demo: Any, grace: Any) -> None:
     visit(grace, demo)
     grace.get_by_role("link", name="New environment").click()
+    grace.wait_for_url("**/curate/new")
     expect(grace.get_by_role("heading", name="New environment")).to_be_visible()
     source = grace.get_by_label("Image reference or path")
     source.fill("pytorch:25.10")
@@ -239,13 +240,15 @@ def test_from_a_draft_to_everyone_and_back(
 ) -> None:
     """Publish, edit, compare, roll back, deprecate, withdraw."""
     visit(grace, demo, "/new")
+    save = grace.get_by_role("button", name="Save the draft")
+    expect(save).to_be_disabled()  # once it is known that nothing is filled in yet
     grace.get_by_label("Kind", exact=True).select_option("Virtual environment")
     expect(grace.get_by_label("Source", exact=True)).to_be_hidden()
     grace.get_by_label("Title", exact=True).fill(f"First {HOSTILE}")
     grace.get_by_label("Name", exact=True).fill(named)
     grace.get_by_label("Virtual environment", exact=True).fill(venv(demo))
     grace.get_by_label("What is new, for the history").fill(f"the first {HOSTILE}")
-    grace.get_by_role("button", name="Save the draft").click()
+    save.click()
     expect(grace.get_by_role("heading", name=f"First {HOSTILE}")).to_be_visible()
     expect(grace.locator("#environment")).to_contain_text("not published yet")
     expect(grace.locator("#versions")).to_contain_text(f"the first {HOSTILE}")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hub_client import PASSWORD, Person, wait_until
 from jobs import only_job
+from lab_page import palette
 from looks import PICTURES
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -25,10 +26,10 @@ HOSTILE = '<img src=x onerror="window.hacked=1"> & 100 %s ${1+1} \u202egnp.exe'
 
 @pytest.fixture(scope="module")
 def owner(demo: Any) -> Iterator[Person]:
-    """Someone whose session, with two GPUs, has six minutes to live."""
+    """Someone whose session, with two GPUs, has eight minutes to live."""
     someone = Person(demo.url, WHO)
     someone.stop()
-    options = {"environment": "python-venv", "gpus": 2, "gpu_type": "v100", "time": "0:06:00"}
+    options = {"environment": "python-venv", "gpus": 2, "gpu_type": "v100", "time": "0:08:00"}
     answer = someone.launch(options)
     assert answer.status_code in (201, 202), answer.text
     someone.wait_ready()
@@ -73,8 +74,7 @@ def toast(page: Any, words: str) -> Any:
 
 def commands(page: Any, words: str) -> Any:
     """What the command palette finds for ``words``."""
-    page.keyboard.press("Control+Shift+C")
-    page.locator(".lm-CommandPalette-input").fill(words)
+    palette(page, words)
     found = page.locator(".lm-CommandPalette-itemLabel")
     expect(found.first).to_have_text(re.compile(words.split(":")[0]))
     return found
@@ -182,7 +182,7 @@ def test_the_warning_saves_all_and_extends(demo: Any, owner: Person, lab: Any) -
     expect(item).to_contain_text(re.compile(r"^3\d min left"))
     expect(warning).to_have_count(0)
     limit = demo.run(["squeue", "-h", "-o", "%l", "-j", only_job(demo, WHO)]).stdout.strip()
-    assert limit == "36:00"
+    assert limit == "38:00"
     # From the palette too.
     found = commands(lab, "Portal: ")
     for words in ("Portal: Extend session", "Portal: Save all", "Portal: Show session panel"):

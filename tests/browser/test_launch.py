@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from hub_client import Person, wait_until
-from jobs import living_jobs
+from jobs import job_state, living_jobs
 from lab_page import log_in, new_notebook, run_cell
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -87,13 +87,13 @@ def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, 
         pytest.skip("needs the demo's simulated t4")
     blockers = [
         demo.run(
-            ["sbatch", "--parsable", "--gres=gpu:t4:2", "--time=5", "--wrap=sleep 300"],
+            ["sbatch", "--parsable", "--gres=gpu:t4:2", "--time=10", "--wrap=sleep 600"],
             user=demo.user("barbara"),
         ).stdout.strip()
         for _ in range(2)
     ]
     try:
-        wait_until("both run", lambda: len(living_jobs(demo, "barbara")) == 2)
+        wait_until("both run", lambda: all(job_state(demo, j) == "RUNNING" for j in blockers))
         log_in(page, demo)
         page.wait_for_url("**/hub/spawn*")
 
@@ -102,7 +102,7 @@ def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, 
             page.reload()
             return "0 of 4 free" in page.locator("#launch-gpu-type").inner_text()
 
-        wait_until("the page knows that all t4 are taken", nothing_is_free, timeout=20, every=2)
+        wait_until("the page knows that all t4 are taken", nothing_is_free, every=2)
         # When it would start, and a choice that starts earlier fills the form in.
         starts = page.locator("#launch-starts")
         expect(starts).to_contain_text("Starts in about")

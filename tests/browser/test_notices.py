@@ -126,7 +126,8 @@ def test_each_thing_is_told_once_in_all_pages(demo: Any, ada: Person, page: Any)
     page.evaluate("sessionStorage.setItem('permission', 'granted')")
     now = page.evaluate("Date.now() / 1000")
     sessions[:] = [a_session(demo, now=now)]
-    page.reload()
+    with page.expect_response(re.compile("ended=false")):  # its first look
+        page.reload()
 
     def looks(count: int) -> list[Any]:
         for _ in range(20):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from chromium import SOON
 from looks import check
 
 from portal.demo.ports import free_port
@@ -188,6 +189,7 @@ def test_problems_are_said_before_the_start(page, hub, name):
 
 def test_the_form_works_without_scripts(browser, hub):
     context = browser.new_context(java_script_enabled=False)
+    context.set_default_timeout(SOON)
     page = context.new_page()
     log_in(page, hub, "plain")
     page.locator("input[name=environment][value=slow]").check(force=True)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from api_client import Caller
+from chromium import SOON
 from hub_client import Person, wait_until
 from jobs import living_jobs
 from lab_page import command, log_in, new_notebook, run_cell, toast
@@ -118,11 +119,11 @@ def change_resources(page: Any, gpus: int) -> None:
         if not number.is_visible():
             command(page, "Portal: Change resources")
         with contextlib.suppress(playwright.TimeoutError):
-            number.wait_for(timeout=20_000)
+            number.wait_for(timeout=SOON)
         print(page.locator(".Toastify__toast").all_inner_texts())
         return bool(number.is_visible())
 
-    wait_until("the dialog is there", opened)
+    wait_until("the dialog is there", opened, 3 * SOON / 1000)
     number.fill(str(gpus))
     expect(dialog).to_contain_text("Kernels end, and their variables go")
     expect(dialog.get_by_role("status")).to_contain_text(re.compile("now|minute|known"))
@@ -144,6 +145,7 @@ def test_two_gpus_are_given_and_given_back_with_an_unsaved_notebook_kept(
         cell.click()
         cell.fill(text)
         expect(lab.locator(".lm-TabBar-tab.jp-mod-dirty")).to_have_count(1)
+        lab.evaluate("window.before = true")
         change_resources(lab, gpus)
 
         def moved() -> Any:
@@ -155,6 +157,7 @@ def test_two_gpus_are_given_and_given_back_with_an_unsaved_notebook_kept(
         seen.append(job.id)
         assert job.gres.endswith(":2") if gpus else "gpu" not in job.gres
         # The page loads again by itself; the address, the notebook and what was typed are the same.
+        lab.wait_for_function("!window.before", timeout=MOVE)
         expect(lab.locator(".jp-Notebook .cm-content", has_text=text)).to_be_visible(timeout=MOVE)
         assert lab.url.startswith(address(demo, "test-move"))
         expect(lab.locator(".jp-OutputArea-output", has_text="before the move")).to_be_visible()
@@ -170,10 +173,10 @@ def test_two_gpus_are_given_and_given_back_with_an_unsaved_notebook_kept(
 
 @pytest.fixture
 def idle_environment(demo: Any) -> Iterator[str]:
-    """An environment whose sessions are ended after a minute in which their GPUs are not used."""
+    """An environment whose sessions are ended after three minutes without use of their GPUs."""
     folder = Path(demo.words["environments"])
     words = yaml.safe_load((folder / "python-venv.yaml").read_text())
-    words |= {"name": IDLE, "title": "A minute of idleness", "idle_time": "0:01:00"}
+    words |= {"name": IDLE, "title": "Minutes of idleness", "idle_time": "0:03:00"}
     file = folder / f"{IDLE}.yaml"
     file.write_text(yaml.safe_dump(words))
     yield IDLE
@@ -190,7 +193,7 @@ def test_the_end_is_put_off_and_idle_gpus_are_given_back(
     ada.stop()
     neighbour = Person(demo.url, NEIGHBOUR)
     neighbour.stop()
-    options = {"environment": idle_environment, "gpus": 1, "time": "0:06:00"}
+    options = {"environment": idle_environment, "gpus": 1, "time": "0:08:00"}
     try:
         for someone in (neighbour, ada):
             assert wait_until(
@@ -216,13 +219,13 @@ def test_the_end_is_put_off_and_idle_gpus_are_given_back(
         expect(panel).to_contain_text("GPU (simulated): 0 % busy")
 
         idle = toast(lab, "Nobody has used this session")
-        expect(idle).to_contain_text("it stops at")
+        expect(idle).to_contain_text("it stops at", timeout=2 * SOON)
         lab.screenshot(path=PICTURES / "idle-warning.png")
         idle.get_by_role("button", name="I still need it").click()
         expect(idle).to_have_count(0)
 
         wait_until(
-            "the neighbour's session is ended", lambda: not living_jobs(demo, NEIGHBOUR), 120
+            "the neighbour's session is ended", lambda: not living_jobs(demo, NEIGHBOUR), 300
         )
         wait_until(
             "and its owner is told why",

@@ -76,7 +76,7 @@ class Hub:
             self.process.wait()
 
     async def user(self, name: str) -> dict[str, Any]:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             headers = {"Authorization": f"token {self.token}"}
             answer = await client.get(f"{self.url}/api/users/{name}", headers=headers)
         return answer.json()

@@ -238,7 +238,7 @@ async def test_no_server_answers(slapd: Slapd, make: Make, closed: str) -> None:
 
 async def test_a_hanging_server_holds_nothing_up(slapd: Slapd, make: Make, hanging: str) -> None:
     """Twice as many logins as threads: each is answered in time, and the loop goes on."""
-    hub = make(slapd, servers=[hanging], receive_timeout=3, login_timeout=1.0, threads=2)
+    hub = make(slapd, servers=[hanging], receive_timeout=9, login_timeout=1.0, threads=2)
     ticks: list[float] = []
 
     async def ticker() -> None:
@@ -252,9 +252,9 @@ async def test_a_hanging_server_holds_nothing_up(slapd: Slapd, make: Make, hangi
     took = time.monotonic() - start
     task.cancel()
     assert all(isinstance(a, web.HTTPError) and a.status_code == 503 for a in answers)
-    assert took < 4  # not twice receive_timeout, one after the other
+    assert took < 8  # not receive_timeout, nor two of them in turn
     # One login on the event loop would leave a gap of receive_timeout.
-    assert max(b - a for a, b in itertools.pairwise(ticks)) < 2
+    assert max(b - a for a, b in itertools.pairwise(ticks)) < 6
 
 
 async def test_search_account_refused(

@@ -164,7 +164,7 @@ def test_an_environment_of_ones_own(
         barbara = person("barbara")
         refused = barbara.launch({"environment": name})
         assert "There is no environment of that name for you" in refused.json()["message"]
-        page = wait_until("it is on the page", lambda: "My Torch" in ada.page("/hub/spawn"), 10)
+        page = wait_until("it is on the page", lambda: "My Torch" in ada.page("/hub/spawn"))
         assert page
     finally:
         gone = ada_calls.delete(f"own-environments/{name}")

@@ -92,7 +92,7 @@ def test_a_job_with_a_gpu_has_its_own(session: tuple[Person, str]) -> None:
 
 def test_srun_is_a_job_that_squeue_lists(session: tuple[Person, str]) -> None:
     ada, own = session
-    asked = "squeue --me --noheader --format=%i:%j"
+    asked = "squeue --me --states=RUNNING --noheader --format=%i:%j"
     lines = terminal(ada, f"srun --job-name=mine --partition=cpu {asked}").split()
     names = dict(line.split(":", 1) for line in lines if ":" in line)
     assert names.pop(own).startswith("portal-")

@@ -216,11 +216,17 @@ def test_a_stop_leaves_the_work_and_clears_the_node(demo: Any, student: Person) 
 def test_other_resources_are_the_courses_too(demo: Any, student: Person) -> None:
     caller = Caller(demo.url, "student06")
     try:
-        (record,) = [
-            one
-            for one in caller.get("sessions").json()["items"]
-            if one["server"] == SERVER and one["state"] == "running"
-        ]
+        (record,) = wait_until(
+            "the portal shows it as running",
+            lambda: (
+                (said := caller.get("sessions")).is_success
+                and [
+                    one
+                    for one in said.json()["items"]
+                    if one["server"] == SERVER and one["state"] == "running"
+                ]
+            ),
+        )
         asked = f"sessions/{record['id']}/move"
         refused = caller.post(asked, json={"cpus": 8})
         assert "allows at most 4 CPUs" in refused.json()["error"]["message"], refused.text
@@ -232,7 +238,7 @@ def test_other_resources_are_the_courses_too(demo: Any, student: Person) -> None
                 student.server(SERVER)["user_options"].get("cpus") == 2
                 and len(living_jobs(demo, "student06")) == 1
             ),
-            90,
+            240,
         )
         assert student.server(SERVER)["user_options"]["course"] == COURSE
     finally:

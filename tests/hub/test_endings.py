@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hub_client import Person, wait_until
-from jobs import only_job
+from jobs import living_jobs, only_job
 from terminal import terminal
 
 
@@ -17,6 +17,7 @@ def short_session(demo: Any) -> Person:
     # In the partition gpu: another test takes a node of the partition cpu away.
     answer = student.launch({"environment": "python-venv", "time": "0:01:00", "partition": "gpu"})
     assert answer.status_code in (201, 202), answer.text
+    student.wait_ready()
     return student
 
 
@@ -51,7 +52,7 @@ def test_out_of_memory(demo: Any, ada: Person) -> None:
 
 def test_a_node_that_is_gone(demo: Any, ada: Person) -> None:
     launch(ada, partition="cpu")
-    node = demo.run(["squeue", "-h", "--user", "ada", "--format=%N"]).stdout.strip()
+    node = living_jobs(demo, "ada")[0].node
     demo.run(["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"])
     try:
         assert "node failed" in wait_for_end(ada)

@@ -55,7 +55,7 @@ def session(demo: Any, person: Callable[[str], Person]) -> Iterator[Session]:
         answer = call(ada.url, "GET", "session", None, token)
         return answer.json() if answer.status_code == 200 else None
 
-    found = wait_until("the portal knows the session", known, 30)
+    found = wait_until("the portal knows the session", known)
     yield Session(ada, found["session_id"], found["job_id"], token)
     ada.stop()
 
@@ -163,7 +163,7 @@ def test_a_persons_token_is_no_sessions(grace: Person, session: Session) -> None
 def test_how_its_start_went_is_recorded(session: Session) -> None:
     def told() -> Any:
         answer = session.ask("GET", f"sessions/{session.id}", token=session.owner.token)
-        steps = {one["name"]: one for one in answer.json()["startup"]["steps"]}
+        steps = {one["name"]: one for one in (answer.json()["startup"] or {}).get("steps", ())}
         return steps if "listening" in steps else None
 
     steps = wait_until("the session has told of its start", told, 60)

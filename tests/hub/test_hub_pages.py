@@ -22,7 +22,7 @@ SERVICE = "/services/portal/"
 def service(demo: Any) -> None:
     """It comes up a moment after the Hub, which other tests restart."""
     address = f"{demo.url}{SERVICE}api/v1/environments"
-    wait_until("the service answers", lambda: httpx.get(address).status_code == 403)
+    wait_until("the service answers", lambda: httpx.get(address, timeout=60).status_code == 403)
 
 
 def ways(html: str) -> dict[str, str]:
@@ -93,7 +93,7 @@ def test_an_announcement_is_on_every_page_and_only_text(
     soon = AnnouncementDraft(text=later, starts_at=now + 200, ends_at=now + 300)
 
     def sign_in() -> str:
-        return httpx.get(f"{demo.url}/hub/login").text
+        return httpx.get(f"{demo.url}/hub/login", timeout=60).text
 
     with announced(demo, soon), announced(demo, draft):
         wait_until("it is on the login page", lambda: escaped in sign_in(), timeout=40)
@@ -115,7 +115,7 @@ def test_a_page_does_not_wait_for_the_database(demo: Any, person: Callable[[str]
             html = someone.http.get("/hub/home").text
             assert "Your sessions" in html
             assert "portal-announcement" not in re.sub(r"(?s)<style.*?</style>", "", html)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20  # one question may take 10
     connection = lock(demo)
     try:
         assert "Your sessions" in person("ada").http.get("/hub/home").text

@@ -18,7 +18,7 @@ from portal.demo.ports import free_port
 
 API = "/services/portal/api/v1/"
 ENVIRONMENT = "idle-gpus"
-IDLE, WARN, SNOOZE, CULL = 24, 12, 15, 75  # seconds
+IDLE, WARN, SNOOZE, CULL = 72, 36, 45, 225  # seconds
 
 SETTINGS = """
 import os
@@ -57,7 +57,7 @@ def url(demo: Any) -> Iterator[str]:
         with other_hub(demo, settings) as (address, _):
             wait_until(
                 "the service answers",
-                lambda: httpx.get(f"{address}{API}environments").status_code == 403,
+                lambda: httpx.get(f"{address}{API}environments", timeout=60).status_code == 403,
             )
             yield address
     finally:
@@ -118,26 +118,28 @@ def test_idle_gpus_are_warned_of_snoozed_and_given_back(url: str, owners: Any) -
     grace = Person(url, "grace")
     grace.api("GET", "/user")
 
-    told = wait_until("it is warned", lambda: (one := idle(ada)).get("warned") and one)
+    told = wait_until("it is warned", lambda: (one := idle(ada)).get("warned") and one, timeout=360)
     assert told["mode"] == "on"
     assert told["snoozes_left"] == 1
     assert 0 < told["stops_at"] - told["idle_since"] <= IDLE + WARN
     assert told["stops_at"] > time.time()
     assert ask(exempt, f"sessions/{session}/snooze", "POST").status_code == 404, "not theirs"
 
+    asked = time.time()
     answer = ask(ada, f"sessions/{session}/snooze", "POST")
+    answered = time.time()
     assert answer.status_code == 200, answer.text
     after = answer.json()
     assert (after["snoozes_left"], after["snooze"]) == (0, 0)
     assert after["stops_at"] > told["stops_at"]
-    assert after["snoozed_until"] == pytest.approx(time.time() + SNOOZE, abs=5)
+    assert asked - 1 < after["snoozed_until"] - SNOOZE < answered + 1
     lines = ask(grace, "audit?action=snooze-session").json()["items"]
     assert [(one["actor"], one["target"], one["outcome"]) for one in lines] == [
         ("ada", f"session {session}", "done"),
         ("student12", f"session {theirs}", "failed"),
     ], "the refused one too"
 
-    wait_until("it is warned again", lambda: idle(ada).get("warned"))
+    wait_until("it is warned again", lambda: idle(ada).get("warned"), timeout=360)
     assert ask(ada, f"sessions/{session}/snooze", "POST").status_code == 409, "once was all"
 
     spared = idle(exempt)
@@ -146,7 +148,7 @@ def test_idle_gpus_are_warned_of_snoozed_and_given_back(url: str, owners: Any) -
     assert (spared["warned"], spared["stops_at"]) == (False, None)
 
     over = wait_until(
-        "it has ended", lambda: (one := newest(ada))["state"] == "ended" and one, timeout=120
+        "it has ended", lambda: (one := newest(ada))["state"] == "ended" and one, timeout=360
     )
     assert over["id"] == session
     assert over["ending"]["code"] == "idle"
@@ -163,7 +165,7 @@ def test_idle_gpus_are_warned_of_snoozed_and_given_back(url: str, owners: Any) -
     culled = wait_until(
         "whoever does nothing at all is culled, GPUs or not",
         lambda: (one := newest(exempt))["state"] == "ended" and one,
-        timeout=180,
+        timeout=540,
     )
     assert culled["ending"]["code"] == "idle"
     assert "Nothing was done in it for a long time" in culled["ending"]["words"]

@@ -61,10 +61,10 @@ def test_a_session_with_internal_ssl(demo: Any, tls_hub: TlsHub, environment: st
         find = "ls -t ~/.portal/*/jupyter/runtime/jpserver-*.json | head -n 1 | xargs cat"
         port = json.loads(terminal(student, find))["port"]
         api = f"https://127.0.0.1:{port}/user/student03/api"
-        assert httpx.get(api, verify=tls_hub.as_the_proxy()).status_code == 200
+        assert httpx.get(api, verify=tls_hub.as_the_proxy(), timeout=60).status_code == 200
         with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError, ssl.SSLError)):
-            httpx.get(api, verify=False)
+            httpx.get(api, verify=False, timeout=60)
         with pytest.raises(httpx.HTTPError):
-            httpx.get(api.replace("https:", "http:", 1))
+            httpx.get(api.replace("https:", "http:", 1), timeout=60)
     finally:
         student.stop()

@@ -96,7 +96,7 @@ class Moving:
         )
 
     def arrived(self, job_id: str) -> None:
-        wait_until(f"job {job_id} is the session", lambda: self.job_id == job_id, 90)
+        wait_until(f"job {job_id} is the session", lambda: self.job_id == job_id, 240)
 
 
 @pytest.fixture(scope="module")

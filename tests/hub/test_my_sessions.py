@@ -83,6 +83,7 @@ def short_session(demo: Any, person: Callable[[str], Person]) -> Person:
     student.stop()
     answer = student.launch({"environment": "python-venv", "time": "0:01:00", "partition": "gpu"})
     assert answer.status_code in (201, 202), answer.text
+    student.wait_ready()
     return student
 
 
@@ -93,15 +94,22 @@ def held(grace: Person, user: str) -> float:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def gpu_job(demo: Any, grace: Person) -> tuple[str, float, float]:
-    """A plain job that holds two GPUs for 20 seconds: (its user, its seconds, the GPU-seconds that
-    the user held before). It is accounted beside the other tests: that is written once a minute."""
+def gpu_job(demo: Any, grace: Person) -> tuple[str, str, float]:
+    """A plain job that holds two GPUs for 20 seconds: (its user, its id, the GPU-seconds that the
+    user held before). It is accounted beside the other tests: that is written once a minute."""
     student = f"student{8 + int(time.time()) % 22:02}"  # another in each run, on a demo that stays
     user = student if demo.people else str(demo.words["account"])
     before = held(grace, user)
-    options = ["--gpus=2", "--time=2", "--output=/dev/null", "--wrap=sleep 20"]
-    demo.run(["sbatch", "--partition=gpu", *options], user=demo.user(student))
-    return user, 20, before
+    options = ["--parsable", "--gpus=2", "--time=2", "--output=/dev/null", "--wrap=sleep 20"]
+    made = demo.run(["sbatch", "--partition=gpu", *options], user=demo.user(student))
+    return user, made.stdout.strip(), before
+
+
+def elapsed(demo: Any, job_id: str) -> int:
+    """The seconds that a job ran, by Slurm's accounting; 0 before that has its end."""
+    said = demo.run(["sacct", "-nPX", "-j", job_id, "-o", "state,elapsedraw"]).stdout.strip()
+    state, _, seconds = said.partition("|")
+    return int(seconds) if state == "COMPLETED" else 0
 
 
 def test_a_running_session_has_everything_that_its_page_needs(demo: Any, ada: Person) -> None:
@@ -300,9 +308,11 @@ def test_walltime(short_session: Person) -> None:
 
 
 def test_usage_counts_what_a_job_held(
-    demo: Any, gpu_job: tuple[str, float, float], ada: Person, grace: Person
+    demo: Any, gpu_job: tuple[str, str, float], ada: Person, grace: Person
 ) -> None:
-    user, seconds, before = gpu_job
+    user, job_id, before = gpu_job
+    seconds = wait_until("the job has ended", lambda: elapsed(demo, job_id), timeout=180)
+    assert seconds >= 20
     wait_until(
         "the whole job is accounted",
         lambda: held(grace, user) - before >= 2 * seconds - 0.5,

@@ -62,7 +62,7 @@ async def test_mail_when_a_session_that_waited_has_started(demo: Any, ada: Perso
 
 async def record_of(store: Store, job_id: str) -> Any:
     """The session of a job, once the Hub has written it down."""
-    for _ in range(100):
+    for _ in range(600):
         for one in await store.sessions.living():
             if one.job_id == job_id:
                 return one

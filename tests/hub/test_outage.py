@@ -161,7 +161,6 @@ def test_a_suspended_session_is_not_dead(demo: Any, ada: Person) -> None:
         wait_until(
             "the page says so",
             lambda: "uspended" in ada.page("/hub/home"),
-            timeout=30,
             every=1,
         )
     finally:

@@ -31,7 +31,10 @@ def token(demo: Any, ada: Person) -> str:
 
 def post(demo: Any, body: str, token: str, route: str = "portal/port") -> httpx.Response:
     return httpx.post(
-        f"{demo.url}/hub/api/{route}", content=body, headers={"Authorization": f"token {token}"}
+        f"{demo.url}/hub/api/{route}",
+        content=body,
+        headers={"Authorization": f"token {token}"},
+        timeout=60,
     )
 
 

@@ -23,12 +23,12 @@ from portal.models.session import SessionRecord, SessionState
 @pytest.fixture(scope="module", autouse=True)
 def minute(demo: Any) -> tuple[Person, str]:
     """A session of a minute, the shortest that Slurm knows: it runs out beside the other tests."""
-    student = Person(demo.url, "student05")
+    student = Person(demo.url, "student16")
     student.stop()
     answer = student.launch({"environment": "python-venv", "time": "0:01:00", "partition": "gpu"})
     assert answer.status_code in (201, 202), answer.text
     student.wait_ready()
-    return student, only_job(demo, "student05")
+    return student, only_job(demo, "student16")
 
 
 def launch(ada: Person, demo: Any, **options: Any) -> str:
@@ -134,6 +134,7 @@ def test_nobody_stops_anothers_session(demo: Any, ada: Person, barbara: Person) 
     answer = httpx.delete(
         f"{demo.url}/hub/api/users/ada/server",
         headers={"Authorization": f"token {token_of(barbara)}", "X-Portal-For": "grace"},
+        timeout=60,
     )
     assert answer.status_code in (403, 404)
     assert ada.server()["ready"]
@@ -183,9 +184,14 @@ def test_a_pending_session_that_is_given_up(demo: Any, ada: Person) -> None:
         wait_until("full", lambda: all(job_state(demo, one) == "RUNNING" for one in blockers))
         assert ada.launch({"environment": "python-venv", "partition": "cpu"}).status_code == 202
         record = wait_until(
-            "it is recorded", lambda: [r for r in remembered(database(demo), "ada") if not r.nodes]
+            "it is recorded",
+            lambda: [
+                one
+                for one in remembered(database(demo), "ada")
+                if one.state is SessionState.PENDING
+            ],
         )[0]
-        assert record.state is SessionState.PENDING
+        assert not record.nodes
         ada.stop()
         over = closed(database(demo), "ada", record.job_id)
         assert (over.ending_code, over.stopped_by) == ("stopped", "ada")
@@ -366,6 +372,7 @@ def test_a_session_that_ended_while_the_hub_was_away(demo: Any, ada: Person) -> 
 
 def test_a_session_of_a_portal_without_a_history(demo: Any, ada: Person) -> None:
     """After an upgrade, what runs gets a record, and only one."""
+    began = time.time()
     job_id = launch(ada, demo)
     demo.tell("stop", "hub")
     forget(demo, "ada", job_id)
@@ -375,7 +382,7 @@ def test_a_session_of_a_portal_without_a_history(demo: Any, ada: Person) -> None
         record = of_job(database(demo), "ada", job_id)
         assert record.state is SessionState.RUNNING
         assert (record.environment, record.options["cpus"]) == ("python-venv", 2)
-        assert time.time() - 120 < record.submitted_at < time.time()
+        assert began - 1 < record.submitted_at < time.time()
         demo.tell("kill", "hub")
     back(demo)
     ada.wait_ready()
@@ -455,8 +462,8 @@ def test_open_sessions_without_a_server_are_closed_when_slurm_says_so(
 
 def test_walltime(demo: Any, minute: tuple[Person, str]) -> None:
     _, job_id = minute
-    record = closed(database(demo), "student05", job_id, timeout=150)
+    record = closed(database(demo), "student16", job_id, timeout=150)
     assert record.ending_code == "walltime"
     assert record.stopped_by == ""
     assert "0:01:00" in record.ending_message
-    assert living_jobs(demo, "student05") == []
+    assert living_jobs(demo, "student16") == []

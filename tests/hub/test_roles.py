@@ -23,7 +23,8 @@ def own(narrowed: str) -> set[str]:
 
 def held(url: str, token: str) -> set[str]:
     """What the Hub says that a token may do."""
-    answer = httpx.get(f"{url}/hub/api/user", headers={"Authorization": f"token {token}"})
+    headers = {"Authorization": f"token {token}"}
+    answer = httpx.get(f"{url}/hub/api/user", headers=headers, timeout=60)
     assert answer.status_code == 200, answer.text
     return set(answer.json()["scopes"])
 
@@ -89,6 +90,7 @@ def test_a_sessions_token_concerns_its_own_server_alone(demo: Any, sessions: Per
         answer = httpx.get(
             f"{demo.url}/services/portal/api/v1/environments",
             headers={"Authorization": f"token {token}"},
+            timeout=60,
         )
         assert answer.status_code == 403
 
@@ -124,7 +126,8 @@ def test_the_service_may_start_and_stop_servers_and_little_else(demo: Any) -> No
     (token,) = {token for token, name in found if name == "portal"}
     servers = {f"{what}:servers" for what in ("delete", "read", "start")}
     assert held(demo.url, token) == servers | {"read:users:name"}
-    answer = httpx.get(f"{demo.url}/hub/api/users", headers={"Authorization": f"token {token}"})
+    headers = {"Authorization": f"token {token}"}
+    answer = httpx.get(f"{demo.url}/hub/api/users", headers=headers, timeout=60)
     assert answer.status_code == 403
 
 

@@ -149,6 +149,7 @@ def test_the_service_lists_the_environments(demo: Any, ada: Person) -> None:
     answer = httpx.get(
         f"{demo.url}/services/portal/api/v1/environments",
         headers={"Authorization": f"token {ada.token}"},
+        timeout=60,
     )
     names = [item["name"] for item in answer.json()["items"]]
     assert {"jupyterlab", "python-venv", "modules"} <= set(names)

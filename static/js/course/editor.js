@@ -70,6 +70,7 @@ export class CourseEditor {
 
   // Asks the API; whether it could be saved so.
   async validate() {
+    this.check.cancel(); // or what was typed before would be asked again, and this answer be an old one
     this.asked += 1;
     const mine = this.asked;
     setText(this.status, "Checking…");

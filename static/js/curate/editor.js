@@ -50,8 +50,10 @@ export class Editor {
       this.form.value = definition;
     }
     this.turnTo("form");
-    await this.validate();
     this.#mark();
+    await this.validate();
+    if (this.changed) return; // somebody has typed since
+    this.#mark(); // the text as the API writes it, too
     this.onState({ definition: this.problems.length ? null : this.definition, problems: this.problems, changed: false });
   }
 
@@ -89,6 +91,7 @@ export class Editor {
 
   // Asks the API; returns the definition, or null when something is wrong with it.
   async validate() {
+    this.check.cancel(); // or what was typed before would be asked again, and this answer be an old one
     this.asked += 1;
     const mine = this.asked;
     setText(this.status, "Checking…");

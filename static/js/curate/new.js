@@ -119,9 +119,11 @@ draft.addEventListener("click", () => make(({ name }) => leave(environmentPage(n
 async function begin() {
   const { kept } = editor;
   await editor.open({ definition: { kind: "container" } });
-  byId("editor-status").textContent = "";
-  editor.form.show([]);
-  fill(byId("editor-problems"));
+  if (!editor.changed) {
+    byId("editor-status").textContent = "";
+    editor.form.show([]);
+    fill(byId("editor-problems"));
+  }
   const wanted = query.get("source");
   if (query.get("request")) fill(byId("troubles"), el("p.alert.alert-info.trouble", {}, `For request ${query.get("request")}. Answer it in the inbox when the environment is published.`));
   if (wanted && !kept) {
