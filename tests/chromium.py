@@ -34,3 +34,17 @@ def chromium(*flags: str) -> Iterator[playwright.Browser]:
         running = started.chromium.launch(executable_path=program, args=[*FLAGS, *flags])
         yield running
         running.close()
+
+
+@contextlib.contextmanager
+def late(page: playwright.Page, asked: str) -> Iterator[None]:
+    """What the page asks of addresses like ``asked`` meanwhile is answered a second later."""
+    held: list[playwright.Route] = []
+    page.route(asked, held.append)
+    yield
+    while not held:
+        page.wait_for_timeout(50)
+    page.wait_for_timeout(1000)
+    page.unroute(asked)
+    for route in held:
+        route.continue_()

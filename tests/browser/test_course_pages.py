@@ -12,6 +12,7 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
+from chromium import late
 from hub_client import PASSWORD, Person, wait_until
 from looks import check
 from remembered import database
@@ -241,6 +242,20 @@ def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
     expect(page.locator("#board-toasts")).to_contain_text("The course is saved.")
     kept = stored(demo, lambda store: store.courses.get(name))
     assert kept.course.title == "Two of mine"
+
+
+def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
+    demo: Any, page: Any, named: str
+) -> None:
+    name = f"course-{named}-3"
+    members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
+    stored(demo, lambda store: store.courses.add(a_course(name, "T", CourseState.DRAFT), members))
+    log_in(page, demo, "barbara")
+    visit(page, demo, f"/{name}")
+    page.get_by_label("Title").press_sequentially("hree")
+    with late(page, "**/courses/validate"):
+        page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator("#board-toasts")).to_contain_text("The course is saved.")
 
 
 # -- the board ----------------------------------------------------------------------------------

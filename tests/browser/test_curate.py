@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from chromium import late
 from hub_client import PASSWORD, Person, wait_until
 from looks import check
 from remembered import database
@@ -300,6 +301,20 @@ def test_from_a_draft_to_everyone_and_back(
     grace.get_by_role("button", name="Offer it again").click()
     confirm(grace, "Offer it again")
     expect(grace.get_by_role("button", name="Deprecate")).to_be_visible()
+
+
+def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
+    demo: Any, grace: Any, admin: Person, named: str
+) -> None:
+    draft(demo, admin, named)
+    visit(grace, demo, f"/{named}")
+    save = grace.get_by_role("button", name="Save as a new version")
+    grace.get_by_label("What is new, for the history").fill("checked slowly")
+    grace.get_by_label("Title", exact=True).press_sequentially(" of mine")
+    expect(save).to_be_enabled()
+    with late(grace, "**/environments/validate"):
+        save.click()
+    expect(grace.locator("#versions")).to_contain_text("checked slowly")
 
 
 def test_two_admins_edit_the_same_and_nothing_is_lost(
