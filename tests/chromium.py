@@ -40,11 +40,12 @@ def chromium(*flags: str) -> Iterator[playwright.Browser]:
 def late(page: playwright.Page, asked: str) -> Iterator[None]:
     """What the page asks of addresses like ``asked`` meanwhile is answered a second later."""
     held: list[playwright.Route] = []
-    page.route(asked, held.append)
+    over: list[bool] = []
+    page.route(asked, lambda route: route.continue_() if over else held.append(route))
     yield
     while not held:
         page.wait_for_timeout(50)
     page.wait_for_timeout(1000)
-    page.unroute(asked)
+    over.append(True)
     for route in held:
         route.continue_()

@@ -251,10 +251,13 @@ def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
     members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
     stored(demo, lambda store: store.courses.add(a_course(name, "T", CourseState.DRAFT), members))
     log_in(page, demo, "barbara")
-    visit(page, demo, f"/{name}")
+    wait_until("barbara's course is known", lambda: visit(page, demo, f"/{name}").ok)
+    expect(page.get_by_role("button", name="Ask for approval")).to_be_visible()
     page.get_by_label("Title").press_sequentially("hree")
+    save = page.get_by_role("button", name="Save", exact=True)
+    expect(save).to_be_enabled()
     with late(page, "**/courses/validate"):
-        page.get_by_role("button", name="Save", exact=True).click()
+        save.click()
     expect(page.locator("#board-toasts")).to_contain_text("The course is saved.")
 
 

@@ -309,8 +309,10 @@ def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
     draft(demo, admin, named)
     visit(grace, demo, f"/{named}")
     save = grace.get_by_role("button", name="Save as a new version")
+    title = grace.get_by_label("Title", exact=True)
+    expect(title).to_have_value(f"Title of {named}")
     grace.get_by_label("What is new, for the history").fill("checked slowly")
-    grace.get_by_label("Title", exact=True).press_sequentially(" of mine")
+    title.press_sequentially(" of mine")
     expect(save).to_be_enabled()
     with late(grace, "**/environments/validate"):
         save.click()
