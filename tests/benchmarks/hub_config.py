@@ -46,6 +46,7 @@ elif kind == "stock":
     c.SlurmSpawner.req_memory = "100"
     c.SlurmSpawner.req_runtime = "30"
     c.SlurmSpawner.state_exechost_exp = "127.0.0.1"  # the nodes' names do not resolve here
+    c.JupyterHub.default_url = "/hub/home"  # or the login of a visitor would start a server, too
     if os.environ.get("BENCH_STOCK_SRUN") == "0":
         c.SlurmSpawner.req_srun = ""
 elif kind in ("ours", "course"):

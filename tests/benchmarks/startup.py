@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from .cluster import HERE, PARTITION, PEOPLE, Cluster, NotMeasured, wait_for
@@ -60,10 +62,12 @@ def through_hub(
     kind: str,
     people: Sequence[str] = PEOPLE,
     partition: str = PARTITION,
+    beside: Callable[[BenchHub], AbstractContextManager[object]] = contextlib.nullcontext,
     **settings: str,
 ) -> Run:
-    """Everyone's launch at once, through a Hub with one of the spawners."""
-    with bench_hub(cluster, kind, people, partition, **settings) as hub:
+    """Everyone's launch at once, through a Hub with one of the spawners. ``beside``: what else goes
+    on there meanwhile."""
+    with bench_hub(cluster, kind, people, partition, **settings) as hub, beside(hub):
         run = asyncio.run(_launch_all(hub, people))
         run.memory = hub.memory_mib()
         return run
