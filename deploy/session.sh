@@ -57,13 +57,18 @@ if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
   hub="${APPTAINERENV_JUPYTERHUB_API_URL:-}"
   place="${TMPDIR:-/tmp}/portal-course-$EUID-${hub//[^[:alnum:]]/}"
   sweep "$place"-*
-  # mkdir takes nothing that is there already, also no link.
   work="$place-$SLURM_JOB_ID.$RANDOM$RANDOM$RANDOM"
   folder="${PORTAL_COURSE_FOLDER:-$work/home}"
+  before=""
+  [ -d "$folder" ] && before=yes
   umask 077
-  mkdir -- "$work" "$work/tmp" "$work/var_tmp" || exit 74
-  [ -d "$folder" ] || mkdir -p -- "$folder" || exit 74
+  # One process for all of it. -m: also where the folder above has an ACL for what is made in it.
+  mkdir -p -m 0700 -- "$work" "$work/tmp" "$work/var_tmp" "$folder" || exit 74
   umask "${PORTAL_UMASK:-0022}"
+  if [ ! -O "$work" ] || [ -L "$work" ]; then
+    echo "Somebody else made $work." >&2
+    exit 74
+  fi
   if [ -n "${PORTAL_COURSE_FOLDER:-}" ]; then
     if ! real home "${folder%/courses/*}" || ! real there "$folder" ||
       [ "$there" != "$home/courses/${folder##*/}" ]; then
@@ -71,7 +76,7 @@ if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
       rm -rf -- "$work"
       exit 74
     fi
-    chmod 0700 -- "$folder" || exit 74
+    [ -z "$before" ] || chmod 0700 -- "$folder" || exit 74
   fi
   if [ -n "${PORTAL_COURSE_DATA:-}" ] && [ "$PORTAL_COURSE_DATA" != . ]; then
     # Who writes there could have it lead to where the owner of this session keeps other files.

@@ -332,6 +332,53 @@ def test_the_course_s_data_are_where_the_site_said(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("portal-course-*"))
 
 
+def _course_session(
+    tmp_path: Path, *command: str, path: str = ""
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", Path(__file__).parent.parent / "deploy/session.sh", *command],
+        env={
+            **course_environment(STUDENT, str(tmp_path / "ada"), "ada"),
+            "PATH": f"{path}{os.environ['PATH']}",
+            "HOME": str(tmp_path),
+            "TMPDIR": str(tmp_path),
+            "SLURM_JOB_ID": "8",
+            "APPTAINERENV_JUPYTERHUB_API_URL": "http://hub:1/api",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_what_a_session_has_on_the_node_is_its_owner_s_alone(tmp_path: Path, there: bool) -> None:
+    folder = tmp_path / "ada/courses/dl101"
+    folder.mkdir(parents=True)
+    folder.chmod(0o755)
+    if not there:  # nor the folder of courses
+        folder.rmdir()
+        folder.parent.rmdir()
+    show = 'stat --format=%a "$APPTAINER_WORKDIR"{,/tmp,/var_tmp} "${APPTAINER_HOME%%:*}"'
+    done = _course_session(tmp_path, "bash", "-c", show)
+    assert done.stdout.split() == ["700"] * 4, done.stderr
+    assert not list(tmp_path.glob("portal-course-*"))
+
+
+def test_a_temporary_folder_that_somebody_else_made_is_not_taken(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "mine").mkdir()
+    mkdir = tmp_path / "bin/mkdir"  # as if it had been there a moment before
+    mkdir.write_text(
+        f"#!/bin/sh\nfor one; do case $one in */portal-course-*/*) ;; */portal-course-*) "
+        f'ln -s {tmp_path}/mine "$one" ;; esac; done\nexec /bin/mkdir "$@"\n'
+    )
+    mkdir.chmod(0o755)
+    done = _course_session(tmp_path, "echo", "started", path=f"{tmp_path}/bin:")
+    assert (done.returncode, done.stdout) == (74, "")
+    assert "Somebody else made" in done.stderr
+
+
 def test_what_a_session_left_on_the_node_goes_and_another_hub_s_stays(tmp_path: Path) -> None:
     """Slurm here does not know the jobs of another cluster's Hub; they run all the same."""
     squeue = tmp_path / "squeue"
@@ -348,20 +395,7 @@ def test_what_a_session_left_on_the_node_goes_and_another_hub_s_stays(tmp_path: 
     )
     for one in (mine, running, other):
         one.mkdir()
-    done = subprocess.run(
-        ["bash", Path(__file__).parent.parent / "deploy/session.sh", "echo", "started"],
-        env={
-            **course_environment(STUDENT, str(tmp_path / "ada"), "ada"),
-            "PATH": f"{tmp_path}:{os.environ['PATH']}",
-            "HOME": str(tmp_path),
-            "TMPDIR": str(tmp_path),
-            "SLURM_JOB_ID": "8",
-            "APPTAINERENV_JUPYTERHUB_API_URL": "http://hub:1/api",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _course_session(tmp_path, "echo", "started", path=f"{tmp_path}:")
     assert done.stdout == "started\n", done.stderr
     assert [one.exists() for one in (mine, running, other)] == [False, True, True]
     assert len(list(tmp_path.glob("portal-course-*"))) == 2  # its own is gone, too

@@ -84,17 +84,29 @@ def test_a_daemon_that_ends_at_its_start_says_why(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("nice", [0, 5])
 def test_a_daemon_is_preferred_where_the_kernel_can(tmp_path: Path, nice: int) -> None:
-    words = ["sleep", "60"]
-    daemon = Daemon("x", words, run=tmp_path, log=tmp_path, env={"PATH": "/bin"}, nice=nice)
+    told = tmp_path / "child"
+    script = f"setsid sleep 60 & child=$!; sleep 0.2; echo $child >{told}; wait"
+    daemon = Daemon(
+        "x",
+        ["sh", "-c", script],
+        run=tmp_path,
+        log=tmp_path,
+        env={"PATH": "/usr/bin:/bin"},
+        ready=lambda: told.exists() and bool(told.read_text()),
+        nice=nice,
+    )
     daemon.start()
+    child = int(told.read_text())
     try:
         assert daemon.process is not None
-        said = ""
-        with contextlib.suppress(FileNotFoundError):  # CONFIG_SCHED_AUTOGROUP
-            said = Path(f"/proc/{daemon.process.pid}/autogroup").read_text()
-        if said:  # empty where it is switched off
-            assert said.endswith(f" nice {nice}\n")
+        for pid in (daemon.process.pid, child):  # the child has a session of its own
+            said = ""
+            with contextlib.suppress(FileNotFoundError):  # CONFIG_SCHED_AUTOGROUP
+                said = Path(f"/proc/{pid}/autogroup").read_text()
+            if said:  # empty where it is switched off
+                assert said.endswith(f" nice {nice}\n")
     finally:
+        os.kill(child, signal.SIGKILL)
         daemon.kill()
 
 

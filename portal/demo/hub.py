@@ -14,11 +14,8 @@ from ..errors import ConfigurationError
 from .home import Home
 from .people import Account, myself
 from .ports import Ports
-from .process import MARK, Daemon
+from .process import FIRST, MARK, Daemon
 
-# The nodes are this machine here: without it, the jobs of a class that start within one second take
-# the Hub's turns, and everyone waits for pages. On a site they start elsewhere.
-HUB_NICE = -10
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -86,6 +83,7 @@ class DemoHub:
             env=env,
             account=account,
             ready=lambda: _answers(f"http://127.0.0.1:{ports['proxy-api']}/"),
+            nice=FIRST,
         )
         self.hub = Daemon(
             "hub",
@@ -107,7 +105,7 @@ class DemoHub:
             ),
             patience=150,
             cwd=place,
-            nice=HUB_NICE,
+            nice=FIRST,
         )
 
     def _directory(self, path: Path, mode: int) -> None:

@@ -25,7 +25,7 @@ from ..errors import Unavailable
 from .home import Home
 from .people import Account, People, myself
 from .ports import Ports
-from .process import Daemon, wait_for
+from .process import FIRST, Daemon, wait_for
 from .slurm_place import SlurmPlace
 
 
@@ -100,10 +100,14 @@ class PrivateSlurm(SlurmPlace):
         env = self.daemon_env()
 
         def add(
-            name: str, argv: list[str | Path], account: Account, ready: Callable[[], bool]
+            name: str,
+            argv: list[str | Path],
+            account: Account,
+            ready: Callable[[], bool],
+            nice: int = FIRST,
         ) -> None:
             self.daemons[name] = Daemon(
-                name, argv, run=run, log=log, env=env, account=account, ready=ready
+                name, argv, run=run, log=log, env=env, account=account, ready=ready, nice=nice
             )
 
         munge = self.place / "munge"
@@ -134,7 +138,7 @@ class PrivateSlurm(SlurmPlace):
         add("slurmctld", ["slurmctld", "-D"], self.slurm, self._controller_answers)
         for node in self.nodes:
             serves = partial(self._listens, node)
-            add(node, ["slurmd", "-D", "-N", node], myself(), serves)
+            add(node, ["slurmd", "-D", "-N", node], myself(), serves, nice=0)
 
     def _listens(self, name: str) -> bool:
         """Whether someone accepts connections on the port called ``name``."""

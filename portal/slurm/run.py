@@ -213,8 +213,9 @@ def _run(
     limit: float,
     running: set[subprocess.Popen[bytes]] | None,
 ) -> Output:
-    """Blocking; in a session of its own, so that Ctrl-C on the Hub does not end a submission.
-    While the command runs, it is in ``running``."""
+    """Blocking; in a process group of its own, so that Ctrl-C on the Hub does not end a submission,
+    and in the Hub's session, so that the kernel counts it as the Hub's (sched(7), "The autogroup
+    feature"). While the command runs, it is in ``running``."""
     with contextlib.ExitStack() as stack:
         process = subprocess.Popen(
             words,
@@ -223,7 +224,7 @@ def _run(
             stderr=subprocess.PIPE,
             env=env,
             cwd="/",
-            start_new_session=True,
+            process_group=0,
         )
         if running is not None:
             running.add(process)

@@ -65,12 +65,8 @@ class CollectTable:
     async def give(self, given: Collected) -> None:
         """Keep what somebody gave, in the place of what they gave before."""
         values = given.model_dump()
-        insert = self._database.insert(course_collected).values(values)
-        statement = insert.on_conflict_do_update(
-            index_elements=["collect_id", "person"],
-            set_={name: insert.excluded[name] for name in values},
-        )
-        await self._database.run(lambda to: to.execute(statement), write=True)
+        statement = self._database.upsert(course_collected)
+        await self._database.run(lambda to: to.execute(statement, values), write=True)
 
     async def given(self, ids: list[int]) -> list[Collected]:
         """What was given to some collections, by collection and name."""

@@ -92,12 +92,7 @@ class PresenceTable:
                 before = None
             new: Presence = change(before)
             values = new.model_dump(mode="json")
-            statement = self._database.insert(table).values(values)
-            statement = statement.on_conflict_do_update(
-                index_elements=["course", "person"],
-                set_={name: statement.excluded[name] for name in values},
-            )
-            to.execute(statement)
+            to.execute(self._database.upsert(table), values)
             return new
 
         return await self._database.run(work, write=True)

@@ -14,8 +14,6 @@ from portal.models.course_start import CourseStart, KeptReservation, Seat, Start
 from .course_tables import course_reservations, course_seats, course_starts
 from .database import Database
 
-_SEAT = ("state", "message", "asked_at", "ready_at", "ended_at")
-
 
 class CourseStartTable:
     """The tables of starts and their seats. Every method raises StoreUnavailable."""
@@ -79,10 +77,7 @@ class CourseStartTable:
 
     async def put(self, seats: Sequence[Seat]) -> None:
         """Put these in the place of what is kept of them; all or none."""
-        insert = self._database.insert(course_seats)
-        changed = {name: insert.excluded[name] for name in _SEAT}
-        keys = ["start_id", "person"]
-        statement = insert.on_conflict_do_update(index_elements=keys, set_=changed)
+        statement = self._database.upsert(course_seats)
         rows = [one.model_dump() for one in seats]
         if rows:
             await self._database.run(lambda to: to.execute(statement, rows), write=True)
@@ -116,10 +111,8 @@ class CourseReservationTable:
     async def put(self, one: KeptReservation) -> None:
         """Keep this in the place of what is there under its name."""
         values = one.model_dump()
-        insert = self._database.insert(course_reservations).values(values)
-        changed = {name: insert.excluded[name] for name in values if name != "name"}
-        statement = insert.on_conflict_do_update(index_elements=["name"], set_=changed)
-        await self._database.run(lambda to: to.execute(statement), write=True)
+        statement = self._database.upsert(course_reservations)
+        await self._database.run(lambda to: to.execute(statement, values), write=True)
 
     async def remove(self, names: Collection[str]) -> None:
         """Forget these."""

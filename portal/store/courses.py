@@ -84,9 +84,7 @@ class MemberTable:
 
     async def put(self, members: Sequence[CourseMember]) -> None:
         """Add people, or change what they are."""
-        insert = self._database.insert(course_members)
-        changed = {name: insert.excluded[name] for name in ("role", "source", "added_by")}
-        statement = insert.on_conflict_do_update(index_elements=["course", "person"], set_=changed)
+        statement = self._database.upsert(course_members, "role", "source", "added_by")
         rows = [one.model_dump() for one in members]
         if rows:
             await self._database.run(lambda to: to.execute(statement, rows), write=True)

@@ -53,6 +53,7 @@ class Database:
         self._may_upgrade = False
         self._paused_until = 0.0
         self._closed = False
+        self._upserts: dict[tuple[str, tuple[str, ...]], Any] = {}
 
     async def run(self, work: Callable[[Connection], T], *, write: bool = False) -> T:
         """``work(connection)`` in a thread and a transaction; ``write``: it changes something.
@@ -99,6 +100,19 @@ class Database:
         """An INSERT that knows ``on_conflict_do_update``, as both databases do."""
         kind = sqlite if self.address.path is not None else postgresql
         return kind.insert(table)
+
+    def upsert(self, table: Table, *changed: str) -> Any:
+        """An INSERT of whole rows that puts these columns (default: all but the primary key) of a
+        row in the place of what is there under its primary key. Made once: that takes longer than
+        to run it."""
+        known = self._upserts.get((table.name, changed))
+        if known is None:
+            insert, keys = self.insert(table), [column.name for column in table.primary_key]
+            names = changed or tuple(one.name for one in table.c if not one.primary_key)
+            values = {name: insert.excluded[name] for name in names}
+            known = insert.on_conflict_do_update(index_elements=keys, set_=values)
+            self._upserts[table.name, changed] = known
+        return known
 
     @property
     def engine(self) -> Engine:

@@ -92,15 +92,8 @@ class EnvironmentTestTable(WorkTable[EnvironmentTest]):
     async def judge(self, verdict: Verdict) -> None:
         """Remember what a finished test says, in the place of what was known before."""
         values = verdict.model_dump() | {"passed": int(verdict.passed)}
-        insert = self._database.insert(verdicts).values(values)
-        changed = {
-            name: getattr(insert.excluded, name)
-            for name in ("passed", "message", "at", "mark", "facts")
-        }
-        statement = insert.on_conflict_do_update(
-            index_elements=["fingerprint", "gpu_type"], set_=changed
-        )
-        await self._database.run(lambda to: to.execute(statement), write=True)
+        statement = self._database.upsert(verdicts, "passed", "message", "at", "mark", "facts")
+        await self._database.run(lambda to: to.execute(statement, values), write=True)
 
     async def verdicts(self) -> dict[str, dict[str, Verdict]]:
         """All of them: by fingerprint, then by GPU type ("" is without GPUs)."""

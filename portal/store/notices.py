@@ -36,11 +36,8 @@ class NoticeTable:
     async def wish(self, user: str, mail: bool, at: float) -> None:
         """Remember whether this person wants mail."""
         values = {"user": user, "mail": int(mail), "at": instant(at, "at")}
-        insert = self._database.insert(wishes).values(values)
-        statement = insert.on_conflict_do_update(
-            index_elements=["user"], set_={"mail": insert.excluded.mail, "at": insert.excluded.at}
-        )
-        await self._database.run(lambda to: to.execute(statement), write=True)
+        statement = self._database.upsert(wishes)
+        await self._database.run(lambda to: to.execute(statement, values), write=True)
 
     async def wishes(self, users: Collection[str]) -> dict[str, bool]:
         """What those of ``users`` who ever said it want."""

@@ -39,10 +39,8 @@ class RegistryTable:
             "secret": secret,
             "insecure": int(registry.insecure),
         }
-        insert = self._database.insert(registries).values(values)
-        changed = {name: getattr(insert.excluded, name) for name in values if name != "host"}
-        statement = insert.on_conflict_do_update(index_elements=["host"], set_=changed)
-        await self._database.run(lambda to: to.execute(statement), write=True)
+        statement = self._database.upsert(registries)
+        await self._database.run(lambda to: to.execute(statement, values), write=True)
 
     async def remove(self, host: str) -> bool:
         """Forget one; whether there was one."""

@@ -79,9 +79,7 @@ class SessionTable:
         for record in records:
             words = (record.user, record.environment, record.environment_title, record.job_id)
             rows.append({**record.model_dump(), "search": folded(*words, record.server)})
-        insert = self._database.insert(sessions)
-        changed = {name: insert.excluded[name] for name in rows[0] if name != "id"}
-        statement = insert.on_conflict_do_update(index_elements=["id"], set_=changed)
+        statement = self._database.upsert(sessions)
         await self._database.run(lambda to: to.execute(statement, rows), write=True)
 
     async def get(self, id: str) -> SessionRecord | None:

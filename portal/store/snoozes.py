@@ -38,10 +38,8 @@ class SnoozeTable:
         """Remember one, in the place of an earlier one."""
         until, times = instant(snooze.until, "until"), snooze.times
         values = {"session_id": session_id, "until": until, "times": times}
-        insert = self._database.insert(snoozes).values(values)
-        changed = {"until": insert.excluded.until, "times": insert.excluded.times}
-        statement = insert.on_conflict_do_update(index_elements=["session_id"], set_=changed)
-        await self._database.run(lambda to: to.execute(statement), write=True)
+        statement = self._database.upsert(snoozes)
+        await self._database.run(lambda to: to.execute(statement, values), write=True)
 
     async def of_sessions(self, ids: Collection[str]) -> dict[str, Snooze]:
         """The last one, by session id; those that never snoozed are left out."""

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from portal.demo.hub import HUB_NICE
 from portal.demo.process import prefer
 
 from .cluster import HERE, PARTITION, ROOT, Cluster, NotMeasured, free_port, wait_for
@@ -76,7 +75,7 @@ class BenchHub:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        prefer(self.process.pid, HUB_NICE)  # as in the demo, whatever its spawner is
+        prefer(self.process.pid)  # as in the demo, whatever its spawner is
 
     def _make_places(self, kind: str) -> None:
         uid = self.cluster.uid("portal")
@@ -99,6 +98,7 @@ class BenchHub:
         wait_for("the Hub", lambda: self.process.poll() is not None or self._serves(), 60)
         if self.process.poll() is not None:
             raise NotMeasured(f"the Hub ended at its start: {self.last_words()}")
+        prefer(self.process.pid)  # its proxy and its service, too
         if people:
             self.ask("POST", "/users", {"usernames": list(people)})
         time.sleep(1)  # what a Hub does just after its start is not part of a launch
