@@ -115,7 +115,7 @@ class Courses(LoggingConfigurable):
     ).tag(config=True)
 
     at_once = Integer(
-        9,
+        12,
         min=1,
         max=200,
         help="""
