@@ -40,6 +40,12 @@ sweep() {
   done
 }
 
+# A link in the place of a course's folder would open whatever it leads to.
+elsewhere() {
+  echo "The course's folder leads elsewhere: $folder" >&2
+  exit 74
+}
+
 # The variable $1 becomes the place where the folder $2 really is; without another process, since a
 # class starts all at once.
 real() {
@@ -59,12 +65,12 @@ if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
   sweep "$place"-*
   work="$place-$SLURM_JOB_ID.$RANDOM$RANDOM$RANDOM"
   folder="${PORTAL_COURSE_FOLDER:-$work/home}"
-  before=""
-  [ -d "$folder" ] && before=yes
-  umask 077
-  # One process for all of it. -m: also where the folder above has an ACL for what is made in it.
-  mkdir -p -m 0700 -- "$work" "$work/tmp" "$work/var_tmp" "$folder" || exit 74
-  umask "${PORTAL_UMASK:-0022}"
+  [ ! -L "$folder" ] || elsewhere
+  above=""
+  [ -e "${folder%/*}" ] || above="${folder%/*}"
+  # One process for all of it, whatever the umask, an ACL of the folder above, or the mode of a
+  # folder that is there already.
+  install -d -m 0700 -- ${above:+"$above"} "$work" "$work/tmp" "$work/var_tmp" "$folder" || exit 74
   if [ ! -O "$work" ] || [ -L "$work" ]; then
     echo "Somebody else made $work." >&2
     exit 74
@@ -72,11 +78,9 @@ if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
   if [ -n "${PORTAL_COURSE_FOLDER:-}" ]; then
     if ! real home "${folder%/courses/*}" || ! real there "$folder" ||
       [ "$there" != "$home/courses/${folder##*/}" ]; then
-      echo "The course's folder leads elsewhere: $folder" >&2
       rm -rf -- "$work"
-      exit 74
+      elsewhere
     fi
-    [ -z "$before" ] || chmod 0700 -- "$folder" || exit 74
   fi
   if [ -n "${PORTAL_COURSE_DATA:-}" ] && [ "$PORTAL_COURSE_DATA" != . ]; then
     # Who writes there could have it lead to where the owner of this session keeps other files.

@@ -365,15 +365,28 @@ def test_what_a_session_has_on_the_node_is_its_owner_s_alone(tmp_path: Path, the
     assert not list(tmp_path.glob("portal-course-*"))
 
 
+@pytest.mark.parametrize("link", ["ada/courses/dl101", "ada/courses"])
+def test_a_courses_folder_that_leads_elsewhere_is_not_taken(tmp_path: Path, link: str) -> None:
+    other = tmp_path / "other"
+    other.mkdir(mode=0o755)
+    (tmp_path / link).parent.mkdir(parents=True)
+    (tmp_path / link).symlink_to(other)
+    done = _course_session(tmp_path, "echo", "started")
+    assert (done.returncode, done.stdout) == (74, "")
+    assert "leads elsewhere" in done.stderr
+    assert other.stat().st_mode & 0o777 == 0o755
+    assert not list(tmp_path.glob("portal-course-*"))
+
+
 def test_a_temporary_folder_that_somebody_else_made_is_not_taken(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "mine").mkdir()
-    mkdir = tmp_path / "bin/mkdir"  # as if it had been there a moment before
-    mkdir.write_text(
+    install = tmp_path / "bin/install"  # as if it had been there a moment before
+    install.write_text(
         f"#!/bin/sh\nfor one; do case $one in */portal-course-*/*) ;; */portal-course-*) "
-        f'ln -s {tmp_path}/mine "$one" ;; esac; done\nexec /bin/mkdir "$@"\n'
+        f'ln -s {tmp_path}/mine "$one" ;; esac; done\nexec /usr/bin/install "$@"\n'
     )
-    mkdir.chmod(0o755)
+    install.chmod(0o755)
     done = _course_session(tmp_path, "echo", "started", path=f"{tmp_path}/bin:")
     assert (done.returncode, done.stdout) == (74, "")
     assert "Somebody else made" in done.stderr

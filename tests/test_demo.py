@@ -21,6 +21,8 @@ from portal.demo.home import Home
 from portal.demo.ports import free_port
 from portal.demo.process import leftovers, start_time
 from portal.errors import NotFound
+from portal.launch.script import sbatch_options
+from portal.models.resources import Resources
 
 ROOT_ONLY = "only root can start the form with real accounts"
 
@@ -90,6 +92,20 @@ def test_a_job_sees_its_gpus_and_stays_in_the_history(slurm_cluster: Demo) -> No
             break
         time.sleep(0.5)
     assert said == wanted
+
+
+def test_a_session_s_job_has_the_limits_of_its_node(slurm_cluster: Demo) -> None:
+    """And not those of the host and the process that submit it."""
+    options = sbatch_options(
+        Resources(time="0:05:00"), name="limits", output="limits.txt", directory="."
+    )
+    slurm_cluster.run(
+        ["prlimit", "--nofile=700", "sbatch", "--wait", "--parsable", *options],
+        user=slurm_cluster.user("ada"),
+        input="#!/bin/bash\nulimit -n\n",
+    )
+    said = slurm_cluster.run(["cat", "limits.txt"], user=slurm_cluster.user("ada")).stdout
+    assert said.strip() and said.strip() != "700"
 
 
 def test_a_limit_is_enforced(slurm_cluster: Demo) -> None:

@@ -24,7 +24,9 @@ def sbatch_options(
     """sbatch's options for ``resources``, each one argument (``--key=value``).
 
     ``name`` is the job's name, ``output`` the log file's pattern (``%j`` is the job id) and
-    ``directory`` the working directory. GPUs, CPUs and memory are per node.
+    ``directory`` the working directory. GPUs, CPUs and memory are per node. The job has its node's
+    limits (of open files, of locked memory, which RDMA needs) and not those of the Hub's host:
+    ``--propagate`` of sbatch(1).
     """
     options = [
         f"--job-name={name}",
@@ -33,6 +35,7 @@ def sbatch_options(
         f"--chdir={directory}",
         "--no-requeue",
         "--export=ALL",
+        "--propagate=NONE",
         f"--nodes={resources.nodes}",
         "--ntasks-per-node=1",
     ]

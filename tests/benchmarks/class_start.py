@@ -138,8 +138,7 @@ def _percentile(waits: Sequence[float]) -> float:
 
 def _start_all(cluster: Cluster) -> tuple[Run, list[float]]:
     """Seconds from the press of the button to each ready session, and what others waited."""
-    settings = {"BENCH_APPTAINER": str(cluster.place / "apptainer.sh")}
-    with bench_hub(cluster, "course", STUDENTS, CLASS_PARTITION, **settings) as hub:
+    with bench_hub(cluster, "course", STUDENTS, CLASS_PARTITION) as hub:
         _make_course(cluster, hub)
         with Caller(hub.url, TEACHER) as teacher, _others(hub) as waits:
             answer = teacher.post(f"courses/{NAME}/starts", json={"kind": "all"})

@@ -82,9 +82,8 @@ class Cluster:
         self._sample_seldom()
         self.place.mkdir()
         self.place.chmod(0o755)
-        for name in ("stub.sh", "apptainer.sh"):
-            shutil.copy(HERE / name, self.place / name)
-            (self.place / name).chmod(0o755)
+        shutil.copy(HERE / "stub.sh", self.stub)
+        self.stub.chmod(0o755)
         self._add_people()
         everywhere = ("Nodes=ALL", "State=UP")
         self.run("scontrol", "create", f"PartitionName={PARTITION}", *everywhere)
@@ -155,10 +154,13 @@ class Cluster:
 
     @contextlib.contextmanager
     def stock_rule(self) -> Iterator[None]:
-        """The sudo rule that stock batchspawner needs: ``sudo -E``, and squeue as the person."""
+        """The sudo rule that stock batchspawner needs: ``sudo -E``, and squeue as the person. What
+        the portal's own file (deploy/sudoers) sets for the same account is taken back: Debian's
+        /etc/sudoers has use_pty, and sudo from 1.9.14 by itself."""
         rule = "portal ALL=(%portal-users) NOPASSWD: SETENV: /usr/bin/sbatch, /usr/bin/squeue, "
-        write = f"umask 227; echo '{rule}/usr/bin/scancel' >{_STOCK_RULE}"
-        self.running.run(["sh", "-c", write])
+        lines = f"{rule}/usr/bin/scancel\nDefaults:portal use_pty"
+        write = f"umask 227; printf '%s\\n' \"$1\" >{_STOCK_RULE}"
+        self.running.run(["sh", "-c", write, "sh", lines])
         try:
             yield
         finally:

@@ -63,8 +63,8 @@ elif kind in ("ours", "course"):
     c.EnvironmentCatalog.offer_untested = True
 
 if kind == "course":
-    # The same, with the portal's service, and sessions of a course: a stub of Apptainer before the
-    # stub of the server.
+    # The same, with the portal's service, and sessions of a course: the stub in the place of
+    # Apptainer.
     from portal.where import data_path
 
     deploy = data_path("deploy") / "jupyterhub_config.d"
@@ -74,6 +74,6 @@ if kind == "course":
         name: value for name, value in os.environ.items() if name.startswith("BENCH_")
     }
     c.JupyterHub.allow_named_servers = True
-    c.PortalSpawner.apptainer = os.environ["BENCH_APPTAINER"]
+    c.PortalSpawner.apptainer = stub
     c.Workshop.test_by_itself = False
     c.Store.url = f"sqlite:///{here}/portal.sqlite"

@@ -2,7 +2,18 @@
 # A session in the benchmarks: says its port, as a server does, and waits for its end. It costs a
 # few milliseconds, so that what is measured is the launch: no other process but the last. $1: the
 # route below the Hub's API; $2: the port, that of the one responder which answers for all.
+#
+# Where it stands in the place of Apptainer, those follow the words for that and "the image", which
+# is this file, as the command in it is; and Apptainer hands on to the inside by itself:
 set -u
+if [ "${1:-}" = exec ]; then
+  JUPYTERHUB_API_URL="$APPTAINERENV_JUPYTERHUB_API_URL"
+  JUPYTERHUB_API_TOKEN="$APPTAINERENV_JUPYTERHUB_API_TOKEN"
+  while [ "${1##*/}" != stub.sh ]; do
+    shift || exit 64
+  done
+  shift 2
+fi
 address="${JUPYTERHUB_API_URL#http://}"
 host="${address%%/*}" path="/${address#*/}/$1" body="{\"port\": $2}"$'\n'
 # On no command line, since everyone can read those.
