@@ -103,8 +103,8 @@ class _Round:
 
     @property
     def peer(self) -> float:
-        """Seconds until the last is ready at stock batchspawner; its patience where not all are."""
-        return max(self.stock.seconds) if not self.stock.failed else STOCK_PATIENCE
+        """Seconds until the last is ready at stock batchspawner, of those that become ready."""
+        return max(self.stock.seconds, default=STOCK_PATIENCE)
 
 
 def _round(cluster: Cluster) -> _Round:

@@ -154,11 +154,11 @@ class Cluster:
 
     @contextlib.contextmanager
     def stock_rule(self) -> Iterator[None]:
-        """The sudo rule that stock batchspawner needs: ``sudo -E``, and squeue as the person. What
-        the portal's own file (deploy/sudoers) sets for the same account is taken back: Debian's
-        /etc/sudoers has use_pty, and sudo from 1.9.14 by itself."""
+        """The sudo rule that stock batchspawner needs: ``sudo -E``, and squeue as the person. With
+        the PAM session that sudo has by itself: deploy/sudoers, which goes without, is for the same
+        account here. Its ``!use_pty`` is left to stock, of whose launches some hang otherwise."""
         rule = "portal ALL=(%portal-users) NOPASSWD: SETENV: /usr/bin/sbatch, /usr/bin/squeue, "
-        lines = f"{rule}/usr/bin/scancel\nDefaults:portal use_pty"
+        lines = f"{rule}/usr/bin/scancel\nDefaults:portal pam_session, pam_setcred"
         write = f"umask 227; printf '%s\\n' \"$1\" >{_STOCK_RULE}"
         self.running.run(["sh", "-c", write, "sh", lines])
         try:
