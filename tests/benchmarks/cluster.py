@@ -156,7 +156,7 @@ class Cluster:
     def stock_rule(self) -> Iterator[None]:
         """The sudo rule that stock batchspawner needs: ``sudo -E``, and squeue as the person. With
         the PAM session that sudo has by itself: deploy/sudoers, which goes without, is for the same
-        account here. Its ``!use_pty`` is left to stock, of whose launches some hang otherwise."""
+        account here. Its ``!use_pty`` is left to stock, to its advantage."""
         rule = "portal ALL=(%portal-users) NOPASSWD: SETENV: /usr/bin/sbatch, /usr/bin/squeue, "
         lines = f"{rule}/usr/bin/scancel\nDefaults:portal pam_session, pam_setcred"
         write = f"umask 227; printf '%s\\n' \"$1\" >{_STOCK_RULE}"

@@ -75,7 +75,6 @@ class BenchHub:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        prefer(self.process.pid)  # as in the demo, whatever its spawner is
 
     def _make_places(self, kind: str) -> None:
         uid = self.cluster.uid("portal")
@@ -98,7 +97,9 @@ class BenchHub:
         wait_for("the Hub", lambda: self.process.poll() is not None or self._serves(), 60)
         if self.process.poll() is not None:
             raise NotMeasured(f"the Hub ended at its start: {self.last_words()}")
-        prefer(self.process.pid)  # its proxy and its service, too
+        prefer(
+            self.process.pid
+        )  # as in the demo, with its proxy and service; whatever its spawner is
         if people:
             self.ask("POST", "/users", {"usernames": list(people)})
         time.sleep(1)  # what a Hub does just after its start is not part of a launch

@@ -3,8 +3,8 @@
 # few milliseconds, so that what is measured is the launch: no other process but the last. $1: the
 # route below the Hub's API; $2: the port, that of the one responder which answers for all.
 #
-# Where it stands in the place of Apptainer, those follow the words for that and "the image", which
-# is this file, as the command in it is; and Apptainer hands on to the inside by itself:
+# It also stands in the place of Apptainer: "exec", options, the image (this file), the command (this
+# file again), then the two. Apptainer hands on what starts with APPTAINERENV_ by itself.
 set -u
 if [ "${1:-}" = exec ]; then
   JUPYTERHUB_API_URL="$APPTAINERENV_JUPYTERHUB_API_URL"
