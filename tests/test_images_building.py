@@ -176,6 +176,22 @@ def test_what_a_living_build_has_stays(directory):
     assert left(directory) == []
 
 
+def test_another_job_looks_while_a_build_begins(directory, monkeypatch):
+    lock = workplace.fcntl.flock
+
+    def looked_at(*held):
+        monkeypatch.setattr(workplace.fcntl, "flock", lock)
+        assert workplace.remove_left(directory) == []
+        lock(*held)
+
+    monkeypatch.setattr(workplace.fcntl, "flock", looked_at)
+    with workplace.workplace(directory) as mine:
+        assert workplace.fcntl.flock is lock
+        assert workplace.remove_left(directory) == []
+        (mine / "home").mkdir()
+    assert left(directory) == []
+
+
 # -- files -----------------------------------------------------------------------------------------
 
 

@@ -30,6 +30,7 @@ async def test_an_outage_that_partitions_met_is_over_with_it(tmp_path: Path) -> 
         jobs_ttl=0,
         nodes_ttl=0.2,
         partitions_ttl=0.1,
+        patience=60,
         rpcs_per_second=100.0,
         burst=100,
     )
@@ -40,7 +41,9 @@ async def test_an_outage_that_partitions_met_is_over_with_it(tmp_path: Path) -> 
         assert "contact" in (await cluster.snapshot()).error
         (tmp_path / "away").unlink()
         cluster.partitions_ttl = 60
-        await asyncio.sleep(0.3)
-        assert (await cluster.snapshot()).error == ""
+        # A caller is not kept waiting for an answer after an outage: the next one has it.
+        async with asyncio.timeout(30):
+            while (await cluster.snapshot()).error:
+                await asyncio.sleep(0.3)
     finally:
         cluster.close()

@@ -99,11 +99,12 @@ class SessionProvisioner(LocalProvisioner):
 
 def _of_group(group: int) -> Iterator[int]:
     """The processes of a process group, from /proc/PID/stat (proc(5))."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for process in Path("/proc").glob("[0-9]*"):  # not "/stat": it may be over before one looks
         with contextlib.suppress(OSError, ValueError, IndexError):
             # The name in parentheses may hold anything, spaces and parentheses included.
-            if int(stat.read_text(errors="replace").rpartition(")")[2].split()[2]) == group:
-                yield int(stat.parent.name)
+            stat = (process / "stat").read_text(errors="replace").rpartition(")")[2]
+            if int(stat.split()[2]) == group:
+                yield int(process.name)
 
 
 def _load_jupyter_server_extension(app: Any) -> None:

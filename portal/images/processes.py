@@ -60,11 +60,11 @@ def kill_descendants(but: Collection[int]) -> None:
 def _below() -> dict[int, list[int]]:
     """The children of every process."""
     found: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for process in Path("/proc").glob("[0-9]*"):  # not "/stat": it may be over before one looks
         with suppress(OSError, ValueError, IndexError):
             # The name in parentheses may hold anything: the fields count from the last one.
-            parent = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
-            found.setdefault(parent, []).append(int(stat.parent.name))
+            stat = (process / "stat").read_text(errors="replace").rpartition(")")[2]
+            found.setdefault(int(stat.split()[1]), []).append(int(process.name))
     return found
 
 

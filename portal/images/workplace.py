@@ -17,6 +17,7 @@ from .processes import children, end_descendants
 
 _BEGIN = ".build-"
 _LOCK = "lock"
+_NO_LOCK = 3600  # seconds
 _STALE = 2 * 86400  # seconds, where the file system knows no locks
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _GIB = 1024**3
@@ -30,8 +31,10 @@ def workplace(folder: Path) -> Iterator[Path]:
     try:
         remove_left(folder)
         work = Path(tempfile.mkdtemp(prefix=_BEGIN, dir=folder))
-        lock = (work / _LOCK).open("w")
+        # It has its name only when it is held: others would take it first, and us for dead.
+        lock = (work / f"new-{_LOCK}").open("w")
         _held(lock.fileno())
+        Path(lock.name).rename(work / _LOCK)
     except OSError as error:
         raise CouldNotRun(
             f"Nothing can be written to '{folder}': {error.strerror}. The account of the builds "
@@ -69,7 +72,7 @@ def remove_left(folder: Path) -> list[str]:
             with (left / _LOCK).open("r+") as lock:
                 dead = _held(lock.fileno())
         except FileNotFoundError:
-            dead = _age(left) > 60  # killed before its lock, or just about to make it
+            dead = _age(left) > _NO_LOCK  # killed before its lock, or just about to make it
         except OSError:
             dead = _age(left) > _STALE
         if dead:
