@@ -82,9 +82,9 @@ async def _look(spawner: PortalSpawner) -> Readiness:
     )
 
 
-async def _snapshot(spawner: PortalSpawner) -> ClusterSnapshot:
-    moment = time.time() - JOBS_MAY_BE_OLD
-    return await spawner.shared.cluster.snapshot(moment, jobs_only=False, qos=True)
+async def _snapshot(spawner: PortalSpawner, *, patient: bool = False) -> ClusterSnapshot:
+    cluster, moment = spawner.shared.cluster, time.time() - JOBS_MAY_BE_OLD
+    return await cluster.snapshot(moment, jobs_only=False, qos=True, patient=patient)
 
 
 async def _known_snapshot(spawner: PortalSpawner) -> ClusterSnapshot | None:
@@ -166,7 +166,7 @@ async def launch_request(
     course, options = split_course(options)
     if course and folders:
         raise InvalidRequest("A course has no TensorBoard of its own: open it in the session.")
-    snapshot = await _snapshot(spawner)
+    snapshot = await _snapshot(spawner, patient=True)
     if snapshot.error:
         raise SlurmUnavailable(
             f"Slurm does not answer now, so nothing was submitted. {snapshot.error} "

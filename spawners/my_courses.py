@@ -62,22 +62,22 @@ def my_courses(mine: Iterable[Membership], now: float) -> tuple[MyCourse, ...]:
 
 
 async def courses_of(book: CourseBook, name: str) -> tuple[MyCourse, ...]:
-    """What a page shows. It waits for the database no longer than a moment, and shows nothing
-    where that does not answer."""
+    """What a page shows. It waits for the database no longer than a moment, and shows what was
+    known where that does not answer."""
 
     async def ask() -> tuple[MyCourse, ...]:
         try:
             if not await book.of(name):
                 return ()
             return my_courses((await book.mine(name)).values(), time.time())
-        except PortalError:
-            return ()  # the store says so in the log
+        except PortalError:  # the store says so in the log
+            return my_courses(book.known_to(name), time.time())
 
     asked = asyncio.create_task(ask())
     _late.add(asked)
     asked.add_done_callback(_late.discard)
     await asyncio.wait({asked}, timeout=_PATIENCE)
-    return asked.result() if asked.done() else ()
+    return asked.result() if asked.done() else my_courses(book.known_to(name), time.time())
 
 
 class _WithCourses:

@@ -32,7 +32,7 @@ class Caller(httpx.Client):
         super().__init__(
             base_url=f"{url}{API}",
             headers={"Authorization": f"token {self.person.token}"},
-            timeout=60,
+            timeout=120,
             trust_env=False,
         )
 

@@ -136,7 +136,7 @@ class Site:
     """The endpoints on loopback."""
 
     def __init__(self, url: str, parts: Parts, files: Path) -> None:
-        self.client = httpx.AsyncClient(base_url=url, trust_env=False)
+        self.client = httpx.AsyncClient(base_url=url, trust_env=False, timeout=120)
         self.parts, self.files = parts, files
         self.directory: Directory = parts.desk.enrolment.directory  # type: ignore[assignment]
         self.hub: Hub = parts.hub  # type: ignore[assignment]

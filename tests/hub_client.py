@@ -76,9 +76,19 @@ class Person:
     def server_path(self, server: str = "") -> str:
         return f"/users/{self.name}/servers/{server}" if server else f"/users/{self.name}/server"
 
-    def launch(self, options: dict[str, Any], server: str = "") -> httpx.Response:
-        """Ask for a session; answers once it is judged (201 ready, 202 starting, 4xx refused)."""
-        return self.api("POST", self.server_path(server), options)
+    def launch(
+        self, options: dict[str, Any], server: str = "", patience: float = 120
+    ) -> httpx.Response:
+        """Ask for a session; answers once it is judged (201 ready, 202 starting, 4xx refused).
+
+        A Slurm that has not been asked in time is asked again, ``patience`` seconds long."""
+        give_up = time.monotonic() + patience
+        while True:
+            answer = self.api("POST", self.server_path(server), options)
+            silent = answer.status_code == 503 and "Slurm does not answer now" in answer.text
+            if not silent or time.monotonic() > give_up:
+                return answer
+            time.sleep(1)
 
     def server(self, name: str = "") -> dict[str, Any]:
         """The Hub's model of one server; {} when there is none."""

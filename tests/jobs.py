@@ -19,17 +19,25 @@ class Row(NamedTuple):
     node: str
 
 
+def squeue(demo: Any, *options: str) -> str:
+    """What squeue says; "" for a job that Slurm has forgotten. A controller that did not answer
+    within Slurm's MessageTimeout is asked again."""
+
+    def answer() -> Any:
+        done = demo.run(["squeue", "--noheader", *options], check=False)
+        return done if done.returncode == 0 or "Invalid job id" in done.stderr else None
+
+    return str(wait_until("squeue answers", answer).stdout)
+
+
 def living_jobs(demo: Any, user: str) -> list[Row]:
     """The jobs of one person that wait or run (those that are just ending are left out)."""
-    out = demo.run(
-        [
-            "squeue",
-            "--noheader",
-            f"--user={user}",
-            "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED",
-            "--format=%i|%T|%j|%b|%N",
-        ]
-    ).stdout
+    out = squeue(
+        demo,
+        f"--user={user}",
+        "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED",
+        "--format=%i|%T|%j|%b|%N",
+    )
     return [Row(*line.split("|")) for line in out.splitlines() if line]
 
 
@@ -41,8 +49,13 @@ def only_job(demo: Any, user: str) -> str:
 
 def job_state(demo: Any, job_id: str) -> str:
     """The state of a job; "" once Slurm has forgotten it."""
-    out = demo.run(["squeue", "--noheader", "--job", job_id, "--format=%T"], check=False)
-    return str(out.stdout.strip())
+    return squeue(demo, "--job", job_id, "--format=%T").strip()
+
+
+def nothing_left(demo: Any, user: str) -> None:
+    """Wait until no job of a person waits, runs or is ending: until then its GPUs and processes
+    are there."""
+    wait_until(f"no job of {user} is left", lambda: not squeue(demo, f"--user={user}"))
 
 
 def jobs_ever(demo: Any) -> int:

@@ -29,7 +29,9 @@ class Inbox:
 
 @contextlib.contextmanager
 def mail_server(inbox: Inbox, port: int = 0, **options: Any) -> Iterator[int]:
-    controller = Controller(inbox, hostname="127.0.0.1", port=port or free_port(), **options)
+    controller = Controller(
+        inbox, hostname="127.0.0.1", port=port or free_port(), ready_timeout=120, **options
+    )
     controller.start()
     try:
         yield controller.port

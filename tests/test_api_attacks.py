@@ -82,7 +82,10 @@ def test_an_admins_token_for_little_sees_what_anyone_sees(
     asked = {"scopes": ["access:services!service=portal", *scopes]}
     token = grace.person.api("POST", "/users/grace/tokens", asked).json()["token"]
     with httpx.Client(
-        base_url=ada.base_url, headers={"Authorization": f"token {token}"}, trust_env=False
+        base_url=ada.base_url,
+        headers={"Authorization": f"token {token}"},
+        trust_env=False,
+        timeout=120,
     ) as narrow:
         assert narrow.get("environments").json() == ada.get("environments").json()
         for path in ("audit", "usage", "sessions?all=true"):

@@ -165,7 +165,7 @@ def run(demo: Any, caller: Caller, place: Path) -> subprocess.CompletedProcess[s
             "--generation-deterministic",
             "--continue-on-failure",
             "--suppress-health-check=all",
-            "--request-timeout=20",
+            "--request-timeout=120",
             "--warnings=off",
             "--no-color",
         ],
@@ -173,5 +173,5 @@ def run(demo: Any, caller: Caller, place: Path) -> subprocess.CompletedProcess[s
         env={**os.environ, "FUZZ_TOKEN": caller.person.token},
         capture_output=True,
         text=True,
-        timeout=560,
+        timeout=1800,
     )

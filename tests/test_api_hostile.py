@@ -36,7 +36,7 @@ def direct(demo: Any, ada: Caller) -> Iterator[httpx.Client]:
     """Ada without the proxy between, which answers some of what follows by itself."""
     port = json.loads((demo.home.demo / "ports.json").read_text())["service"]
     url = f"http://127.0.0.1:{port}{API}"
-    with httpx.Client(base_url=url, headers=ada.headers, timeout=60, trust_env=False) as client:
+    with httpx.Client(base_url=url, headers=ada.headers, timeout=120, trust_env=False) as client:
         yield client
 
 
@@ -104,7 +104,7 @@ def test_a_very_long_address(direct: httpx.Client) -> None:
     """Within what tornado reads of a header (64 kB), and beyond it."""
     refused(direct.get(f"jobs?text={'x' * 50_000}"))
     where = urlsplit(str(direct.base_url))
-    with socket.create_connection((where.hostname, where.port), 5) as connection:
+    with socket.create_connection((where.hostname, where.port), 120) as connection:
         connection.sendall(f"GET {API}jobs?text={'x' * 200_000} HTTP/1.1\r\n".encode())
         with contextlib.suppress(ConnectionError):
             assert not connection.recv(100).startswith(b"HTTP/1.1 5")
@@ -193,7 +193,7 @@ def test_get_where_only_post_is(ada: Caller) -> None:
      "events", "openapi.json", "environments", "changes?stream=x&version=1", "sessions"],
 )  # fmt: skip
 def test_head(ada: Caller, path: str) -> None:
-    answer = ada.head(path, timeout=10)
+    answer = ada.head(path, timeout=120)
     assert answer.status_code == 200
     assert answer.content == b""
 
@@ -278,7 +278,7 @@ def test_an_announcement_of_hostile_text_is_kept_as_text(grace: Caller) -> None:
 
 def test_half_a_request_holds_nobody_up(demo: Any, ada: Caller) -> None:
     where = urlsplit(demo.url)
-    with socket.create_connection((where.hostname, where.port), 5) as half:
+    with socket.create_connection((where.hostname, where.port), 120) as half:
         half.sendall(f"POST {API}jobs/1/cancel HTTP/1.1\r\nHost: x\r\nContent-Length: 9".encode())
         assert ada.get("jobs").status_code == 200
 
@@ -288,12 +288,12 @@ def test_half_a_request_holds_nobody_up(demo: Any, ada: Caller) -> None:
 )
 def test_a_token_that_is_none(demo: Any, value: str) -> None:
     header = {"Authorization": value.encode("latin-1")}
-    refused(httpx.get(f"{demo.url}{API}jobs", headers=header, timeout=60), 403)
+    refused(httpx.get(f"{demo.url}{API}jobs", headers=header, timeout=120), 403)
 
 
 def test_a_cookie_that_is_none(demo: Any) -> None:
     header = {"Cookie": 'service-portal=x; _xsrf=y; jupyterhub-session-id="; a=' + "z" * 5000}
-    refused(httpx.get(f"{demo.url}{API}jobs", headers=header, timeout=60), 403)
+    refused(httpx.get(f"{demo.url}{API}jobs", headers=header, timeout=120), 403)
 
 
 def test_errors_name_no_inside(ada: Caller) -> None:

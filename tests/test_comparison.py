@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from machine_clock import awake
 
 from portal.catalog.comparison import MAX_LINES, Change, changed_lines, changed_packages
 
@@ -34,9 +34,9 @@ def test_nothing_and_everything():
 def test_long_texts_do_not_keep_the_service_busy():
     old = "\n".join(f"old {n}" for n in range(MAX_LINES + 1))
     new = "\n".join(f"new {n}" for n in range(MAX_LINES + 1))
-    begin = time.monotonic()
+    begin = awake()
     assert len(changed_lines(old, new)) == 2 * (MAX_LINES + 1)
-    assert time.monotonic() - begin < 2
+    assert awake() - begin < 2
 
 
 def test_packages_that_came_went_and_changed():

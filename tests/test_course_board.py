@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 from jupyterhub.services.auth import HubOAuth
+from machine_clock import awake
 from session_endpoints import serve
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
@@ -47,6 +48,13 @@ IMAGE = Environment(
     name="torch", title="PyTorch", kind="container", image="/images/torch.sif", max_time="4:00:00"
 )
 STUDENTS = [f"student{number:03}" for number in range(1, 301)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def now() -> None:
+    """Tests are collected long before they run."""
+    global NOW
+    NOW = time.time() // 1
 
 
 def course(name: str = "dl", **more: Any) -> KeptCourse:
@@ -442,12 +450,12 @@ async def site(
 
 
 async def test_the_board_of_three_hundred_costs_one_look_for_all_who_watch(site: Site) -> None:
-    begun = time.monotonic()
+    begun = awake()
     answers = await asyncio.gather(*(site.board() for _ in range(20)))
     assert {answer.status_code for answer in answers} == {200}
     assert site.rows == 1
     assert site.slurm.looks == 0  # the dashboard's own loop asks Slurm, nobody who watches does
-    assert time.monotonic() - begun < 10
+    assert awake() - begun < 10
     board = answers[0].json()
     assert len(board["tiles"]) == 300
     assert board["counts"] == {"running": 200, "none": 100}

@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 import pytest
 from git_server import git
+from machine_clock import awake
 from portal_session import collecting as session
 from portal_session.collecting import Collecting as Giving
 from portal_session.handouts import Handouts
@@ -219,7 +220,8 @@ async def test_from_the_sessions_to_the_zip(site: Site, tmp_path: Path) -> None:
 
     answer = await site.staff("GET", f"/{id}/download")
     assert answer.status_code == 200
-    assert f"dl101-{TODAY:%Y-%m-}" in answer.headers["content-disposition"]
+    named = answer.headers["content-disposition"]
+    assert any(f"dl101-{day:%Y-%m-}" in named for day in (TODAY, date.today()))
     with zipfile.ZipFile(io.BytesIO(answer.content)) as found:
         texts = {name.partition("/")[2]: found.read(name) for name in found.namelist()}
         assert all(name.partition("/")[0].endswith(f"dl101_work-{id}") for name in found.namelist())
@@ -366,9 +368,9 @@ async def test_a_reader_that_hangs_is_ended(
     monkeypatch.setattr("portal.courses.collecting.sys.executable", str(slow))
     monkeypatch.setattr("portal.courses.collecting._SECONDS", 0.5)
     id = await site.begin()
-    began = time.monotonic()
+    began = awake()
     answer = await site.give("ada", id, packed(member("a.txt")))
-    assert answer.status_code == 400 and time.monotonic() - began < 20
+    assert answer.status_code == 400 and awake() - began < 20
     assert site.kept() == []
 
 

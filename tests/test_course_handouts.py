@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from git_server import GitServer, Repository, git, serve
+from machine_clock import awake
 
 from portal.courses.git import GitFailed
 from portal.courses.handouts import CourseHandouts
@@ -75,7 +76,7 @@ async def handouts(tmp_path: Path) -> AsyncIterator[CourseHandouts]:
         data_roots=[str(tmp_path / "data")],
         handouts_loopback=True,
         handouts_megabytes=8,
-        handouts_seconds=20,
+        handouts_seconds=300,
     )
     (tmp_path / "data").mkdir()
     made = CourseHandouts(store, settings, log)
@@ -370,10 +371,10 @@ async def test_a_repository_that_asks_for_a_password_fails_at_once(
         handler.end_headers()
 
     server.instead = refuse
-    began = time.monotonic()
+    began = awake()
     with pytest.raises(GitFailed):
         await handouts.refresh(from_git(server, upstream), "barbara")
-    assert time.monotonic() - began < 10
+    assert awake() - began < 10
 
 
 async def test_one_that_is_away_leaves_the_last_good_state(

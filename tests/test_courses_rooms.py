@@ -127,7 +127,7 @@ async def test_nobody_is_sent_to_a_room_that_is_not_shared_yet(site: Site) -> No
     for _ in range(2):  # the second is another session
         hub_of(site).may_share.clear()
         opening = asyncio.ensure_future(site.done("ada", "POST", ROOM))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while (room := await site.done("student01", "GET", ROOM))["state"] != "running":
                 await asyncio.sleep(0.01)
         assert room["url"] == ""

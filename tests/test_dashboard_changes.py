@@ -50,7 +50,7 @@ async def events(stream: EventStream, number: int) -> list[Event]:
     """The next events, without comments and retry."""
     found: list[Event] = []
     while len(found) < number:
-        frame = await asyncio.wait_for(anext(stream), 5)
+        frame = await asyncio.wait_for(anext(stream), 60)
         found += [Event(part) for part in frame.decode().split("\n\n") if "event: " in part]
     assert len(found) == number, [one.kind for one in found]
     return found
@@ -372,4 +372,4 @@ async def test_a_waiting_stream_ends_when_it_is_closed(dashboard: Dashboard) -> 
     await asyncio.sleep(0)
     stream.close()
     with pytest.raises(StopAsyncIteration):
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, 60)

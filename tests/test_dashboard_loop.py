@@ -22,8 +22,10 @@ from clusters import (
     snapshot,
     waiting,
 )
+from machine_clock import awake
 
-from portal.dashboard import Dashboard
+from portal.dashboard import Dashboard, sessions
+from portal.dashboard import dashboard as dashboard_module
 from portal.dashboard.builder import Builder
 from portal.dashboard.view import Placed
 from portal.errors import SlurmUnavailable
@@ -46,6 +48,12 @@ def told(**more: str) -> ClusterSnapshot:
         at=time.time(),
         **more,
     )
+
+
+@pytest.fixture(autouse=True)
+def a_database_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_PATIENCE", 60)
+    monkeypatch.setattr(dashboard_module, "_LAST_WORDS", 60)
 
 
 @pytest.fixture
@@ -131,7 +139,9 @@ async def test_viewers_cost_slurm_nothing() -> None:
     with synthetic(10, 100) as slurm:
         for viewers in (1, 200):
             runner = SlurmRunner(bin_dir=str(slurm.bin))
-            cluster = Cluster(runner=runner, rpcs_per_second=100.0, burst=100)
+            cluster = Cluster(
+                runner=runner, rpcs_per_second=100.0, burst=100, patience=60, partitions_ttl=3600
+            )
             dashboard = Dashboard(cluster=cluster, telemetry=ToldTelemetry())
             await dashboard.refreshed()
             people = [Person(name=f"user{number:03d}") for number in range(viewers)]
@@ -155,7 +165,14 @@ async def test_a_cluster_that_changes_is_followed_exactly() -> None:
     """Through the real parser: what changes say, step by step, is what the view has at the end."""
     with synthetic(20, 200, churn=0.1) as slurm:
         runner = SlurmRunner(bin_dir=str(slurm.bin))
-        cluster = Cluster(runner=runner, rpcs_per_second=1000.0, burst=1000, urgent_interval=0.0)
+        cluster = Cluster(
+            runner=runner,
+            rpcs_per_second=1000.0,
+            burst=1000,
+            urgent_interval=0.0,
+            patience=60,
+            partitions_ttl=3600,
+        )
         dashboard = Dashboard(cluster=cluster, telemetry=ToldTelemetry())
         await dashboard.refreshed()
         first = dashboard.view
@@ -194,6 +211,8 @@ async def test_a_sample_a_minute(store: Store) -> None:
     telemetry = ToldTelemetry(reading("gpu01", 0, 90.0), reading("gpu01", 1, 0.0))
     dashboard = dashboard_of(store, telemetry)
     await store.sessions.save(record("s1", "7"))
+    if time.time() % 60 > 50:  # all three in one minute of the clock
+        await asyncio.sleep(60 - time.time() % 60)
     for _ in range(3):
         await dashboard.refreshed()
     (one,) = await samples(dashboard, store)
@@ -259,12 +278,12 @@ async def test_sessions_come_from_the_database(store: Store) -> None:
 async def test_a_database_that_is_away_stops_nothing(tmp_path: Path) -> None:
     store = Store(url=f"sqlite:///{tmp_path}/nowhere/portal.sqlite")
     dashboard = dashboard_of(store)
-    began = time.monotonic()
+    began = awake()
     for version in (1, 2):
         await dashboard.refreshed()
         assert dashboard.view.version == version
         assert dashboard.view.jobs.keys() == {"7", "8", "9"}
-    assert time.monotonic() - began < 5
+    assert awake() - began < 5
     await store.close()
 
 
@@ -274,14 +293,15 @@ async def test_the_last_known_sessions_stay_while_the_database_is_away(
     await store.sessions.save(record("s1", "7"))
     dashboard = dashboard_of(store)
     await dashboard.refreshed()
+    monkeypatch.setattr(sessions, "_PATIENCE", 1)
 
     async def hangs() -> None:
         await asyncio.sleep(60)
 
     monkeypatch.setattr(store.sessions, "living", hangs)
-    began = time.monotonic()
+    began = awake()
     await dashboard.refreshed()
-    assert time.monotonic() - began < 3
+    assert awake() - began < 3
     assert dashboard.view.sessions["7"].id == "s1"
     assert dashboard.changes_since(GRACE, dashboard.stream, 1)[0].jobs == {}
     dashboard._sessions._asking.cancel()

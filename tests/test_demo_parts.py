@@ -85,7 +85,11 @@ def test_a_daemon_that_ends_at_its_start_says_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize("nice", [0, 5])
 def test_a_daemon_is_preferred_where_the_kernel_can(tmp_path: Path, nice: int) -> None:
     told = tmp_path / "child"
-    script = f"setsid sleep 60 & child=$!; sleep 0.2; echo $child >{told}; wait"
+    script = (
+        "setsid sleep 600 & child=$!; "
+        'until [ "$(cut -d" " -f6 /proc/$child/stat)" = $child ]; do sleep 0.05; done; '
+        f"echo $child >{told}; wait"
+    )
     daemon = Daemon(
         "x",
         ["sh", "-c", script],

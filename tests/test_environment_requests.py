@@ -33,7 +33,7 @@ class Site:
     """The endpoints on loopback, with a catalog of two environments."""
 
     def __init__(self, url: str, parts: Parts) -> None:
-        self.client = httpx.AsyncClient(base_url=url, trust_env=False)
+        self.client = httpx.AsyncClient(base_url=url, trust_env=False, timeout=120)
         self.parts = parts
 
     async def ask(self, who: str, method: str, path: str, body: Any = None) -> httpx.Response:

@@ -44,6 +44,8 @@ async def test_ones_own_favourites_and_sessions(
         await store.sessions.save(record)
     await store.favourites.set("ada", "plain", 5)
     known = Favourites(store)
+    monkeypatch.setattr(favourites, "_PATIENCE", 60)
+    monkeypatch.setattr(favourites, "_AGE", 600)
     habits = await known.of("ada")
     assert habits.liked == {"plain"}
     assert habits.used == {"torch": 1.0, "plain": 2.0}

@@ -499,11 +499,12 @@ class TestWords:
 class TestStorage:
     async def test_asks_the_file_system(self, tmp_path):
         storage = Storage(
+            timeout=60,
             areas=[
                 {"title": "Home", "path": "{home}", "required": True},
                 {"title": "Scratch", "path": str(tmp_path / "{username}")},
                 {"title": "Gone", "path": str(tmp_path / "gone")},
-            ]
+            ],
         )
         (tmp_path / "ada").mkdir()
         home, scratch = await storage.look("ada", str(tmp_path / "no-home"))

@@ -27,6 +27,7 @@ from image_builds import (
     program,
     start,
 )
+from machine_clock import awake
 from registry import Registry, registry
 
 from portal.images.apptainer import Apptainer
@@ -142,9 +143,9 @@ def test_the_log_shows_no_address_of_an_index(story):
 def test_asked_again_the_finished_image_is_taken(story, place, job):
     log = place / "again.log"
     before = Path(job.target).stat()
-    started = time.monotonic()
+    started = awake()
     assert start(job, place / "home", log).wait(60) == 0
-    assert time.monotonic() - started < 30
+    assert awake() - started < 30
     events = _events(log)[0]
     assert BuildResult.model_validate(events[-1].result) == finished(Path(job.target))
     assert Path(job.target).stat().st_mtime_ns == before.st_mtime_ns

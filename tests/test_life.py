@@ -64,7 +64,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def until(check: Callable[[], Any]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not check():
             await asyncio.sleep(0.005)
 

@@ -74,7 +74,7 @@ class Site:
     """The endpoints on loopback, with one running session of ada's on two V100."""
 
     def __init__(self, url: str, store: Store, view: Any, telemetry: Any) -> None:
-        self.client = httpx.AsyncClient(base_url=url, trust_env=False)
+        self.client = httpx.AsyncClient(base_url=url, trust_env=False, timeout=120)
         self.store, self.view, self.telemetry = store, view, telemetry
 
     async def tell(self, token: str = "session", **changed: Any) -> httpx.Response:

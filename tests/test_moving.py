@@ -176,7 +176,7 @@ def spawner(monkeypatch: pytest.MonkeyPatch) -> Spawner:
 
 
 async def until(check: Any) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not check():
             await asyncio.sleep(0.005)
 

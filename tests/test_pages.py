@@ -46,7 +46,7 @@ async def url() -> AsyncIterator[str]:
 
 
 async def test_a_broken_template_leaves_the_sentence(url: str) -> None:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
         answer = await client.get(url)
     assert answer.status_code == 404
     assert answer.text.strip() == "There is no such session."

@@ -36,7 +36,7 @@ class Site:
     """The endpoints on loopback."""
 
     def __init__(self, url: str, parts: Parts, place: Path) -> None:
-        self.client = httpx.AsyncClient(base_url=url, trust_env=False)
+        self.client = httpx.AsyncClient(base_url=url, trust_env=False, timeout=120)
         self.parts, self.place = parts, place
         self.said: list[str] = []
 

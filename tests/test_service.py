@@ -115,7 +115,7 @@ class Hub:
         self.admin = httpx.Client(
             base_url=f"{self.url}/hub/api/",
             headers={"Authorization": f"token {token}"},
-            timeout=20,
+            timeout=120,
             trust_env=False,
         )
 
@@ -175,7 +175,7 @@ class Hub:
         return None
 
     def anyone(self, **headers: str) -> httpx.Client:
-        return httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=120, trust_env=False)
 
     def token(self, name: str, **request: object) -> str:
         self.admin.post(f"users/{name}")
@@ -538,7 +538,7 @@ def started_alone(*arguments: str, log: Path, **variables: str) -> Iterator[str]
 
 def asked_with(token: str, url: str) -> httpx.Response:
     """The answer to a request with this token."""
-    with httpx.Client(trust_env=False, timeout=20) as client:
+    with httpx.Client(trust_env=False, timeout=120) as client:
         return client.get(url, headers={"Authorization": f"token {token}"})
 
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from machine_clock import awake
 from portal_session import service, situation
 from portal_session.service import Address, ServiceError
 from portal_session.situation import Kept, Situations
@@ -172,6 +173,7 @@ async def test_the_situation_is_the_portals_and_the_nodes_own(server, played) ->
     assert TOKEN not in json.dumps(found)
 
 
+@pytest.mark.parametrize("fresh", [1000.0])
 async def test_many_tabs_are_one_question(server, played, monkeypatch) -> None:
     gate = asyncio.Event()
 
@@ -185,7 +187,7 @@ async def test_many_tabs_are_one_question(server, played, monkeypatch) -> None:
     gate.set()
     answers = await asyncio.gather(*asking)
     assert all(answer["situation"] for answer in answers)
-    assert len(played.asked) <= 2
+    assert len(played.asked) == 1
 
 
 @pytest.mark.parametrize("fresh", [0.0])
@@ -199,10 +201,10 @@ async def test_a_portal_that_hangs_holds_nothing_up(server, played, fresh, monke
 
     played.answer = hang
     monkeypatch.setattr(situation, "PATIENCE", 0.1)
-    begun = time.monotonic()
+    begun = awake()
     found = await server.situation()
     assert found["situation"]["job_id"] == "7" and found["age"] > 0
-    assert time.monotonic() - begun < 3
+    assert awake() - begun < 3
     gate.set()
 
 
@@ -296,8 +298,7 @@ async def test_an_answer_that_never_ends_is_given_up(server, played, monkeypatch
         stopped.set()
 
     played.answer = drip
-    found = await until(server.situation, lambda one: "yet" not in one["error"])
-    assert found["error"] == "The portal's answer takes too long."
+    await until(server.situation, lambda one: one["error"] == "The portal's answer takes too long.")
     await asyncio.wait_for(stopped.wait(), 10)
 
 

@@ -177,7 +177,7 @@ class Site:
     """The endpoint on loopback; ``asked`` counts what went to Slurm and to the database."""
 
     def __init__(self, url: str, parts: Parts, asked: list[str]) -> None:
-        self.client = httpx.AsyncClient(base_url=url, trust_env=False)
+        self.client = httpx.AsyncClient(base_url=url, trust_env=False, timeout=120)
         self.parts, self.asked = parts, asked
 
     async def get(self, token: str) -> httpx.Response:
@@ -254,6 +254,7 @@ def _count(table: Any, asked: list[str]) -> None:
 
 
 async def test_many_questions_cost_one_look_at_everything(site: Site) -> None:
+    site.parts.situations.announcements._age = 600
     answers = [await site.get("ada") for _ in range(20)]
     assert {answer.status_code for answer in answers} == {200}
     assert sorted(site.asked) == [
@@ -268,6 +269,7 @@ async def test_many_questions_cost_one_look_at_everything(site: Site) -> None:
 
 
 async def test_an_announcement_is_there_at_once_after_it_was_written(site: Site) -> None:
+    site.parts.situations.announcements._patience = 60
     assert (await site.get("ada")).json()["announcements"] == []
     now = time.time()
     draft = AnnouncementDraft(text="Down at six", starts_at=now - 1, ends_at=now + 60)

@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from machine_clock import awake
 from portal_session.tensorboard import record
 from session_server import BASE, PATIENCE, SessionServer, a_server, make_python, wait_for
 from tornado.httpserver import HTTPServer
@@ -205,10 +206,10 @@ def test_ten_thousand_files_and_a_corrupt_one(server: SessionServer) -> None:
     (bad / "events.out.tfevents.2.empty").write_bytes(b"")
     cut = write_run(logs / "cut")
     next(cut.iterdir()).write_bytes(written[:-7])
-    began = time.monotonic()
+    began = awake()
     found = server.ask("GET", "api/folders", params={"path": "many"}).json()
     assert len(found["folders"]) == 13
-    assert time.monotonic() - began < 2
+    assert awake() - began < 2
     board = server.start("many")
     assert server.until(board, "ready")["files"] == 4
     assert {"good", "cut"} <= set(runs(server, board))
@@ -353,7 +354,7 @@ def test_without_login_or_xsrf_nothing_is_answered_or_done(server: SessionServer
     board = server.start("first")
     server.until(board, "ready")
     number = board["number"]
-    with httpx.Client(base_url=server.url + BASE) as stranger:
+    with httpx.Client(base_url=server.url + BASE, timeout=120) as stranger:
         for method, path in (
             ("GET", "portal/tensorboard/"),
             ("GET", "portal/tensorboard/api/running"),
@@ -367,7 +368,7 @@ def test_without_login_or_xsrf_nothing_is_answered_or_done(server: SessionServer
             answer = stranger.request(method, path)
             assert answer.status_code in (302, 403), (method, path, answer.status_code)
     token = {"token": server.client.headers["Authorization"].split()[1]}
-    with httpx.Client(base_url=server.url + BASE, follow_redirects=True) as browser:
+    with httpx.Client(base_url=server.url + BASE, follow_redirects=True, timeout=120) as browser:
         # With a cookie, as a browser has it after the login: then XSRF counts.
         page = browser.get("portal/tensorboard/", params=token)
         assert page.status_code == 200
@@ -469,7 +470,7 @@ async def test_the_sessions_login_is_not_handed_on(
     server: SessionServer, stand_in: dict[str, Any]
 ) -> None:
     headers = {**server.client.headers, "Cookie": "secret=1", "X-XSRFToken": "2"}
-    async with httpx.AsyncClient(headers=headers) as client:
+    async with httpx.AsyncClient(headers=headers, timeout=120) as client:
         url = f"{server.url}{stand_in['url']}headers"
         seen = (await client.post(url, content=b"x" * 100_000)).json()
     assert seen["body"] == 100_000

@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 import pytest
 from hub_client import wait_until
+from machine_clock import awake
 from portal_session.cell_outputs import LARGEST, CellOutputs
 from portal_session.executions import Execution, asked_execution
 from portal_session.unattended import Unattended
@@ -57,9 +58,9 @@ class Server:
             command, env=environment, cwd=home, stdout=self.log.open("w"), stderr=subprocess.STDOUT
         )
         self.client = httpx.Client(
-            base_url=self.url, headers={"Authorization": f"token {TOKEN}"}, timeout=20
+            base_url=self.url, headers={"Authorization": f"token {TOKEN}"}, timeout=120
         )
-        wait_until("the Jupyter server", self._up, timeout=60)
+        wait_until("the Jupyter server", self._up, timeout=120)
 
     def _up(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()
@@ -138,7 +139,7 @@ class Notebook:
                 connection.close(1001)
 
     async def until(self, text: str, cell: int = 0) -> None:
-        for _ in range(300):
+        for _ in range(1200):
             if text in self.printed(cell):
                 return
             await asyncio.sleep(0.1)
@@ -169,7 +170,7 @@ class Page:
 
     async def sees(self, id_: str, text: str) -> None:
         while text not in self.shown:
-            raw = await asyncio.wait_for(self.connection.read_message(), 30)
+            raw = await asyncio.wait_for(self.connection.read_message(), 120)
             assert raw is not None, "the connection was closed"
             message = json.loads(raw)
             if message["parent_header"].get("msg_id") == id_ and message["msg_type"] == "stream":
@@ -227,7 +228,7 @@ async def test_every_kind_of_output_is_kept(server: Server) -> None:
         await page.run(code)
         await page.run("print('never run')", "cell-1")
         page.close()
-        for _ in range(200):
+        for _ in range(1200):
             if len(notebook.on_disk()[0]["outputs"]) == 3:
                 break
             await asyncio.sleep(0.1)
@@ -251,13 +252,17 @@ async def test_cells_that_wait_behind_it_are_kept_too(server: Server) -> None:
 
 
 async def test_a_later_edit_is_not_overwritten(server: Server) -> None:
-    notebook = server.notebook(SLOW, "keep me")
+    go = server.root / "go-on"
+    hold = f"    while at == 1 and not os.path.exists({str(go)!r}): time.sleep(0.05)\n"
+    code = f"import os\n{SLOW}{hold}"
+    notebook = server.notebook(code, "keep me")
     async with notebook.page() as page:
-        await page.run(SLOW, until="line 0")
+        await page.run(code, until="line 0")
         await page.run("print('gone')", "cell-9")
         notebook.cells[0]["source"] = "edited"
         notebook.cells[1]["source"] = "kept"
         notebook.save()
+        go.touch()
         page.close()
         await notebook.until("line 7")
     sources = ["".join(cell["source"]) for cell in notebook.on_disk()]
@@ -270,7 +275,7 @@ async def test_a_cell_that_was_never_saved_is_added(server: Server) -> None:
     async with notebook.page() as page:
         await page.run(SLOW, "new-cell", until="line 0")
         page.close()
-        for _ in range(200):
+        for _ in range(1200):
             if len(notebook.on_disk()) == 2 and "line 7" in notebook.printed(1):
                 break
             await asyncio.sleep(0.1)
@@ -307,7 +312,7 @@ async def test_what_its_page_saved_is_left_alone(server: Server) -> None:
     async with notebook.page() as other:
         await other.run(SLOW, "cell-1", until="line 1")
         other.close()
-    for _ in range(200):
+    for _ in range(1200):
         if len(notebook.on_disk()) == 2 and "line 7" in notebook.printed(1):
             break
         await asyncio.sleep(0.1)
@@ -433,9 +438,9 @@ async def test_the_end_of_the_session_writes_all(tmp_path: Path) -> None:
         await other.run("print('of an open page')", "cell-7", until="page")
         await page.run(SLOW, until="line 2")
         page.break_off()
-        started = time.monotonic()
+        started = awake()
         server.end()
-        assert time.monotonic() - started < 15
+        assert awake() - started < 15
     assert "line 2" in notebook.printed(0)
     assert "of an open page" in notebook.printed(1)
 
@@ -461,7 +466,7 @@ def test_the_route_asks_for_names(server: Server) -> None:
         assert server.client.post("/portal/missed-outputs", json=no_object).status_code == 400
     unknown = {"kernel": "none", "client": "none"}
     assert server.client.post("/portal/missed-outputs", json=unknown).json() == {"executions": []}
-    with httpx.Client(base_url=server.url) as stranger:
+    with httpx.Client(base_url=server.url, timeout=120) as stranger:
         assert stranger.post("/portal/missed-outputs", json=unknown).status_code == 403
 
 

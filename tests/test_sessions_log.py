@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 import timeit
 from pathlib import Path
 
 import pytest
+from machine_clock import awake
 
 from portal.sessions.log import MAX_BYTES, clean, tail
 
@@ -44,9 +44,9 @@ def test_a_log_of_a_gigabyte_is_read_at_its_end(tmp_path: Path) -> None:
         file.truncate(2**30)
         file.seek(0, 2)
         file.write(b"\nthe end\n")
-    started = time.monotonic()
+    started = awake()
     assert tail(log) == "\nthe end"
-    assert time.monotonic() - started < 1
+    assert awake() - started < 1
     log.write_bytes(b"x" * 10**6)
     assert len(tail(log)) == MAX_BYTES
 

@@ -66,7 +66,7 @@ def known(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Moves:
 
 
 async def until(check: Any) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not check():
             await asyncio.sleep(0.005)
 

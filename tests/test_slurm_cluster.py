@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -64,9 +64,9 @@ async def cluster(slurm: SmallSlurm, past_its_time: str) -> AsyncIterator[Cluste
             slurm.run("scancel", job_id, check=False)
 
 
-def new_cluster(slurm: SmallSlurm, **settings: float) -> Cluster:
+def new_cluster(slurm: SmallSlurm, *, patience: float = 60, **settings: float) -> Cluster:
     runner = SlurmRunner(slurm_conf=slurm.env["SLURM_CONF"])
-    return Cluster(runner=runner, **settings)
+    return Cluster(runner=runner, patience=patience, **settings)
 
 
 async def until(cluster: Cluster, job_id: str, *states: JobState) -> Job:
@@ -87,6 +87,16 @@ async def ended(cluster: Cluster, job_id: str) -> Job:
             return job
         await asyncio.sleep(0.2)
     raise AssertionError(f"job {job_id} did not end")
+
+
+async def in_accounting(cluster: Cluster, job_id: str, true: Callable[[Job], bool]) -> Job:
+    """The job as accounting has it, once that is so."""
+    for _ in range(300):
+        recorded = await cluster._ends._accounting(job_id)
+        if recorded is not None and true(recorded):
+            return recorded
+        await asyncio.sleep(0.2)
+    raise AssertionError(recorded)
 
 
 def requests(slurm: SmallSlurm) -> int:
@@ -120,7 +130,7 @@ async def test_a_snapshot_in_full(slurm: SmallSlurm, cluster: Cluster) -> None:
 
 
 async def test_all_callers_share_one_question(slurm: SmallSlurm) -> None:
-    cluster = new_cluster(slurm)
+    cluster = new_cluster(slurm, jobs_ttl=600, nodes_ttl=600, partitions_ttl=600)
     await asyncio.gather(*(cluster.snapshot() for _ in range(50)))
     assert dict(cluster.runner.runs) == {"squeue": 1, "scontrol": 3}
     await cluster.snapshot()  # still fresh
@@ -144,7 +154,7 @@ async def test_sixty_waiting_sessions_cost_one_request_a_second(slurm: SmallSlur
 
     async def session() -> None:
         nonlocal looks
-        while time.monotonic() - began < 10:
+        while time.monotonic() - began < 10 or looks < 60 * 2:
             await cluster.snapshot(time.time() - 0.5)
             looks += 1
             await asyncio.sleep(0.2)
@@ -153,7 +163,6 @@ async def test_sixty_waiting_sessions_cost_one_request_a_second(slurm: SmallSlur
     took = time.monotonic() - began
     asked = requests(slurm)
     cluster.close()
-    assert looks >= 60 * 2
     assert 2 <= asked <= cluster.burst + took
 
 
@@ -185,6 +194,7 @@ async def test_slurmctld_stopped_keeps_the_last_snapshot(
     job_id = await cluster.submit(["sbatch", *SLEEP])
     await until(cluster, job_id, JobState.RUNNING)
     before = await cluster.snapshot()
+    cluster.patience = 3
     slurm.stop_one("slurmctld")
     try:
         asked = time.time()
@@ -264,6 +274,7 @@ async def test_a_job_out_of_memory(cluster: Cluster) -> None:
     command = "python3 -c 'import time; x = bytearray(400 << 20); time.sleep(60)'"
     job_id = await cluster.submit(["sbatch", "--mem=100", "--output=/dev/null", "--wrap", command])
     await until(cluster, job_id, JobState.FAILED, JobState.OUT_OF_MEMORY)
+    await in_accounting(cluster, job_id, lambda one: one.peak_memory is not None)
     job = await ended(cluster, job_id)  # once: the first answer is what a person reads
     assert job.state is JobState.OUT_OF_MEMORY
     assert job.peak_memory is not None and job.peak_memory >= 100
@@ -273,12 +284,7 @@ async def test_ends_from_accounting_alone(slurm: SmallSlurm, cluster: Cluster) -
     """What slurmctld has forgotten (MinJobAge) is still in the database."""
     job_id = await cluster.submit(["sbatch", "--output=/dev/null", "--wrap", "exit 4"])
     await until(cluster, job_id, JobState.FAILED)
-    for _ in range(50):
-        recorded = await cluster._ends._accounting(job_id)
-        if recorded is not None and recorded.state.ended:
-            break
-        await asyncio.sleep(0.2)
-    assert recorded is not None
+    recorded = await in_accounting(cluster, job_id, lambda one: one.state.ended)
     assert (recorded.state, recorded.exit_code) == (JobState.FAILED, 4)
     assert recorded.user == slurm.user
 
@@ -378,6 +384,8 @@ async def test_associations_are_cached(slurm: SmallSlurm, cluster: Cluster) -> N
 async def test_expected_launches_ask_slurmdbd_once(slurm: SmallSlurm, cluster: Cluster) -> None:
     for _ in range(20):
         cluster.expect_launches()
+    assert cluster._accounts._everyone is not None
+    await asyncio.wait({cluster._accounts._everyone})
     answer = await cluster.associations(slurm.user)
     assert answer is not None and "research" in {one.account for one in answer}
     await cluster.snapshot(qos=True)
@@ -463,13 +471,20 @@ def script(path: Path, text: str) -> str:
 
 async def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
     marker = tmp_path / "pid"
-    hang = script(tmp_path / "squeue", f"echo $$ > {marker}; exec sleep 600")
+    hang = script(
+        tmp_path / "squeue", f"echo $$ > {marker}.new; mv {marker}.new {marker}\nexec sleep 600"
+    )
     runner = SlurmRunner(commands={"squeue": hang})
-    with pytest.raises(SlurmUnavailable, match=r"within 0\.5 seconds"):
-        await runner.run(["squeue"], timeout=0.5)
+    for times, limit in enumerate((0.5, 5, 60), 1):
+        with pytest.raises(SlurmUnavailable, match=f"within {limit:g} seconds"):
+            await runner.run(["squeue"], timeout=limit)
+        assert runner.failures["squeue"] == times
+        if marker.exists():  # else it was ended before it had begun
+            break
     with pytest.raises(ProcessLookupError):
-        os.kill(int(marker.read_text()), 0)
-    assert runner.failures["squeue"] == 1
+        for _ in range(100):
+            os.kill(int(marker.read_text()), 0)
+            await asyncio.sleep(0.1)
     runner.close()
 
 

@@ -51,6 +51,11 @@ class Slurm(SlurmRunner):
         return f"JobId={id_} JobName=x {held}\n"
 
 
+@pytest.fixture(autouse=True)
+def slurm_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_holders, "_PATIENCE", 60)
+
+
 def holders_of(slurm: Slurm) -> GpuHolders:
     return GpuHolders(slurm, QueryBudget(1000, 1000, 0), logging.getLogger("test"))
 

@@ -1,11 +1,16 @@
-"""After an outage the snapshot is fresh again at once, also in what is rarely asked for."""
+"""What Slurm tells late: after an outage, on a busy day, or once accounting has heard of it."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 
+import pytest
+
+from portal.models.cluster import Job, JobState
 from portal.slurm import Cluster, SlurmRunner
+from portal.slurm.end import JobEnds
 
 RECORDED = Path(__file__).parent / "slurm_outputs" / "22.05"
 
@@ -47,3 +52,46 @@ async def test_an_outage_that_partitions_met_is_over_with_it(tmp_path: Path) -> 
                 await asyncio.sleep(0.3)
     finally:
         cluster.close()
+
+
+async def test_who_would_be_refused_waits_for_a_late_answer(tmp_path: Path) -> None:
+    commands = stand_in(tmp_path)
+    cluster = Cluster(
+        runner=SlurmRunner(commands=commands),
+        jobs_ttl=0,
+        nodes_ttl=0,
+        patience=0.05,
+        rpcs_per_second=100.0,
+        burst=100,
+    )
+    try:
+        await cluster.snapshot()
+        slow = Path(commands["scontrol"])
+        slow.write_text(slow.read_text().replace("\n", "\nsleep 1\n", 1))
+        assert "has not answered for 0.05 seconds" in (await cluster.snapshot()).error
+        assert (await cluster.snapshot(patient=True)).error == ""
+        (tmp_path / "away").touch()
+        assert "contact" in (await cluster.snapshot(patient=True)).error
+    finally:
+        cluster.close()
+
+
+async def test_who_cancelled_a_job_is_known_though_accounting_hears_it_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends = JobEnds(SlurmRunner(), "|", logging.getLogger("test"))
+    over = Job(id="7", user="ada", state=JobState.CANCELLED)
+    runs = over.model_copy(update={"state": JobState.RUNNING})
+    answers = [runs, runs, over.model_copy(update={"reason": "CancelledBy:0"})]
+
+    async def controller(job_id: str) -> Job:
+        return over
+
+    async def accounting(job_id: str) -> Job:
+        return answers.pop(0)
+
+    monkeypatch.setattr(ends, "_controller", controller)
+    monkeypatch.setattr(ends, "_accounting", accounting)
+    found = await ends.of("7")
+    assert found is not None and found.reason == "CancelledBy:root"
+    assert answers == []

@@ -107,7 +107,9 @@ class Site:
             directory=str(place / "files"),
             kept_directory=str(place / "kept"),
             verdicts_age=0.1,
+            timeout=60,
         )
+        self.catalog.offering._patience = 60
         self.resolved: list[Source] = []
         self.workshop = self.service()
 

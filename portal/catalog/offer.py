@@ -136,9 +136,9 @@ class Offering:
         if self._store is None:
             return
         now = asyncio.get_running_loop().time()
-        if self._asking is None and now - self._asked_at < self._age:
-            return
-        if self._asking is None:
+        if self._asking is None or self._asking.done():
+            if now - self._asked_at < self._age:
+                return
             self._asked_at = now
             self._asking = asyncio.create_task(self._ask(environments))
             self._asking.add_done_callback(self._answered)
@@ -147,6 +147,7 @@ class Offering:
     def forget(self) -> None:
         """Something was tested just now: the next one who asks gets it."""
         self._asked_at = float("-inf")
+        self._asking = None  # who asked before it may get an older answer
 
     def offers(self, environments: Mapping[str, Environment]) -> dict[str, Offer]:
         """The offer for every one of ``environments``, by name. Asks nobody."""
@@ -183,21 +184,21 @@ class Offering:
         return offer_of(environment, self.tested(environment), self.mark_of(environment))
 
     def _answered(self, task: asyncio.Task[None]) -> None:
-        self._asking = None
         if not task.cancelled() and task.exception():
             self._log.error("Verdicts of tests could not be read", exc_info=task.exception())
 
     async def _ask(self, environments: Mapping[str, Environment]) -> None:
         assert self._store is not None
+        asking = asyncio.current_task()
         images = {one.image for one in environments.values() if one.image}
         marks = await asyncio.to_thread(_marks, images)
-        if marks != self.marks:
+        if marks != self.marks and self._asking in (asking, None):
             self.marks = marks
         try:
             verdicts = await self._store.tests.outcomes()
         except PortalError:
             return  # the store says so in the log, once
-        if verdicts != self.verdicts:
+        if verdicts != self.verdicts and self._asking in (asking, None):
             self.verdicts = verdicts
 
 

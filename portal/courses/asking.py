@@ -76,6 +76,9 @@ class Asking:
                 if one.seats[person].state is SeatState.STARTING and not states.get(person)
             ]
             jobs = await self._jobs(one, lost, now)
+            if jobs is None:  # Slurm is asked again: two jobs of one person are worse than a wait
+                waiting = {seat.person for seat in lost}
+                some, jobs = [person for person in some if person not in waiting], {}
             for person in some:
                 if person not in states:
                     one.strangers.add(person)
@@ -97,8 +100,11 @@ class Asking:
         else:
             self._again(one, seat)
 
-    async def _jobs(self, one: LiveStart, seats: Sequence[Seat], now: float) -> Mapping[str, Job]:
-        """Jobs of these people's servers that the Hub does not know, by owner.
+    async def _jobs(
+        self, one: LiveStart, seats: Sequence[Seat], now: float
+    ) -> Mapping[str, Job] | None:
+        """Jobs of these people's servers that the Hub does not know, by owner; None where Slurm
+        does not answer now.
 
         A Hub that dies between Slurm's answer and its own note of it leaves such a job: its
         session has nowhere to report to, and must not be beside the next one.
@@ -109,6 +115,8 @@ class Asking:
         records = await self._around.store.sessions.of_course(one.start.course, min(asked.values()))
         known = {record.job_id for record in records}
         snapshot = await self._around.cluster.snapshot(now)
+        if snapshot.error:
+            return None
         return {
             job.user: job
             for job in snapshot.jobs.values()

@@ -28,7 +28,7 @@ class Membership:
 class CourseBook:
     """Asks ``store``; each of its answers is kept for ``age`` seconds.
 
-    Every method raises StoreUnavailable, but ``known`` and ``known_course``.
+    Every method raises StoreUnavailable, but those that tell what is known.
     """
 
     store: Store
@@ -72,6 +72,11 @@ class CourseBook:
         """Every course that somebody is in, by name, whatever its state."""
         found = {one.course: one.role for one in await self.of(person)}
         return {name: Membership(await self.course(name), role) for name, role in found.items()}
+
+    def known_to(self, person: str) -> list[Membership]:
+        """The last answer of ``mine``, however old; [] where nobody has asked."""
+        found = [(self.known_course(one.course), one.role) for one in self.known(person)]
+        return [Membership(kept, role) for kept, role in found if kept is not None]
 
     def forget(self) -> None:
         """Ask anew from now on: something was changed here."""

@@ -79,7 +79,7 @@ class Daemon:
         env: Mapping[str, str],
         ready: Callable[[], bool] = lambda: True,
         account: Account | None = None,
-        patience: float = 30,
+        patience: float = 120,
         cwd: Path = Path("/"),
         nice: int = 0,
     ) -> None:

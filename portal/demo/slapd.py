@@ -81,7 +81,7 @@ class Slapd:
         """slapd's process id while it runs."""
         return self.process.pid if self.process and self.process.poll() is None else None
 
-    def start(self, timeout: float = 15.0) -> None:
+    def start(self, timeout: float = 120.0) -> None:
         """Start it and return when it answers (``timeout`` in seconds); usually well below 1 s."""
         if self.pid:
             return

@@ -77,7 +77,7 @@ class PrivateSlurm(SlurmPlace):
             for name in group:
                 self.daemons[name].terminate()
             for name in group:
-                self.daemons[name].stop(timeout=3)
+                self.daemons[name].stop(timeout=10)
 
     def client(self, *argv: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
         """Run a client command as SlurmUser; its output is text, its status is not checked."""
@@ -194,15 +194,15 @@ class PrivateSlurm(SlurmPlace):
             words = [line.split() for line in states if line]
             return len(words) == len(self.nodes) and all(state in up for _, state in words)
 
-        if not wait_for(all_up, 30):
+        if not wait_for(all_up, 120):
             raise Unavailable(
-                f"Slurm's nodes are not up after 30 s. See {self.home.log / 'slurm'}."
+                f"Slurm's nodes are not up after 120 s. See {self.home.log / 'slurm'}."
             )
 
     def _end_jobs(self) -> None:
         """Cancel every job and give Slurm a moment to end their processes."""
         try:
-            jobs = self.client("squeue", "--noheader", "-o", "%A", timeout=3).stdout.split()
+            jobs = self.client("squeue", "--noheader", "-o", "%A", timeout=20).stdout.split()
             if jobs:
                 self.client("scancel", "--quiet", *jobs, timeout=5)
                 self.client("scancel", "--quiet", "--signal=KILL", *jobs, timeout=5)

@@ -116,6 +116,7 @@ class Cluster(LoggingConfigurable):
         gpu_indexes: bool = False,
         qos: bool = False,
         fresh_reservations: bool = False,
+        patient: bool = False,
     ) -> ClusterSnapshot:
         """The cluster now, from the cache where that is fresh.
 
@@ -125,7 +126,8 @@ class Cluster(LoggingConfigurable):
         rpcs_per_second. ``gpu_indexes`` also fills Job.gpu_indexes, as far as they are known, and
         asks for the nodes after the jobs (portal/slurm/gpu_holders.py). ``qos``
         also fills ClusterSnapshot.qos, as far as accounting answers. ``fresh_reservations`` asks
-        for those at ``newer_than`` too.
+        for those at ``newer_than`` too. ``patient`` waits for a late answer beyond ``patience``, as
+        long as SlurmRunner.timeout lets it be: for who would be refused otherwise.
         Jobs that ended within Slurm's MinJobAge are there with their end state.
 
         When Slurm does not answer: the last snapshot with its old ``taken_at`` and ``error``.
@@ -158,6 +160,10 @@ class Cluster(LoggingConfigurable):
         elif self._strangers():
             await self._nodes.newer_than(now - self.nodes_ttl)
         made = self._snapshot()
+        if patient and made.error:
+            nouns = (self._jobs, self._nodes, self._partitions, self._reservations)
+            await asyncio.gather(*(noun.answered() for noun in nouns))
+            made = self._snapshot()
         if qos and self._qos.value:
             made = made.model_copy(update={"qos": self._qos.value})
         if gpu_indexes:

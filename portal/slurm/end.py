@@ -38,6 +38,11 @@ def _named(reason: str) -> str:
         return reason
 
 
+def _killed(job: Job) -> bool:
+    """By signal 9, which may have been the kernel's for want of memory."""
+    return job.exit_signal == 9 and job.state is JobState.FAILED
+
+
 def _over_memory(job: Job) -> Job:
     """Without cgroups (JobAcctGatherParams=OverMemoryKill) a job that used too much memory is
     FAILED by signal 9, and only its peak memory tells why: then it is OUT_OF_MEMORY here.
@@ -115,10 +120,13 @@ class JobEnds:
         if live is not None and not live.state.ended:
             return None
         recorded = await self._accounting(job_id)
-        if live is not None and live.exit_signal == 9 and live.state is JobState.FAILED:
-            # Killed: only accounting's peak memory tells why, and it hears of it a moment later.
+        if live is not None and (_killed(live) or live.state is JobState.CANCELLED):
+            # Only accounting tells why, by the peak memory or the name of who cancelled it, and it
+            # hears of the end a moment later.
             for _ in range(6):
-                if recorded is None or (recorded.state.ended and recorded.peak_memory):
+                if recorded is None or (
+                    recorded.state.ended and (recorded.peak_memory or not _killed(live))
+                ):
                     break
                 await asyncio.sleep(0.5)
                 recorded = await self._accounting(job_id)

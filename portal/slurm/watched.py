@@ -66,6 +66,11 @@ class Watched(Generic[T]):
                 return  # it takes too long
             await asyncio.shield(task)
 
+    async def answered(self) -> None:
+        """Wait until no question is under way; its error is in ``error``."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
     async def _refresh(self, urgent: bool, enough: asyncio.Future[None]) -> None:
         loop = asyncio.get_running_loop()
         timer: asyncio.TimerHandle | None = None

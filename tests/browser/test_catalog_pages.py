@@ -243,7 +243,7 @@ def service() -> Iterator[Service]:
         address = f"{started.url}api/v1/environments"
         wait_until(
             "the tested environment is offered",
-            lambda: '"pytorch"' in httpx.get(address, headers=headers, timeout=20).text,
+            lambda: '"pytorch"' in httpx.get(address, headers=headers, timeout=120).text,
         )
         yield started
 

@@ -298,3 +298,41 @@ def test_lab_works_on_while_nobody_answers(demo: Any, lab: Any, told: Told) -> N
     told.nothing_more()
     look_again(lab)
     expect(panel.locator(".portal-mod-problem")).to_be_hidden()
+
+
+def test_a_page_that_a_move_overtakes(demo: Any, lab: Any) -> None:
+    """The new session answers before the page has saved: it turns this browser away at first."""
+
+    def overtake() -> None:
+        asked: list[int] = []
+
+        def answer(route: Any) -> None:
+            asked.append(1)
+            if len(asked) == 1:
+                route.fulfill(body=json.dumps({"job_id": "1", "saving": True}))
+            else:
+                route.fulfill(status=403, body=json.dumps({"message": "Forbidden"}))
+
+        lab.route("**/portal/handover/page*", answer)
+
+    open_lab(lab, demo)
+    lab.evaluate("window.before = true")
+    overtake()
+    lab.wait_for_function("!window.before")  # nothing is lost: it loads again
+    lab.unroute("**/portal/handover/page*")
+
+    open_lab(lab, demo)
+    lab.locator(".jp-LauncherCard", has_text="Text File").click()
+    lab.locator(".jp-FileEditor .cm-content").fill("not saved")
+    expect(lab.locator(".lm-TabBar-tab.jp-mod-dirty")).to_have_count(1)
+    lab.evaluate("window.before = true")
+    lab.route(
+        "**/api/contents/*",
+        lambda route: route.abort() if route.request.method == "PUT" else route.continue_(),
+    )
+    overtake()
+    expect(toast(lab, "The session has moved. Not saved: untitled.txt.")).to_have_count(1)
+    expect(lab.locator(".jp-FileEditor .cm-content")).to_have_text("not saved")
+    assert lab.evaluate("window.before")
+    lab.unroute("**/api/contents/*")
+    lab.unroute("**/portal/handover/page*")

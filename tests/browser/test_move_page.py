@@ -30,7 +30,7 @@ def session(demo: Any) -> Iterator[tuple[str, str]]:
         answer = httpx.get(
             f"{demo.url}/services/portal/api/v1/sessions?state=running",
             headers={"Authorization": f"token {student.token}"},
-            timeout=20,
+            timeout=120,
         )
         return answer.status_code == 200 and answer.json()["items"]
 

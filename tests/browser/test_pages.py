@@ -45,13 +45,15 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     address = f"http://127.0.0.1:{port}/hub/"
     try:
-        for _ in range(300):
+        give_up = time.monotonic() + 180
+        while True:
             if process.poll() is not None:
                 pytest.fail(f"the Hub ended: {(place / 'hub.log').read_text()[-3000:]}")
             try:
                 urllib.request.urlopen(f"{address}health", timeout=1).close()
                 break
             except OSError:
+                assert time.monotonic() < give_up, (place / "hub.log").read_text()[-3000:]
                 time.sleep(0.1)
         yield address
     finally:

@@ -189,7 +189,7 @@ def test_chromium_is_closed_in_the_middle_of_a_cell(context: Any, notebook: Note
     page = open_notebook(context, notebook)
     run(page)
     page.close()
-    wait_until("all of it is on disk", lambda: notebook.printed() == WHOLE, timeout=40)
+    wait_until("all of it is on disk", lambda: notebook.printed() == WHOLE, timeout=240)
     again = open_notebook(context, notebook)
     expect(shown(again)).to_have_text(WHOLE)
     expect(again.locator(".jp-InputPrompt").first).to_have_text("[1]:")
@@ -205,7 +205,7 @@ def test_it_is_opened_again_while_the_cell_runs(context: Any, notebook: Notebook
     expect(shown(again)).to_have_text(WHOLE)
     expect(again.locator(".jp-InputPrompt").first).to_have_text("[1]:")
     # JupyterLab saves it by itself, and nobody is asked whose version is right.
-    wait_until("JupyterLab has saved it", lambda: notebook.printed() == WHOLE, timeout=60)
+    wait_until("JupyterLab has saved it", lambda: notebook.printed() == WHOLE, timeout=240)
     assert again.locator(".jp-Dialog").count() == 0
 
 
@@ -227,7 +227,7 @@ def test_the_network_drops_in_the_middle_of_a_cell(
             ]
             == "idle"
         ),
-        timeout=40,
+        timeout=240,
     )
     relay.restore()
     expect(shown(page)).to_have_text(WHOLE)
@@ -235,5 +235,5 @@ def test_the_network_drops_in_the_middle_of_a_cell(
     # By hand: after a save that hung, JupyterLab's own waits ten times as long as that one took.
     page.locator(".jp-Notebook-cell .cm-content").first.click()
     page.keyboard.press("Control+s")
-    wait_until("JupyterLab has saved it", lambda: notebook.printed() == WHOLE, timeout=60)
+    wait_until("JupyterLab has saved it", lambda: notebook.printed() == WHOLE, timeout=240)
     assert page.get_by_text("has changed on disk").count() == 0

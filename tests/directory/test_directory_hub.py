@@ -22,6 +22,7 @@ import httpx
 import ldap3
 import pytest
 from directory_site import PASSWORD, as_admin, settings_for
+from machine_clock import awake
 
 from portal.demo.slapd import Slapd
 
@@ -197,9 +198,9 @@ async def test_a_hanging_directory_is_said_on_the_login_page(
                 login = asyncio.create_task(send_form(stranger, hub, "grace", PASSWORD))
                 times: list[float] = []
                 while not login.done():
-                    start = time.monotonic()
+                    start = awake()
                     page = await ada.get(f"{hub.url}/home")
-                    times.append(time.monotonic() - start)
+                    times.append(awake() - start)
                     assert page.status_code == 200
                     await asyncio.sleep(0.1)
                 answer = await login

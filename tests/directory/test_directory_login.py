@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from directory_site import PASSWORD, Make, lines_since, log_in, relay, running
+from machine_clock import awake
 from tornado import web
 
 from portal.demo.slapd import Slapd
@@ -216,10 +217,10 @@ async def test_failover_from_a_closed_port(slapd: Slapd, make: Make, closed: str
 
 
 async def test_failover_from_a_hanging_server(slapd: Slapd, make: Make, hanging: str) -> None:
-    hub = make(slapd, servers=[hanging, slapd.uri], receive_timeout=1)
+    hub = make(slapd, servers=[hanging, slapd.uri], receive_timeout=5, login_timeout=60.0)
     start = time.monotonic()
     assert await log_in(hub, "ada")
-    assert time.monotonic() - start >= 1  # it was asked first
+    assert time.monotonic() - start >= 5  # it was asked first
     assert hub.people.servers._in_order() == [slapd.uri, hanging]  # and is asked last now
 
 
@@ -227,7 +228,7 @@ async def test_failover_from_a_server_that_hangs_in_tls(
     slapd: Slapd, make: Make, hanging: str
 ) -> None:
     servers = [hanging.replace("ldap:", "ldaps:"), slapd.ldaps_uri]
-    assert await log_in(make(slapd, servers=servers, receive_timeout=1), "ada")
+    assert await log_in(make(slapd, servers=servers, receive_timeout=5, login_timeout=60.0), "ada")
 
 
 async def test_no_server_answers(slapd: Slapd, make: Make, closed: str) -> None:
@@ -243,13 +244,13 @@ async def test_a_hanging_server_holds_nothing_up(slapd: Slapd, make: Make, hangi
 
     async def ticker() -> None:
         while True:
-            ticks.append(time.monotonic())
+            ticks.append(awake())
             await asyncio.sleep(0.02)
 
     task = asyncio.create_task(ticker())
-    start = time.monotonic()
+    start = awake()
     answers = await asyncio.gather(*(log_in(hub, "ada") for _ in range(4)), return_exceptions=True)
-    took = time.monotonic() - start
+    took = awake() - start
     task.cancel()
     assert all(isinstance(a, web.HTTPError) and a.status_code == 503 for a in answers)
     assert took < 8  # not receive_timeout, nor two of them in turn

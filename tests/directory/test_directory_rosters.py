@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from directory_site import Make, add_group, as_admin
+from machine_clock import awake
 
 from portal.demo.slapd import Slapd
 from portal.directory.groups import IN_CHAIN, Groups
@@ -27,9 +28,9 @@ async def test_known_and_unknown_names(slapd: Slapd, make: Make) -> None:
 
 async def test_five_thousand_names_take_seconds(slapd: Slapd, make: Make) -> None:
     names = [f"x{n}" for n in range(4970)] + [f"student{n:02}" for n in range(1, 31)]
-    began = time.monotonic()
+    began = awake()
     assert len(await make(slapd).known(names)) == 30
-    assert time.monotonic() - began < 10
+    assert awake() - began < 10
 
 
 async def test_people_of_nested_groups(own_slapd: Slapd, make: Make) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hub_client import Person
+from jobs import nothing_left
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +29,7 @@ def ada(demo: Any, person: Callable[[str], Person]) -> Iterator[Person]:
     """Ada, with no session before and after."""
     someone = person("ada")
     someone.stop()
+    nothing_left(demo, "ada")
     yield someone
     someone.stop()
 
@@ -37,5 +39,6 @@ def barbara(demo: Any, person: Callable[[str], Person]) -> Iterator[Person]:
     """Barbara, with no session before and after."""
     someone = person("barbara")
     someone.stop()
+    nothing_left(demo, "barbara")
     yield someone
     someone.stop()

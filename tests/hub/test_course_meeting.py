@@ -94,12 +94,12 @@ def test_a_session_of_a_meeting_is_on_its_nodes(
     wait_until(
         "Slurm has reserved a node",
         lambda: f"course-{name}-" in demo.run(["scontrol", "show", "res"]).stdout,
-        timeout=90,
+        timeout=240,
     )
     asked = time.time()
     with session(demo, "student27", name) as number:
         found = job(demo, number)
-        there = wait_until("its page says so", reserved, timeout=90)
+        there = wait_until("its page says so", reserved, timeout=240)
         assert found["Reservation"] == there["name"]
         assert found["NodeList"] in there["nodes"]
         left = (there["ends"] - asked) / 60
@@ -113,7 +113,7 @@ def test_a_session_of_a_meeting_is_on_its_nodes(
     wait_until(
         "it is removed with the course",
         lambda: there["name"] not in demo.run(["scontrol", "show", "res"]).stdout,
-        timeout=90,
+        timeout=240,
     )
 
 
@@ -127,14 +127,14 @@ def test_a_course_that_has_used_its_gpu_hours_has_sessions_without_gpus(
         wait_until(
             "its GPU-hours are counted",
             lambda: made(staff["barbara"].get(f"courses/{name}/usage"))["gpu_hours"] > 0.001,
-            timeout=120,
+            timeout=240,
         )
     student, server = Person(demo.url, "student28"), f"course-{name}"
     student.api("GET", "/user")
     wait_until(
         "its page says so",
         lambda: "so its sessions have no GPUs" in student.page(f"/hub/spawn/student28/{server}"),
-        timeout=90,
+        timeout=240,
     )
     refused = student.launch({"course": name, "gpus": 1}, server)
     assert refused.status_code == 403, refused.text

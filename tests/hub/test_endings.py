@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from brief_session import brief_session
 from hub_client import Person, wait_until
 from jobs import living_jobs, only_job
 from terminal import terminal
@@ -12,12 +13,8 @@ from terminal import terminal
 
 @pytest.fixture(scope="module", autouse=True)
 def short_session(demo: Any) -> Person:
-    """A session of a minute, the shortest that Slurm knows: it runs out beside the other tests."""
     student = Person(demo.url, "student02")
-    # In the partition gpu: another test takes a node of the partition cpu away.
-    answer = student.launch({"environment": "python-venv", "time": "0:01:00", "partition": "gpu"})
-    assert answer.status_code in (201, 202), answer.text
-    student.wait_ready()
+    brief_session(demo, student)
     return student
 
 

@@ -62,7 +62,7 @@ def test_now_and_later_and_nearby(demo: Any, ada: Person, full: None) -> None:
     taken = wait_until(
         "the Hub knows that all t4 are taken",
         lambda: (said := answer(ada, gpus="1", gpu_type="t4"))["outlook"] == "later" and said,
-        40,
+        240,
         1,
     )
     assert taken["words"] == "Starts in about 30 minutes."

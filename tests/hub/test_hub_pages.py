@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from hub_client import Person, wait_until
+from machine_clock import awake
 from other_hub import other_hub
 from remembered import announced, lock
 
@@ -96,13 +97,13 @@ def test_an_announcement_is_on_every_page_and_only_text(
         return httpx.get(f"{demo.url}/hub/login", timeout=60).text
 
     with announced(demo, soon), announced(demo, draft):
-        wait_until("it is on the login page", lambda: escaped in sign_in(), timeout=40)
+        wait_until("it is on the login page", lambda: escaped in sign_in(), timeout=240)
         for html in (sign_in(), person("ada").http.get("/hub/home").text):
             assert escaped in html
             assert "<strong>Warning:</strong>" in html
             assert "<script>alert(1)" not in html
             assert later not in html
-    wait_until("it is withdrawn", lambda: escaped not in sign_in(), timeout=40)
+    wait_until("it is withdrawn", lambda: escaped not in sign_in(), timeout=240)
 
 
 def test_a_page_does_not_wait_for_the_database(demo: Any, person: Callable[[str], Person]) -> None:
@@ -110,12 +111,12 @@ def test_a_page_does_not_wait_for_the_database(demo: Any, person: Callable[[str]
     settings = 'c.Store.url = "postgresql://portal@127.0.0.1:9/portal"\n'
     with other_hub(demo, settings) as (url, _):
         someone = Person(url, "ada")
-        began = time.monotonic()
+        began = awake()
         for _ in range(5):
             html = someone.http.get("/hub/home").text
             assert "Your sessions" in html
             assert "portal-announcement" not in re.sub(r"(?s)<style.*?</style>", "", html)
-        assert time.monotonic() - began < 20  # one question may take 10
+        assert awake() - began < 20  # one question may take 10
     connection = lock(demo)
     try:
         assert "Your sessions" in person("ada").http.get("/hub/home").text

@@ -168,7 +168,7 @@ def test_from_cpus_to_two_gpus_and_back(demo: Any, moving: Moving, person: Any) 
     page = ada.http.get("/user/ada/lab")
     assert (page.status_code, str(page.url).split("?")[0]) == (200, f"{ada.session_url()}lab")
     gone = httpx.get(
-        f"{ada.url}/hub/api/user", headers={"Authorization": f"token {old_token}"}, timeout=20
+        f"{ada.url}/hub/api/user", headers={"Authorization": f"token {old_token}"}, timeout=120
     )
     assert gone.status_code == 403
 
@@ -302,7 +302,7 @@ def test_what_the_sessions_own_server_refuses(demo: Any, moving: Moving, person:
         answer = httpx.get(
             ada.url + API + "session",
             headers={"Authorization": f"token {own}", "X-Portal-Job": job_id},
-            timeout=20,
+            timeout=120,
         )
         assert answer.status_code == status, answer.text
 

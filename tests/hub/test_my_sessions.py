@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from brief_session import brief_session
 from hub_client import Person, wait_until
 from jobs import only_job
 from terminal import terminal
@@ -78,12 +79,8 @@ def grace(demo: Any, person: Callable[[str], Person]) -> Person:
 
 @pytest.fixture(scope="module", autouse=True)
 def short_session(demo: Any, person: Callable[[str], Person]) -> Person:
-    """A session of a minute: it runs out beside the other tests."""
     student = person("student07")
-    student.stop()
-    answer = student.launch({"environment": "python-venv", "time": "0:01:00", "partition": "gpu"})
-    assert answer.status_code in (201, 202), answer.text
-    student.wait_ready()
+    brief_session(demo, student)
     return student
 
 

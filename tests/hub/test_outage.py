@@ -50,7 +50,7 @@ def test_slurmctld_away(demo: Any, ada: Person, barbara: Person) -> None:
             assert ada.server()["ready"]
             time.sleep(5)
         assert "does not answer" in barbara.page("/hub/spawn")
-        refused = barbara.launch({"environment": "python-venv"})
+        refused = barbara.launch({"environment": "python-venv"}, patience=0)
         assert refused.status_code == 503, refused.text
         assert "Slurm does not answer" in refused.json()["message"]
     wait_until("Slurm answers again", lambda: job_state(demo, job_id) == "RUNNING")

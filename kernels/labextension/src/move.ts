@@ -56,9 +56,15 @@ class Handing {
       if (status === 404) {
         return; // a server without this part
       }
-      if ((status === 401 || status === 403) && this._saved) {
-        // The new server does not know this browser yet: loading the page logs it in.
-        return this._reload();
+      if ((status === 401 || status === 403) && this._cover) {
+        // The new server does not know this browser yet: loading the page logs it in. It may have
+        // come before this page had saved all.
+        const unsaved = this._saved ? [] : this._changed().map(context => context.path);
+        if (!unsaved.length) {
+          return this._reload();
+        }
+        this._uncover();
+        this._warn(unsaved, 'Copy what you need, then load this page again.');
       }
     }
     if (this._leaving) {
@@ -81,10 +87,7 @@ class Handing {
       }
       this._uncover();
       this._job = answer.job_id;
-      Notification.warning(
-        `The session has moved. Not saved: ${unsaved.join(', ')}. Save, then load this page again.`,
-        { autoClose: false }
-      );
+      this._warn(unsaved, 'Save, then load this page again.');
     } else if (answer.saving && !this._saved) {
       this._hide();
       await this._saveAll();
@@ -97,8 +100,13 @@ class Handing {
     }
   }
 
-  /** Save what is changed; the paths of what could not be. */
-  private async _saveAll(): Promise<string[]> {
+  private _warn(unsaved: string[], what: string): void {
+    const words = `The session has moved. Not saved: ${unsaved.join(', ')}. ${what}`;
+    Notification.warning(words, { autoClose: false });
+  }
+
+  /** What is changed and not saved. */
+  private _changed(): Context[] {
     const contexts = new Set<Context>();
     for (const widget of this._app.shell.widgets('main')) {
       const context = this._documents.contextForWidget(widget);
@@ -106,17 +114,21 @@ class Handing {
         contexts.add(context);
       }
     }
+    return Array.from(contexts);
+  }
+
+  /** Save what is changed; the paths of what could not be. */
+  private async _saveAll(): Promise<string[]> {
+    const contexts = this._changed();
     await Promise.all(
-      Array.from(contexts, context =>
+      contexts.map(context =>
         Promise.race([
           context.save().catch(() => undefined),
           new Promise(resolve => window.setTimeout(resolve, SAVE))
         ])
       )
     );
-    return Array.from(contexts)
-      .filter(context => context.model.dirty)
-      .map(context => context.path);
+    return contexts.filter(context => context.model.dirty).map(context => context.path);
   }
 
   /** Nothing may be typed that would be lost. */

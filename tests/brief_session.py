@@ -1,0 +1,27 @@
+"""A session of a minute, the shortest that Slurm knows, which runs out beside other tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hub_client import Person, wait_until
+from jobs import living_jobs
+
+
+def brief_session(demo: Any, student: Person) -> str:
+    """Launch it and wait until it is ready; the id of its job. On a machine that stood still, Slurm
+    may have ended it before: then once more."""
+    student.stop()
+    # In the partition gpu: another test takes a node of the partition cpu away.
+    options = {"environment": "python-venv", "time": "0:01:00", "partition": "gpu"}
+    for _ in range(3):
+        answer = student.launch(options)
+        assert answer.status_code in (201, 202), answer.text
+        wait_until(
+            "it is ready, or over", lambda: student.server().get("ready") or not student.server()
+        )
+        jobs = living_jobs(demo, student.name)
+        if student.server().get("ready") and jobs:
+            return jobs[0].id
+        student.stop()
+    raise AssertionError("no session of a minute became ready")
