@@ -39,11 +39,15 @@ class Person:
         self.token = ""
 
     def login(self, password: str) -> httpx.Response:
-        """Fill in the login form; the answer after all redirects."""
-        self.http.get("/hub/login")
-        return self.http.post(
-            "/hub/login", data={"username": self.name, "password": password, "_xsrf": self.xsrf}
-        )
+        """Fill in the login form; the answer after all redirects. A directory that did not answer
+        in time is asked again."""
+        for _ in range(3):
+            self.http.get("/hub/login")
+            form = {"username": self.name, "password": password, "_xsrf": self.xsrf}
+            answer = self.http.post("/hub/login", data=form)
+            if answer.status_code != 503:
+                break
+        return answer
 
     @property
     def xsrf(self) -> str:

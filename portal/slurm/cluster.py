@@ -173,8 +173,9 @@ class Cluster(LoggingConfigurable):
 
     async def reservations(self, newer_than: float) -> Mapping[str, Reservation]:
         """The reservations by name, as they were at ``newer_than`` (Unix seconds) or later; as
-        they were last known where Slurm does not answer."""
+        they were last known where Slurm does not answer. A late answer is waited for."""
         await self._reservations.newer_than(newer_than)
+        await self._reservations.answered()
         return self._reservations.value or {}
 
     @property

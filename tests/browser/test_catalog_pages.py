@@ -274,9 +274,15 @@ def titles(page: Any) -> list[str]:
 
 def test_tiles_say_what_one_gets(visit: Callable[..., None], page: Any) -> None:
     visit("catalog")
+    torch = page.locator(".tile[data-name=pytorch]")
+
+    def complete() -> bool:  # the first page may come before the versions are known
+        page.reload()
+        return "PyTorch 2.9.1" in torch.inner_text()
+
+    wait_until("the versions are known", complete)
     # What was used last stands first; what is for others or broken is not there.
     assert titles(page) == ["TensorFlow 1", "Plain Python", "PyTorch 2.9"]
-    torch = page.locator(".tile[data-name=pytorch]")
     expect(torch).to_contain_text("PyTorch 2.9.1 · Python 3.12.3 · CUDA 13.0")
     expect(torch).to_contain_text("With CUDA. See NGC.")
     expect(torch).to_contain_text("tested 14 Nov 2023")
