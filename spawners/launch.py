@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 # A launch and its page need partitions and nodes, not the newest jobs: they do not wait for
 # their turn to ask Slurm.
 JOBS_MAY_BE_OLD = 15  # seconds
+# Seconds that a launch waits for a late Slurm beyond c.Cluster.patience: a refusal should come
+# before JupyterHub answers that the server is pending (c.JupyterHub.tornado_settings
+# slow_spawn_timeout, 10 s).
+_LATE = 5.0
 
 
 class Readiness(NamedTuple):
@@ -82,9 +86,9 @@ async def _look(spawner: PortalSpawner) -> Readiness:
     )
 
 
-async def _snapshot(spawner: PortalSpawner, *, patient: bool = False) -> ClusterSnapshot:
+async def _snapshot(spawner: PortalSpawner, *, late: float = 0.0) -> ClusterSnapshot:
     cluster, moment = spawner.shared.cluster, time.time() - JOBS_MAY_BE_OLD
-    return await cluster.snapshot(moment, jobs_only=False, qos=True, patient=patient)
+    return await cluster.snapshot(moment, jobs_only=False, qos=True, late=late)
 
 
 async def _known_snapshot(spawner: PortalSpawner) -> ClusterSnapshot | None:
@@ -166,7 +170,7 @@ async def launch_request(
     course, options = split_course(options)
     if course and folders:
         raise InvalidRequest("A course has no TensorBoard of its own: open it in the session.")
-    snapshot = await _snapshot(spawner, patient=True)
+    snapshot = await _snapshot(spawner, late=_LATE)
     if snapshot.error:
         raise SlurmUnavailable(
             f"Slurm does not answer now, so nothing was submitted. {snapshot.error} "

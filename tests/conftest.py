@@ -161,7 +161,7 @@ def started_demo(*options: str, prefix: tuple[str, ...] = (), place: Path) -> It
     finally:
         process.terminate()
         try:
-            process.wait(60)
+            process.wait(180)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -85,11 +85,13 @@ class Person:
     ) -> httpx.Response:
         """Ask for a session; answers once it is judged (201 ready, 202 starting, 4xx refused).
 
-        A Slurm that has not been asked in time is asked again, ``patience`` seconds long."""
+        Where Slurm's command failed, as on a machine that stood still for its MessageTimeout, it is
+        asked again for ``patience`` seconds; a late answer is the portal's to wait for."""
         give_up = time.monotonic() + patience
         while True:
             answer = self.api("POST", self.server_path(server), options)
             silent = answer.status_code == 503 and "Slurm does not answer now" in answer.text
+            silent = silent and "has not answered for" not in answer.text
             if not silent or time.monotonic() > give_up:
                 return answer
             time.sleep(1)

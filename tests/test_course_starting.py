@@ -182,8 +182,10 @@ class Clock:
 class Cluster:
     snapshot_: ClusterSnapshot = field(default_factory=lambda: ClusterSnapshot(taken_at=MONDAY))
 
-    async def snapshot(self, newer_than: float = 0) -> ClusterSnapshot:
-        return self.snapshot_
+    async def snapshot(self, newer_than: float = 0, **_: Any) -> ClusterSnapshot:
+        if self.snapshot_.error:
+            return self.snapshot_
+        return self.snapshot_.model_copy(update={"taken_at": max(newer_than, MONDAY)})
 
 
 @dataclass
@@ -377,7 +379,7 @@ async def test_a_job_that_a_dead_hub_left_is_ended_before_the_next_is_asked_for(
     jobs = {one.id: one for one in (left, other)}
     jobs["76"] = over.model_copy(update={"state": JobState.COMPLETED})
     # While Slurm does not answer, nobody knows whether there is one.
-    site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY, error="Slurm does not answer.")
+    site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY - 1, error="Slurm does not answer.")
     site.starter.asking.later = float("-inf")
     await site.look(2)
     assert (site.control.cancelled, site.hub.started) == ([], [])

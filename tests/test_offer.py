@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from clusters import node, pool, snapshot
+from machine_clock import awake
 
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.offer import Offer, mark_of, offer_of
@@ -230,6 +230,31 @@ async def test_what_was_tested_while_the_database_was_asked_is_seen(
     assert names(catalog, ADA) == ["torch"]
 
 
+async def test_an_older_answer_never_takes_the_place_of_a_newer_one(
+    files: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = catalog_of(files, store)
+    await catalog.load()
+    outcomes, asked, go_on = store.tests.outcomes, asyncio.Event(), asyncio.Event()
+
+    async def late() -> Any:
+        found = await outcomes()
+        asked.set()
+        await go_on.wait()
+        return found
+
+    monkeypatch.setattr(store.tests, "outcomes", late)
+    catalog.offering.forget()
+    before = asyncio.ensure_future(catalog.load())
+    await asked.wait()
+    monkeypatch.setattr(store.tests, "outcomes", outcomes)
+    await judged(store, catalog, "torch")
+    catalog.offering.forget()  # something more was tested; nobody has asked since
+    go_on.set()
+    await before
+    assert names(catalog, ADA) == ["torch"]
+
+
 async def test_without_a_store_or_where_the_site_says_so_all_is_offered(
     files: Path, store: Store
 ) -> None:
@@ -347,10 +372,10 @@ async def test_two_hundred_environments_cost_milliseconds(files: Path, store: St
     catalog.offering._age = 3.0
     taken = []
     for _ in range(60):
-        began = time.process_time()
+        began = awake()
         await catalog.load()
         assert len(catalog.visible_to(ADA)) == 200
-        taken.append(time.process_time() - began)
+        taken.append(awake() - began)
     taken.sort()
     print(f"p50 {1000 * taken[30]:.1f} ms, p95 {1000 * taken[56]:.1f} ms")
     # CPUs of test machines are shared: a tenth of a second is the limit of the whole page.

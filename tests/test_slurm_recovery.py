@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,20 +70,32 @@ async def test_who_would_be_refused_waits_for_a_late_answer(tmp_path: Path) -> N
         slow = Path(commands["scontrol"])
         slow.write_text(slow.read_text().replace("\n", "\nsleep 1\n", 1))
         assert "has not answered for 0.05 seconds" in (await cluster.snapshot()).error
-        assert (await cluster.snapshot(patient=True)).error == ""
+        assert (await cluster.snapshot(late=60)).error == ""
+        # One that failed is not waited for again.
         (tmp_path / "away").touch()
-        assert "contact" in (await cluster.snapshot(patient=True)).error
+        assert "contact" in (await cluster.snapshot(late=60)).error
+        slow.write_text(slow.read_text().replace("sleep 1", "sleep 60"))
+        async with asyncio.timeout(30):
+            assert "contact" in (await cluster.snapshot(late=60)).error
     finally:
         cluster.close()
 
 
-async def test_who_cancelled_a_job_is_known_though_accounting_hears_it_late(
-    monkeypatch: pytest.MonkeyPatch,
+CANCELLED = Job(id="7", user="ada", state=JobState.CANCELLED)
+KILLED = Job(id="7", user="ada", state=JobState.FAILED, exit_signal=9, memory=100)
+
+
+@pytest.mark.parametrize(
+    ("over", "told", "late"),
+    [(CANCELLED, {"reason": "CancelledBy:0"}, 2), (KILLED, {"peak_memory": 812}, 6)],
+    ids=["who cancelled it", "its peak memory"],
+)
+async def test_why_a_job_ended_is_known_though_accounting_hears_it_late(
+    monkeypatch: pytest.MonkeyPatch, over: Job, told: dict[str, Any], late: int
 ) -> None:
     ends = JobEnds(SlurmRunner(), "|", logging.getLogger("test"))
-    over = Job(id="7", user="ada", state=JobState.CANCELLED)
-    runs = over.model_copy(update={"state": JobState.RUNNING})
-    answers = [runs, runs, over.model_copy(update={"reason": "CancelledBy:0"})]
+    answers = [over.model_copy(update={"state": JobState.RUNNING})] * late
+    answers.append(over.model_copy(update=told))
 
     async def controller(job_id: str) -> Job:
         return over
@@ -93,5 +106,8 @@ async def test_who_cancelled_a_job_is_known_though_accounting_hears_it_late(
     monkeypatch.setattr(ends, "_controller", controller)
     monkeypatch.setattr(ends, "_accounting", accounting)
     found = await ends.of("7")
-    assert found is not None and found.reason == "CancelledBy:root"
-    assert answers == []
+    assert found is not None and answers == []
+    if over is KILLED:
+        assert (found.state, found.peak_memory) == (JobState.OUT_OF_MEMORY, 812)
+    else:
+        assert found.reason == "CancelledBy:root"

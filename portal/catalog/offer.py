@@ -128,6 +128,8 @@ class Offering:
         self.marks: dict[str, Mark] = {}
         self._asked_at = float("-inf")
         self._asking: asyncio.Task[None] | None = None
+        self._asked: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
+        self._number = self._answer = 0  # of the newest question, and of the one that answered last
         self._made: tuple[Any, ...] = ()
         self._offers: dict[str, Offer] = {}
 
@@ -140,14 +142,16 @@ class Offering:
             if now - self._asked_at < self._age:
                 return
             self._asked_at = now
-            self._asking = asyncio.create_task(self._ask(environments))
+            self._number += 1
+            self._asking = asyncio.create_task(self._ask(environments, self._number))
+            self._asked.add(self._asking)
             self._asking.add_done_callback(self._answered)
         await asyncio.wait({self._asking}, timeout=self._patience)
 
     def forget(self) -> None:
         """Something was tested just now: the next one who asks gets it."""
         self._asked_at = float("-inf")
-        self._asking = None  # who asked before it may get an older answer
+        self._asking = None  # its answer may be from before
 
     def offers(self, environments: Mapping[str, Environment]) -> dict[str, Offer]:
         """The offer for every one of ``environments``, by name. Asks nobody."""
@@ -184,21 +188,26 @@ class Offering:
         return offer_of(environment, self.tested(environment), self.mark_of(environment))
 
     def _answered(self, task: asyncio.Task[None]) -> None:
+        self._asked.discard(task)
         if not task.cancelled() and task.exception():
             self._log.error("Verdicts of tests could not be read", exc_info=task.exception())
 
-    async def _ask(self, environments: Mapping[str, Environment]) -> None:
+    async def _ask(self, environments: Mapping[str, Environment], number: int) -> None:
         assert self._store is not None
-        asking = asyncio.current_task()
         images = {one.image for one in environments.values() if one.image}
         marks = await asyncio.to_thread(_marks, images)
-        if marks != self.marks and self._asking in (asking, None):
+        if number < self._answer:
+            return
+        if marks != self.marks:
             self.marks = marks
         try:
             verdicts = await self._store.tests.outcomes()
         except PortalError:
             return  # the store says so in the log, once
-        if verdicts != self.verdicts and self._asking in (asking, None):
+        if number < self._answer:
+            return
+        self._answer = number
+        if verdicts != self.verdicts:
             self.verdicts = verdicts
 
 

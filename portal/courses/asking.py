@@ -22,6 +22,7 @@ from .around import Around
 from .live_start import LiveStart, UnderWay
 from .seats import changed, in_turn
 
+_LATE = 60.0  # seconds that Slurm's answer is waited for; its commands are given up before
 _PAUSES = (1.0, 30.0)  # seconds until the Hub is asked again after it said "later"; the most
 _TRIES = 3  # how often one seat is asked for
 _PATIENCE = 3600.0  # seconds that a seat waits for the Hub to take it
@@ -114,8 +115,8 @@ class Asking:
         asked = {seat.person: seat.asked_at or now for seat in seats}
         records = await self._around.store.sessions.of_course(one.start.course, min(asked.values()))
         known = {record.job_id for record in records}
-        snapshot = await self._around.cluster.snapshot(now)
-        if snapshot.error:
+        snapshot = await self._around.cluster.snapshot(now, late=_LATE)
+        if snapshot.taken_at < now:
             return None
         return {
             job.user: job

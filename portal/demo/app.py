@@ -159,7 +159,7 @@ class DemoApp(Application):
             print(f"No demo runs in {place.root}.", flush=True)
             return
         os.kill(state["pid"], signal.SIGTERM)
-        if not wait_for(lambda: start_time(state["pid"]) != state["started"], 30):
+        if not wait_for(lambda: start_time(state["pid"]) != state["started"], 120):
             raise PortalError(f"The demo (process {state['pid']}) does not end.")
         print(f"Stopped the demo in {place.root}.", flush=True)
 

@@ -74,7 +74,8 @@ class Cluster(LoggingConfigurable):
     patience = Float(
         3.0,
         help="Seconds that a caller waits for an answer when an older one is known: after that "
-        "the older one is shown, with its age. Example: c.Cluster.patience = 1",
+        "the older one is shown, with its age. A launch waits up to 5 seconds more before it is "
+        "refused. Example: c.Cluster.patience = 1",
     ).tag(config=True)
 
     def __init__(self, **kwargs: Any) -> None:
@@ -116,7 +117,7 @@ class Cluster(LoggingConfigurable):
         gpu_indexes: bool = False,
         qos: bool = False,
         fresh_reservations: bool = False,
-        patient: bool = False,
+        late: float = 0.0,
     ) -> ClusterSnapshot:
         """The cluster now, from the cache where that is fresh.
 
@@ -126,8 +127,8 @@ class Cluster(LoggingConfigurable):
         rpcs_per_second. ``gpu_indexes`` also fills Job.gpu_indexes, as far as they are known, and
         asks for the nodes after the jobs (portal/slurm/gpu_holders.py). ``qos``
         also fills ClusterSnapshot.qos, as far as accounting answers. ``fresh_reservations`` asks
-        for those at ``newer_than`` too. ``patient`` waits for a late answer beyond ``patience``, as
-        long as SlurmRunner.timeout lets it be: for who would be refused otherwise.
+        for those at ``newer_than`` too. ``late``: seconds for which a late answer is waited for
+        beyond ``patience``, by who would be refused otherwise; one that failed is not.
         Jobs that ended within Slurm's MinJobAge are there with their end state.
 
         When Slurm does not answer: the last snapshot with its old ``taken_at`` and ``error``.
@@ -160,9 +161,9 @@ class Cluster(LoggingConfigurable):
         elif self._strangers():
             await self._nodes.newer_than(now - self.nodes_ttl)
         made = self._snapshot()
-        if patient and made.error:
+        if late and made.error:
             nouns = (self._jobs, self._nodes, self._partitions, self._reservations)
-            await asyncio.gather(*(noun.answered() for noun in nouns))
+            await asyncio.gather(*(noun.late_answer(late) for noun in nouns))
             made = self._snapshot()
         if qos and self._qos.value:
             made = made.model_copy(update={"qos": self._qos.value})
@@ -173,9 +174,8 @@ class Cluster(LoggingConfigurable):
 
     async def reservations(self, newer_than: float) -> Mapping[str, Reservation]:
         """The reservations by name, as they were at ``newer_than`` (Unix seconds) or later; as
-        they were last known where Slurm does not answer. A late answer is waited for."""
+        they were last known where Slurm does not answer."""
         await self._reservations.newer_than(newer_than)
-        await self._reservations.answered()
         return self._reservations.value or {}
 
     @property

@@ -123,7 +123,7 @@ class JobEnds:
         if live is not None and (_killed(live) or live.state is JobState.CANCELLED):
             # Only accounting tells why, by the peak memory or the name of who cancelled it, and it
             # hears of the end a moment later.
-            for _ in range(6):
+            for _ in range(6 if _killed(live) else 2):
                 if recorded is None or (
                     recorded.state.ended and (recorded.peak_memory or not _killed(live))
                 ):

@@ -42,6 +42,7 @@ class Watched(Generic[T]):
         self._enough: asyncio.Future[None] | None = None  # answered, or not waited for any longer
         self._hurry: asyncio.Event | None = None
         self._sent_at: float | None = None
+        self._late = False  # the question that is under way, and the one before was answered
 
     async def newer_than(self, moment: float, urgent: bool = False) -> None:
         """Wait until this was asked for at ``moment`` (Unix seconds) or later.
@@ -66,10 +67,10 @@ class Watched(Generic[T]):
                 return  # it takes too long
             await asyncio.shield(task)
 
-    async def answered(self) -> None:
-        """Wait until no question is under way; its error is in ``error``."""
-        if self._task is not None:
-            await asyncio.wait({self._task})
+    async def late_answer(self, seconds: float) -> None:
+        """Wait for the answer that is late, so long at most; not where the last question failed."""
+        if self._late and self._task is not None:
+            await asyncio.wait({self._task}, timeout=seconds)
 
     async def _refresh(self, urgent: bool, enough: asyncio.Future[None]) -> None:
         loop = asyncio.get_running_loop()
@@ -83,6 +84,7 @@ class Watched(Generic[T]):
                 timer = loop.call_later(seconds, late, seconds)
 
         def late(seconds: float) -> None:
+            self._late = not self.error
             self.error = self.error or f"Slurm has not answered for {seconds:g} seconds."
             if not enough.done():
                 enough.set_result(None)
@@ -98,7 +100,7 @@ class Watched(Generic[T]):
                 f"The portal does not understand Slurm's answer about {self.name}: {error}."
             )
         finally:
-            self._tried_at = self._sent_at or time.time()
+            self._tried_at, self._late = self._sent_at or time.time(), False
             if timer is not None:
                 timer.cancel()
             if not enough.done():

@@ -309,7 +309,7 @@ def test_a_page_that_a_move_overtakes(demo: Any, lab: Any) -> None:
         def answer(route: Any) -> None:
             asked.append(1)
             if len(asked) == 1:
-                route.fulfill(body=json.dumps({"job_id": "1", "saving": True}))
+                route.fulfill(body=json.dumps({"job_id": only_job(demo, WHO), "saving": True}))
             else:
                 route.fulfill(status=403, body=json.dumps({"message": "Forbidden"}))
 
@@ -331,7 +331,7 @@ def test_a_page_that_a_move_overtakes(demo: Any, lab: Any) -> None:
         lambda route: route.abort() if route.request.method == "PUT" else route.continue_(),
     )
     overtake()
-    expect(toast(lab, "The session has moved. Not saved: untitled.txt.")).to_have_count(1)
+    expect(toast(lab, "Not saved: untitled.txt. Copy what you need, then load")).to_have_count(1)
     expect(lab.locator(".jp-FileEditor .cm-content")).to_have_text("not saved")
     assert lab.evaluate("window.before")
     lab.unroute("**/api/contents/*")

@@ -15,6 +15,8 @@ from course_made import course, made
 from hub_client import Person, wait_until
 from jobs import only_job
 
+from spawners.courses import _RESERVED
+
 MINUTE = datetime.timedelta(minutes=1)
 
 
@@ -96,6 +98,7 @@ def test_a_session_of_a_meeting_is_on_its_nodes(
         lambda: f"course-{name}-" in demo.run(["scontrol", "show", "res"]).stdout,
         timeout=240,
     )
+    time.sleep(_RESERVED)  # the Hub may have looked just before
     asked = time.time()
     with session(demo, "student27", name) as number:
         found = job(demo, number)

@@ -37,6 +37,7 @@ const page = Array.from(crypto.getRandomValues(new Uint32Array(4)), part => part
 class Handing {
   private _job = '';
   private _saved = false;
+  private _unsaved: string[] = []; // what could not be saved when the server asked for it
   private _leaving = false;
   private _timer = 0;
   private _cover: HTMLElement | null = null;
@@ -59,7 +60,8 @@ class Handing {
       if ((status === 401 || status === 403) && this._cover) {
         // The new server does not know this browser yet: loading the page logs it in. It may have
         // come before this page had saved all.
-        const unsaved = this._saved ? [] : this._changed().map(context => context.path);
+        const changed = this._changed().map(context => context.path);
+        const unsaved = this._unsaved.filter(path => changed.includes(path));
         if (!unsaved.length) {
           return this._reload();
         }
@@ -90,7 +92,7 @@ class Handing {
       this._warn(unsaved, 'Save, then load this page again.');
     } else if (answer.saving && !this._saved) {
       this._hide();
-      await this._saveAll();
+      this._unsaved = await this._saveAll();
       await new Promise(resolve => window.setTimeout(resolve, LAYOUT));
       await ask<Handover>('handover/page', { page, saved: true });
       this._saved = true;
