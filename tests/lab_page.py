@@ -19,10 +19,25 @@ def log_in(page: Any, demo: Any, name: str = "ada") -> None:
     page.get_by_role("button", name="Sign in").click()
 
 
+def wait_for_kernel(page: Any) -> None:
+    """Until the kernel is idle. Once in some hundred notebooks, JupyterLab never hears a new kernel
+    and shows "Unknown" (the cause was not found): the page is loaded again, as a person does."""
+    status = page.locator("#jp-main-statusbar")
+    try:
+        expect(status).to_contain_text("| Idle", timeout=90_000)
+    except AssertionError:
+        words = status.inner_text()
+        if "Unknown" not in words:
+            raise
+        print(f"The page was loaded again, as JupyterLab said: {words}")
+        page.reload()
+        expect(status).to_contain_text("| Idle")
+
+
 def run_cell(page: Any, code: str, last_word: str = "done") -> str:
     """Type a cell into the notebook that is open, run it, and give back what it printed, which
     ends with ``last_word``; in a notebook with outputs, one that is not among them yet."""
-    expect(page.locator("#jp-main-statusbar")).to_contain_text("| Idle")
+    wait_for_kernel(page)
     cell = page.locator(".jp-Notebook-cell .cm-content").last
     cell.click()
     cell.fill(code)
