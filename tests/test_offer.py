@@ -205,8 +205,9 @@ async def test_the_catalog_offers_what_passed(files: Path, store: Store) -> None
     assert names(catalog, ADA) == []
 
 
+@pytest.mark.parametrize("forgotten", [False, True], ids=["", "and forgotten again"])
 async def test_what_was_tested_while_the_database_was_asked_is_seen(
-    files: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+    files: Path, store: Store, monkeypatch: pytest.MonkeyPatch, forgotten: bool
 ) -> None:
     catalog = catalog_of(files, store)
     await catalog.load()
@@ -225,32 +226,9 @@ async def test_what_was_tested_while_the_database_was_asked_is_seen(
     monkeypatch.setattr(store.tests, "outcomes", outcomes)
     await asyncio.wait_for(judged(store, catalog, "torch"), 30)
     assert names(catalog, ADA) == ["torch"]
+    if forgotten:  # something more was tested, and nobody has asked since
+        catalog.offering.forget()
     go_on.set()  # the older answer comes last
-    await before
-    assert names(catalog, ADA) == ["torch"]
-
-
-async def test_an_older_answer_never_takes_the_place_of_a_newer_one(
-    files: Path, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    catalog = catalog_of(files, store)
-    await catalog.load()
-    outcomes, asked, go_on = store.tests.outcomes, asyncio.Event(), asyncio.Event()
-
-    async def late() -> Any:
-        found = await outcomes()
-        asked.set()
-        await go_on.wait()
-        return found
-
-    monkeypatch.setattr(store.tests, "outcomes", late)
-    catalog.offering.forget()
-    before = asyncio.ensure_future(catalog.load())
-    await asked.wait()
-    monkeypatch.setattr(store.tests, "outcomes", outcomes)
-    await judged(store, catalog, "torch")
-    catalog.offering.forget()  # something more was tested; nobody has asked since
-    go_on.set()
     await before
     assert names(catalog, ADA) == ["torch"]
 

@@ -204,6 +204,13 @@ def no_kernels_left(server: Server) -> Iterator[None]:
 SLOW = "import time\nfor at in range(8):\n    print('line', at, flush=True); time.sleep(0.15)\n"
 
 
+def held_at_line_1(server: Server) -> tuple[Path, str]:
+    """SLOW that goes on after its line 1 once the file is there; the file, and the code."""
+    go = server.root / "go-on"
+    hold = f"    while at == 1 and not os.path.exists({str(go)!r}): time.sleep(0.05)\n"
+    return go, f"import os\n{SLOW}{hold}"
+
+
 async def test_the_output_of_a_closed_page_is_on_disk(server: Server) -> None:
     notebook = server.notebook(SLOW)
     async with notebook.page() as page:
@@ -252,9 +259,7 @@ async def test_cells_that_wait_behind_it_are_kept_too(server: Server) -> None:
 
 
 async def test_a_later_edit_is_not_overwritten(server: Server) -> None:
-    go = server.root / "go-on"
-    hold = f"    while at == 1 and not os.path.exists({str(go)!r}): time.sleep(0.05)\n"
-    code = f"import os\n{SLOW}{hold}"
+    go, code = held_at_line_1(server)
     notebook = server.notebook(code, "keep me")
     async with notebook.page() as page:
         await page.run(code, until="line 0")
@@ -352,9 +357,7 @@ async def test_whoever_opens_the_notebook_has_all_of_it(server: Server) -> None:
 
 
 async def test_a_page_that_comes_in_the_middle_takes_over(server: Server) -> None:
-    go = server.root / "go-on"
-    hold = f"    while at == 1 and not os.path.exists({str(go)!r}): time.sleep(0.05)\n"
-    code = f"import os\n{SLOW}{hold}"
+    go, code = held_at_line_1(server)
     notebook = server.notebook(code)
     async with notebook.page("first") as page:
         id_ = await page.run(code, until="line 1")
