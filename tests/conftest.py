@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import runs
 import skips
 from postgres import PostgreSQL
 
@@ -26,8 +27,22 @@ ROOT = Path(__file__).resolve().parent.parent
 _FIRST_START = 900  # seconds; the first one makes the container image
 
 
+_RECORD = pytest.StashKey[runs.RunRecord]()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     skips.register(config)
+    if config.option.collectonly or config.option.help:
+        return
+    runs.end_on_signals()
+    records = Path(shared_cache()) / "test-runs"
+    config.stash[_RECORD] = runs.RunRecord(records)
+    runs.end_leftovers(records)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if record := config.stash.get(_RECORD, None):
+        record.remove()
 
 
 @pytest.fixture(autouse=True)
@@ -117,6 +132,9 @@ def a_home() -> Iterator[Path]:
     """A state directory that all accounts can enter, with a short path; deleted afterwards."""
     place = Path(tempfile.mkdtemp(prefix="pt-", dir="/var/tmp"))
     place.chmod(0o755)
+    if record := os.environ.get(runs.MARK):
+        with Path(record).open("a") as homes:  # what a later run cleans if this one is killed
+            homes.write(f"{place}\n")
     try:
         yield place
     finally:
@@ -149,6 +167,7 @@ def started_demo(*options: str, prefix: tuple[str, ...] = (), place: Path) -> It
             env=env,
             cwd=demo_place(),
             start_new_session=True,
+            preexec_fn=runs.ends_with_parent,
         )
     demo = Demo(Home(place, Path(env["PORTAL_CACHE"])), log)
     try:

@@ -1,47 +1,71 @@
-"""``make test`` without ARGS: the whole suite, in three processes of pytest side by side.
+"""``make test`` without ARGS: the whole suite, in stages.
 
-What waits for Slurm and for browsers leaves room for the rest: on two cores all together take
-little more than the longest alone. Each has a demo of its own; what is slow to make is shared
-(PORTAL_CACHE). Their output goes to build/test-*.log, and to the terminal when all are done.
+First what starts no process (tests/unit, as `make unit`); then, side by side, what waits for Slurm
+and for browsers, the rest, and ruff and mypy. Each part has a demo of its own; what is slow to make
+is shared (PORTAL_CACHE). Their output goes to build/test-*.log, and to the terminal when all are
+done, with the slowest tests of all parts. Ended by a signal, it ends them first.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from tests import runs
+
 BUILD = Path(__file__).resolve().parents[1] / "build"
+UNIT = {"unit": ["tests/unit", "-n", "2"]}
+_OUTSIDE = ["tests/unit", "tests/hub", "tests/browser", "tests/test_lint.py"]
 PARTS = {
     "hub": ["tests/hub"],
     "browser": ["tests/browser"],
-    "rest": ["tests", "--ignore=tests/hub", "--ignore=tests/browser"],
+    "rest": ["tests", *(f"--ignore={path}" for path in _OUTSIDE)],
+    "lint": ["tests/test_lint.py"],
 }
 _EVERY = 60.0  # seconds between two lines that say how far they are
+_SLOWEST = 20
+_DURATION = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(\S.*)$", re.MULTILINE)
 
 
 def main() -> int:
-    """1 when one of them has failed."""
+    """Return 1 when a part has failed, else 0."""
     BUILD.mkdir(exist_ok=True)
+    runs.end_on_signals()
+    started = time.monotonic()
+    failed = 0
+    for stage in (UNIT, PARTS):
+        failed |= _run(stage)
+        print(f"after {time.monotonic() - started:.0f} s: {', '.join(stage)}", flush=True)
+    _print_slowest([*UNIT, *PARTS])
+    return failed
+
+
+def _run(parts: dict[str, list[str]]) -> int:
+    """Run the parts side by side; return 1 when one has failed."""
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        for name, words in PARTS.items():
+        for name, words in parts.items():
             with _log(name).open("wb") as log:
                 running[name] = subprocess.Popen(
-                    [sys.executable, "-m", "pytest", *words],
+                    [sys.executable, "-m", "pytest", f"--durations={_SLOWEST}", *words],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
+                    start_new_session=True,  # Ctrl-C reaches it through this process alone
+                    preexec_fn=runs.ends_with_parent,
                 )
         _wait(running)
     finally:
         for process in running.values():
             if process.poll() is None:
                 process.terminate()
-                process.wait()
-    for name in running:
-        print(f"\n---- {name}: {' '.join(PARTS[name])}\n{_log(name).read_text(errors='replace')}")
+        for process in running.values():
+            process.wait()
+    for name, words in parts.items():
+        print(f"\n---- {name}: {' '.join(words)}\n{_log(name).read_text(errors='replace')}")
     return int(any(process.returncode for process in running.values()))
 
 
@@ -56,9 +80,18 @@ def _wait(running: dict[str, subprocess.Popen[bytes]]) -> None:
 
 
 def _share(name: str) -> str:
-    """How far it is, in pytest's words: "[ 34%]"."""
+    """Return how far a part is, in pytest's words: "[ 34%]"."""
     lines = _log(name).read_text(errors="replace").splitlines()
     return next((line[-6:] for line in reversed(lines) if line.endswith("%]")), "[  0%]")
+
+
+def _print_slowest(parts: list[str]) -> None:
+    """Print the slowest tests of all parts (pytest's --durations), each with its seconds."""
+    text = "\n".join(_log(name).read_text(errors="replace") for name in parts)
+    rows = sorted(((float(row[1]), row[2]) for row in _DURATION.finditer(text)), reverse=True)
+    print(f"\n---- the {_SLOWEST} slowest")
+    for seconds, test in rows[:_SLOWEST]:
+        print(f"{seconds:8.1f} s  {test}")
 
 
 def _log(name: str) -> Path:

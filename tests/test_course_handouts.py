@@ -574,6 +574,9 @@ async def test_one_that_fails_is_left_alone_for_an_hour(
     await handouts.look(now + 600)
     await handouts.settled()
     assert len(server.asked) == asked
+    await handouts.look(now - 7200)  # the machine's clock was two hours ahead, and is set right
+    await handouts.settled()
+    assert len(server.asked) > asked
 
 
 # -- names ------------------------------------------------------------------------------------

@@ -245,9 +245,10 @@ def test_a_refusal_is_told_in_words_days_ahead_and_tried_again(place: Place) -> 
 
 
 def test_gpus_are_reserved_where_this_slurm_can_and_else_the_page_says_so(place: Place) -> None:
-    version = place.demo.run(["scontrol", "--version"]).stdout.split()[-1]
+    version = slurm_version(place)
     if not version.startswith("22."):
-        pytest.skip(f"Slurm {version} may reserve GPUs; the sentence is about those that do not")
+        reserves_gpus(place)
+        return
     (shown,) = place.look(course(reservation={"gpus": 2, "partition": "gpu"}))["shown"][0]
     assert shown["state"] == "refused"
     assert f"This Slurm ({version}) reserves whole nodes" in shown["message"]
@@ -257,8 +258,42 @@ def test_gpus_are_reserved_where_this_slurm_can_and_else_the_page_says_so(place:
     assert shown["message"].startswith("Only its nodes are reserved.")
 
 
-def test_fewer_nodes_than_asked_for_is_said(place: Place) -> None:
+def slurm_version(place: Place) -> str:
+    return str(place.demo.run(["scontrol", "--version"]).stdout.split()[-1])
+
+
+def reserves_gpus(place: Place) -> None:
+    """Of the type that the sessions want, in another number where the course changes, and whole
+    nodes of a mixed partition (24.11 and 26.05)."""
+
+    def look(kind: str, **reservation: Any) -> tuple[dict[str, Any], Any]:
+        each = {"gpus": 1, "gpu_type": kind}
+        reserved = {"partition": "gpu", **reservation}
+        told = place.look(course(reservation=reserved, default=each, largest=each))
+        (held,) = place.held("resv").values()
+        return told["shown"][0][0], held
+
+    for kind, count in (("t4", 3), ("v100", 3), ("v100", 9), ("v100", 2)):
+        shown, held = look(kind, gpus=count)
+        assert (shown["state"], shown["message"]) == ("made", "")
+        assert (held.gpus, held.gpu_type) == (count, kind)
+    for kind, nodes in (("t4", {"gpu05", "gpu06"}), ("v100", {"gpu01", "gpu02", "gpu03", "gpu04"})):
+        shown, held = look(kind, nodes=2)
+        assert (shown["state"], shown["message"], len(held.nodes)) == ("made", "", 2)
+        assert set(held.nodes) <= nodes
+    # What there is not is refused, and what was held stays.
+    shown, held = look("v100", gpus=99)
+    assert shown["message"].startswith("It could not be changed, and is as it was")
+    assert (held.gpus, held.gpu_type) == (8, "v100")
+
+
+def test_more_nodes_than_there_are(place: Place) -> None:
+    """22.05 makes a smaller reservation and says nothing; 24.11 and 26.05 refuse."""
     (shown,) = place.look(course(reservation={"nodes": 99, "partition": "cpu"}))["shown"][0]
+    if not slurm_version(place).startswith("22."):
+        assert shown["state"] == "refused"
+        assert shown["message"].startswith("No nodes are free at that time")
+        return
     assert shown["state"] == "made"
     assert "of 99 nodes" in shown["message"]
     assert 0 < len(shown["nodes"]) < 99

@@ -38,9 +38,9 @@ def test_a_pid_that_another_process_has_now_is_left_alone(
 ) -> None:
     file = tmp_path / "munged.process"
     file.write_text(f"{sleeper.pid} 1\n")
-    assert leftovers(tmp_path, tmp_path / "passwd", tmp_path) == []
+    assert leftovers(tmp_path, tmp_path) == []
     file.write_text(f"{sleeper.pid} {start_time(sleeper.pid)}\n")
-    assert leftovers(tmp_path, tmp_path / "passwd", tmp_path) == [sleeper.pid]
+    assert leftovers(tmp_path, tmp_path) == [sleeper.pid]
 
 
 def test_marked_processes_and_their_children_are_found(tmp_path: Path) -> None:
@@ -50,14 +50,14 @@ def test_marked_processes_and_their_children_are_found(tmp_path: Path) -> None:
     )
     try:
         end = time.monotonic() + 120
-        while len(found := leftovers(tmp_path, tmp_path / "passwd", tmp_path)) < 2:
+        while len(found := leftovers(tmp_path, tmp_path)) < 2:
             assert time.monotonic() < end
             time.sleep(0.05)
         assert parent.pid in found
         other = tmp_path / "another"
-        assert leftovers(other, other / "passwd", other) == []
+        assert leftovers(other, other) == []
     finally:
-        for pid in (*leftovers(tmp_path, tmp_path / "passwd", tmp_path), parent.pid):
+        for pid in (*leftovers(tmp_path, tmp_path), parent.pid):
             os.kill(pid, signal.SIGKILL)
         parent.wait()
 
@@ -166,7 +166,7 @@ def test_real_gpus_are_one_node_with_all_of_them() -> None:
             assert out.read_text() == "0,1\n"
         finally:
             slurm.stop()
-        assert leftovers(home.root, home.demo / "etc/passwd", home.run) == []
+        assert leftovers(home.root, home.run) == []
 
 
 def test_this_machines_gpus() -> None:

@@ -118,6 +118,11 @@ OURS = """
 from spawners.domains import host_of
 c.JupyterHub.subdomain_hook = host_of
 """
+PREFIX = "c.JupyterHub.cookie_host_prefix_enabled = True\n"
+ELSEWHERE = """
+from spawners.domains import sessions_below
+c.JupyterHub.subdomain_hook = sessions_below("sessions.test")
+"""
 
 
 @pytest.mark.parametrize(
@@ -162,9 +167,30 @@ async def test_a_wildcard_name(
 
     monkeypatch.setattr(origins, "_addresses", known)
     finding = await asked(
-        origins.origins, tmp_path, f"c.JupyterHub.subdomain_host = 'https://gpu.test'{OURS}"
+        origins.origins, tmp_path, f"c.JupyterHub.subdomain_host = 'https://gpu.test'{OURS}{PREFIX}"
     )
     assert finding.level is level and words in finding.found
+
+
+@pytest.mark.parametrize(
+    ("config", "level", "words"),
+    [
+        (OURS, Level.WARNING, "can set the Hub's login cookies"),
+        (f"{OURS}{PREFIX}", Level.OK, "cookies that sessions cannot set"),
+        (ELSEWHERE, Level.OK, "sessions can set no cookies for the Hub"),
+    ],
+)
+async def test_cookies_of_logins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, level: Level, words: str
+) -> None:
+    async def known(host: str) -> set[str]:
+        return {"192.0.2.7"}
+
+    monkeypatch.setattr(origins, "_addresses", known)
+    config = f"c.JupyterHub.subdomain_host = 'https://gpu.test'{config}"
+    finding = await asked(origins.origins, tmp_path, config)
+    assert finding.level is level and words in finding.found, finding
+    assert ("cookie_host_prefix_enabled" in finding.mend) is (level is Level.WARNING)
 
 
 @pytest.mark.parametrize(
@@ -248,6 +274,9 @@ async def test_configuration_that_everyone_can_change(tmp_path: Path) -> None:
         ("c.Spawner.apply_user_options = dict", Level.FAILURE, "apply_user_options"),
         ("c.PortalSpawner.apply_user_options = dict", Level.FAILURE, "apply_user_options"),
         ("c.JupyterHub.tornado_settings = {'slow_spawn_timeout': 0}", Level.FAILURE, "is 0"),
+        ("c.PortalSpawner.req_partition = 'gpu'", Level.WARNING, "c.PortalSpawner.req_partition"),
+        ("c.SlurmSpawner.req_gres = 'gpu:1'", Level.WARNING, "c.SlurmSpawner.req_gres has no"),
+        ("c.BatchSpawnerBase.batch_script = '#'", Level.WARNING, "BatchSpawnerBase.batch_script"),
     ],
 )
 async def test_spawner(tmp_path: Path, config: str, level: Level, words: str) -> None:

@@ -63,6 +63,12 @@ def test_what_names_no_time(text: str) -> None:
     assert expected_start(text) is None
 
 
+def test_a_cluster_may_be_named() -> None:
+    """26.05, where sbatch was told one (slurm_job_will_run in src/api/allocate.c)."""
+    text = "sbatch: Job 7 to start at 1795473326 on cluster big a using 1 processors on nodes n1"
+    assert expected_start(text) == 1795473326
+
+
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSlurm]:
     for program in ("slurmctld", "slurmd", "munged"):

@@ -182,7 +182,7 @@ async def test_a_mirror_answers_for_the_registry(
     assert (await registries.resolve(asked, [row])).digest.startswith("sha256:")
     # A mirror that is kept as a registry of its own has its own password.
     wrong = row._replace(secret=registries.secrets.encrypt("wrong"))
-    own = kept(closed_registry.host, secret)
+    own = kept(closed_registry.host, secret, ca_file=row.registry.ca_file)
     assert await registries.resolve(asked, [wrong, own])
     with pytest.raises(InvalidRequest, match="does not take the password"):
         await registries.resolve(asked, [wrong])
@@ -356,9 +356,11 @@ async def test_a_job_gets_what_it_needs_and_gives_it_back(
     assert (home / ".config/containers/registries.conf").exists()
     authority = Path(variables["SSL_CERT_DIR"].split(":")[0]) / "0.pem"
     assert authority.read_text() == Path(str(closed_registry.ca_file)).read_text()
-    # A definition file may name any registry.
-    every = await registries.hand_over(parse_source("/a/b.def"), [row, other], str(folder))
-    assert "ghcr.io" in Path(every.auth_file).read_text()
+    # A definition file gets the logins of the registries that it names.
+    definition = tmp_path / "b.def"
+    definition.write_text("Bootstrap: docker\nFrom: ghcr.io/a/b:1\n")
+    every = await registries.hand_over(parse_source(str(definition)), [row, other], str(folder))
+    assert set(json.loads(Path(every.auth_file).read_text())["auths"]) == {"ghcr.io"}
     for one in (files, every):
         await registries.take_back(one)
         await registries.take_back(one)

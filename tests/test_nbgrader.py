@@ -79,7 +79,8 @@ class Someone:
 
 @needs_root
 async def test_release_fetch_submit_collect(place: Path) -> None:
-    exchange = await exchange_of(str(place / "exchange"), "deep")
+    for account in (BARBARA, STUDENT01, STUDENT02):
+        exchange = await exchange_of(str(place / "exchange"), "deep", account)
     barbara = Someone(BARBARA, Role.INSTRUCTOR, place, "deep", exchange)
     one = Someone(STUDENT01, Role.STUDENT, place, "deep", exchange)
     two = Someone(STUDENT02, Role.STUDENT, place, "deep", exchange)
@@ -110,12 +111,12 @@ async def test_release_fetch_submit_collect(place: Path) -> None:
 @needs_root
 async def test_the_next_course_needs_nothing_but_its_name(place: Path) -> None:
     directory = place / "exchange"
-    first = await exchange_of(str(directory), "deep")
-    second = await exchange_of(str(directory), "other")
-    again = await asyncio.gather(*(exchange_of(str(directory), "deep") for _ in range(5)))
+    first = await exchange_of(str(directory), "deep", STUDENT01)
+    second = await exchange_of(str(directory), "other", BARBARA)
+    again = await asyncio.gather(*(exchange_of(str(directory), "deep", BARBARA) for _ in range(5)))
     assert first != second and set(again) == {first}
-    assert len(list(directory.iterdir())) == 2
-    # Who is in neither course cannot find them.
+    assert {one.name for one in directory.iterdir()} == {"deep", "other"}
+    # Who is in neither course gets into neither; see tests/attacks/test_exchange_of_others.py.
     eve = Someone(STUDENT02, Role.STUDENT, place, "nothing", str(place))
     assert eve.run("ls", directory).returncode != 0
     barbara = Someone(BARBARA, Role.INSTRUCTOR, place, "other", second)
@@ -125,7 +126,7 @@ async def test_the_next_course_needs_nothing_but_its_name(place: Path) -> None:
 
 
 async def test_without_a_place_there_are_no_grades(place: Path) -> None:
-    assert await exchange_of("", "deep") == ""
+    assert await exchange_of("", "deep", BARBARA) == ""
     session = CourseSession(course="deep", title="D", kind=CourseKind.COURSE, role=Role.STUDENT)
     assert "PORTAL_COURSE_EXCHANGE" not in course_variables(session)
     env: dict[str, str] = dict(course_variables(session))
@@ -134,8 +135,7 @@ async def test_without_a_place_there_are_no_grades(place: Path) -> None:
 
 
 def test_the_sessions_of_the_course_have_its_exchange_and_no_others() -> None:
-    """By the environment: a command can be read by everyone on the node, and who knows the
-    exchange's name gets in."""
+    """By the environment: the command is the same for everyone in the course."""
     environment = Environment(name="lab", title="Lab", kind=Kind.CONTAINER, image="/i/lab.sif")
 
     def told(exchange: str | None) -> tuple[list[str], dict[str, str]]:
@@ -147,9 +147,9 @@ def test_the_sessions_of_the_course_have_its_exchange_and_no_others() -> None:
         )
         return command, course_environment(session, "/homes/ada", "ada")
 
-    command, env = told("/x/deep.0f")
-    assert env["PORTAL_COURSE_BIND"] == f"/x/deep.0f:{EXCHANGE}"
-    assert not [word for word in command if "deep.0f" in word or EXCHANGE in word]
+    command, env = told("/x/deep")
+    assert env["PORTAL_COURSE_BIND"] == f"/x/deep:{EXCHANGE}"
+    assert not [word for word in command if "/x/deep" in word or EXCHANGE in word]
     assert "PORTAL_COURSE_BIND" not in told(None)[1]
 
 

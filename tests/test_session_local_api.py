@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from machine_clock import awake
-from portal_session import service, situation
+from portal_session import local_api, service, situation
 from portal_session.service import Address, ServiceError
 from portal_session.situation import Kept, Situations
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest, HTTPResponse
@@ -376,6 +376,24 @@ async def test_what_is_passed_on(server, played, method, path, body, asked) -> N
     answer = await server.ask(path, method, body)
     assert (answer.code, json.loads(answer.body)) == (200, {"done": True})
     assert played.asked == [(method, f"api/v1/{asked}", body, f"token {TOKEN}")]
+
+
+async def test_a_start_that_the_portal_cannot_take_yet_is_told_later(
+    server, played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(local_api._LATER, "startup", (0.05, 0.05))
+    played.answer = lambda handler: handler.send_error(503)
+    answer = await server.ask("startup", "POST", {"steps": {"page": 1}})
+    assert (answer.code, json.loads(answer.body)) == (202, {})
+    played.answer = lambda handler: handler.finish({})
+    for _ in range(100):
+        if not local_api._telling:
+            break
+        await asyncio.sleep(0.05)
+    assert not local_api._telling and len(played.asked) in (2, 3)
+    # Nothing else is: a person waits for that answer.
+    played.answer = lambda handler: handler.send_error(503)
+    assert (await server.ask("extend", "POST", {"minutes": 1})).code == 503
 
 
 @pytest.mark.parametrize(

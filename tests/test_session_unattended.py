@@ -408,7 +408,7 @@ async def test_a_kernel_that_dies_says_so(server: Server) -> None:
 async def test_what_ends_while_it_is_written_is_written_again() -> None:
     one = Execution("1", "page", "cell-0", "code", time.time())
     one.outputs.take("stream", {"name": "stdout", "text": "first"})
-    one.left_at = 0.0
+    one.left_at = float("-inf")
     follower = SimpleNamespace(executions={"1": one}, clients=set())
     app = SimpleNamespace(
         kernel_manager={"kernel": None},

@@ -567,7 +567,7 @@ def test_a_registry_takes_a_password_and_never_shows_it(
     grace.get_by_label("Or a file with it").fill("/etc/both")
     save = grace.get_by_role("button", name="Save", exact=True)
     save.click()
-    expect(grace.locator("#registry-problem")).to_contain_text("not both")
+    expect(grace.locator("#registry-problem")).to_contain_text("/etc/both is not in")
     grace.get_by_label("Or a file with it").fill("")
     grace.get_by_label("Mirror").fill("127.0.0.1:9")
     grace.get_by_label("Without TLS").check()

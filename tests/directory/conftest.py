@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from active_directory import ActiveDirectory, active_directory
 from directory_site import Make, running, settings_for
 
 from portal.demo.slapd import Slapd
@@ -27,6 +28,13 @@ def slapd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slapd]:
 def own_slapd(tmp_path: Path) -> Iterator[Slapd]:
     """A slapd of its own for a test that changes entries or stops it."""
     with running(tmp_path / "slapd") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ActiveDirectory]:
+    """One Active Directory for the tests of it; what a test changes, it changes back."""
+    with active_directory(tmp_path_factory.mktemp("ad") / "dc1") as server:
         yield server
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,13 +78,15 @@ def add_groups(server: Slapd, groups: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 @contextmanager
-def relay(host: str, port: int) -> Iterator[int]:
-    """Pass connections to ``host`` on to 127.0.0.1:``port``; yields the relay's own port."""
+def relay(host: str, port: int, delay: float = 0.0, target: str = "127.0.0.1") -> Iterator[int]:
+    """Pass connections to ``host`` on to ``target``:``port``, each message after ``delay`` seconds;
+    yields the relay's own port."""
     server = socket.create_server((host, 0))
 
     def pump(source: socket.socket, target: socket.socket) -> None:
         try:
             while data := source.recv(65536):
+                time.sleep(delay)
                 target.sendall(data)
         except OSError:
             pass
@@ -96,7 +99,7 @@ def relay(host: str, port: int) -> Iterator[int]:
                 near, _ = server.accept()
             except OSError:
                 return
-            far = socket.create_connection(("127.0.0.1", port))
+            far = socket.create_connection((target, port))
             for pair in ((near, far), (far, near)):
                 threading.Thread(target=pump, args=pair, daemon=True).start()
 

@@ -3,110 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import functools
 import os
 import re
-import secrets
 import signal
-import socket
 import statistics
-import subprocess
-import sys
-import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import ldap3
 import pytest
-from directory_site import PASSWORD, as_admin, settings_for
+from directory_site import PASSWORD, as_admin, relay, settings_for
+from login_hub import Hub, browser, hub_for, send_form
 from machine_clock import awake
 
 from portal.demo.slapd import Slapd
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-
-
-class Hub:
-    """A Hub process of its own; ``stop`` ends it by its pid."""
-
-    def __init__(self, directory: Path, settings: dict[str, Any]) -> None:
-        with closing(socket.create_server(("127.0.0.1", 0))) as free:
-            self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}/hub"
-        self.token = secrets.token_hex(16)
-        self.log_file = directory / "hub.log"
-        plain = {k: sorted(v) if isinstance(v, set) else v for k, v in settings.items()}
-        with self.log_file.open("wb") as log:
-            self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "jupyterhub"),
-                    *("-f", str(Path(__file__).with_name("hub_config.py"))),
-                ],
-                cwd=directory,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=os.environ
-                | {
-                    "LDAP_TEST_SETTINGS": json.dumps(plain),
-                    "LDAP_TEST_PORT": str(self.port),
-                    "LDAP_TEST_TOKEN": self.token,
-                    "PYTHONPATH": str(ROOT),
-                },
-            )
-
-    def wait(self, seconds: float = 60) -> None:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and self.process.poll() is None:
-            try:
-                if httpx.get(f"{self.url}/health", timeout=2).status_code == 200:
-                    return
-            except httpx.HTTPError:
-                time.sleep(0.1)
-        pytest.fail("the Hub did not come up:\n" + self.log_file.read_text()[-3000:])
-
-    def stop(self) -> None:
-        self.process.terminate()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-    async def user(self, name: str) -> dict[str, Any]:
-        async with httpx.AsyncClient(timeout=60) as client:
-            headers = {"Authorization": f"token {self.token}"}
-            answer = await client.get(f"{self.url}/api/users/{name}", headers=headers)
-        return answer.json()
-
-
-@contextmanager
-def hub_for(directory: Path, settings: dict[str, Any]) -> Iterator[Hub]:
-    hub = Hub(directory, settings)
-    try:
-        hub.wait()
-        yield hub
-    finally:
-        hub.stop()
-
-
-@asynccontextmanager
-async def browser() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(
-        timeout=60, headers={"Sec-Fetch-Mode": "navigate"}, follow_redirects=False
-    ) as client:
-        yield client
-
-
-async def send_form(client: httpx.AsyncClient, hub: Hub, name: str, password: str) -> Any:
-    await client.get(f"{hub.url}/login")
-    return await client.post(
-        f"{hub.url}/login",
-        data={"username": name, "password": password, "_xsrf": client.cookies["_xsrf"]},
-    )
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +93,41 @@ async def test_groups_follow_without_a_new_login(own_slapd: Slapd, tmp_path: Pat
                     break
             assert "/hub/login" in page.headers["location"]
         assert own_slapd.bind_password_file.read_text().strip() not in hub.log_file.read_text()
+
+
+async def test_who_is_removed_from_a_slow_directory_is_out(
+    own_slapd: Slapd, tmp_path: Path
+) -> None:
+    """Each message takes 60 ms, so that no page has an answer in time: the login and the token of
+    somebody who was removed are refused from then on, not in turns, and start nothing."""
+    (tmp_path / "hub").mkdir()
+    with relay("127.0.0.1", own_slapd.port, delay=0.06) as port:
+        settings = settings_for(own_slapd) | {"servers": [f"ldap://127.0.0.1:{port}"]}
+        with hub_for(tmp_path / "hub", settings) as hub:
+            async with browser() as client, httpx.AsyncClient(timeout=60) as program:
+                assert (await send_form(client, hub, "grace", PASSWORD)).status_code == 302
+                made = await client.post(
+                    f"{hub.url}/api/users/grace/tokens",
+                    headers={"X-XSRFToken": client.cookies["_xsrf"]},
+                )
+                headers = {"Authorization": f"token {made.json()['token']}"}
+                ask = functools.partial(program.get, f"{hub.url}/api/users", headers=headers)
+                assert (await ask()).status_code == 200
+                with as_admin(own_slapd) as connection:
+                    connection.delete(f"uid=grace,{own_slapd.people_dn}")
+                await asyncio.sleep(1.1)  # auth_refresh_age
+                started = await program.post(f"{hub.url}/api/users/grace/server", headers=headers)
+                assert started.status_code == 403
+                pages, answers = [], []
+                for _ in range(8):
+                    page = await client.get(f"{hub.url}/home")
+                    pages.append((page.status_code, "/hub/login" in page.headers["location"]))
+                    login = await client.get(f"{hub.url}/login")
+                    pages.append((login.status_code, 'name="password"' in login.text))
+                    answers.append((await ask()).status_code)
+                    await asyncio.sleep(0.3)
+    assert pages == [(302, True), (200, True)] * 8
+    assert answers == [403] * 8
 
 
 async def test_a_hanging_directory_is_said_on_the_login_page(

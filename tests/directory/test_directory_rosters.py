@@ -102,6 +102,8 @@ def test_active_directory_is_asked_with_its_own_rule() -> None:
     assert Rosters(people)._members(Session(), "dl") == ("ada",)  # type: ignore[arg-type]
     filter, page = asked[-1]
     assert filter == (
-        f"(&(&(sAMAccountName=*)(objectClass=user))(|(memberOf:{IN_CHAIN}:=cn=dl,ou=groups)))"
+        "(&(&(objectCategory=person)(!(userAccountControl:1.2.840.113556.1.4.803:=2))"
+        "(&(sAMAccountName=*)(objectClass=user)))"
+        f"(|(memberOf:{IN_CHAIN}:=cn=dl,ou=groups)))"
     )
     assert page > 0

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 from hub_client import Person
 from jobs import only_job
 from terminal import session_token, terminal
@@ -109,6 +110,66 @@ def test_scancel_and_sinfo_know_the_cluster(session: tuple[Person, str]) -> None
         "sleep 0.5; done; sinfo --noheader --format=%P",
     )
     assert "CANCELLED" in said and "gpu" in said
+
+
+NOTEBOOK = """{"cells": [{"cell_type": "code", "id": "a", "execution_count": null, "metadata": {},
+"outputs": [], "source": "!squeue -u $USER -h -o %u"}], "nbformat": 4, "nbformat_minor": 5,
+"metadata": {"kernelspec": {"name": "python3", "display_name": "p", "language": "python"}}}"""
+# As a person works there: who one is, which programs there are, what `pip install` does to them.
+WORK = f"""echo who=$USER/$LOGNAME/$SHELL/$BASH
+for p in python3 pip jupyter; do echo $p=$(command -v $p); done
+pip install -q papermill 2>&1 | tail -n 3; echo papermill=$(command -v papermill)
+printf %s {shlex.quote(NOTEBOOK)} > n.ipynb
+papermill -k python3 n.ipynb p.ipynb; echo papermill-ended=$?
+jupyter execute --output=j.ipynb n.ipynb; echo execute-ended=$?
+echo own=$(grep -c '"ada' p.ipynb j.ipynb)
+squeue -h -u $USER -o queue=%u; rm -f [npj].ipynb; pip uninstall -qy papermill"""
+
+
+def works_as_its_environment(ada: Person, programs: str) -> None:
+    """Look at a terminal of a session whose own programs are in the folder ``programs``."""
+    said = terminal(ada, WORK)
+    found = variables(said)
+    assert found["who"].startswith("ada/ada//") and found["who"].endswith("/bash"), said
+    for name in ("pip", "jupyter"):
+        assert found[name] == f"{programs}/{name}", said
+    assert found["python3"].startswith(programs.removesuffix("/local/bin")), said
+    assert found["papermill"].endswith("/bin/papermill") and ".portal/" in found["papermill"], said
+    assert (found["papermill-ended"], found["execute-ended"]) == ("0", "0"), said
+    assert found["own"] == "p.ipynb:1 j.ipynb:1" and found["queue"] == "ada", said
+
+
+def programs_of(demo: Any, name: str) -> str:
+    """The folder of an environment's programs."""
+    found = yaml.safe_load((demo.environments / f"{name}.yaml").read_text())
+    return f"{found['path']}/bin" if "path" in found else "/usr/local/bin"
+
+
+def test_a_terminal_is_the_environment(session: tuple[Person, str], demo: Any) -> None:
+    ada, _ = session
+    chosen = ada.server()["user_options"]["environment"]
+    works_as_its_environment(ada, programs_of(demo, chosen))
+
+
+def test_a_terminal_of_modules_is_the_environment(demo: Any, person: Any) -> None:
+    barbara = person("barbara")
+    barbara.stop()
+    answer = barbara.launch({"environment": "modules", "gpus": 0, "cpus": 1, "memory": "2G"})
+    assert answer.status_code in (201, 202), answer.text
+    barbara.wait_ready()
+    found = variables(
+        terminal(
+            barbara,
+            "for p in python3 pip jupyter; do echo $p=$(command -v $p); done; "
+            "echo demo=$CUDA_DEMO_VERSION; echo loaded=$LOADEDMODULES",
+        )
+    )
+    barbara.stop()
+    programs = programs_of(demo, "modules")
+    assert {found[name] for name in ("python3", "pip", "jupyter")} == {
+        f"{programs}/{name}" for name in ("python3", "pip", "jupyter")
+    }
+    assert found["loaded"] and found["demo"]
 
 
 def test_modules_are_found_and_loaded(session: tuple[Person, str]) -> None:

@@ -135,3 +135,57 @@ async def test_a_page_of_another_session_cannot_open_a_websocket(student: Person
         else:
             with pytest.raises(HTTPClientError, match="403"):
                 await websocket_connect(asked)
+
+
+@pytest.mark.parametrize("path", ["login", "home", "token", "api/user", "spawn"])
+def test_the_hub_answers_at_its_own_host_alone(demo: Any, student: Person, path: str) -> None:
+    headers = {"Sec-Fetch-Mode": "navigate", "Accept": "text/html"}
+    there = student.http.get(
+        f"{student.host()}/hub/{path}?x=1", follow_redirects=False, headers=headers
+    )
+    assert there.status_code == 302 and "Set-Cookie" not in there.headers
+    assert there.headers["Location"] == f"{demo.url}/hub/{path}?x=1"
+    assert student.http.get(f"{demo.url}/hub/{path}", headers=headers).status_code == 200
+
+
+def test_nobody_logs_in_at_a_sessions_host(demo: Any, student: Person) -> None:
+    form = {"username": "student12", "password": "portal-demo"}
+    answer = local_hosts.request("POST", f"{student.host()}/hub/login", data=form)
+    assert answer.status_code == 403 and "Set-Cookie" not in answer.headers
+    assert f"The portal answers at {demo.url} alone" in answer.text
+    auth = {"auth": form}
+    url = "/hub/api/users/student12/tokens"
+    answer = local_hosts.request("POST", student.host() + url, json=auth)
+    assert answer.status_code == 403 and "token" not in answer.json()
+
+
+def test_a_body_that_is_too_large_is_refused_before_any_login(demo: Any) -> None:
+    for content in (b"a" * (1024 * 1024 + 1), iter([b"a" * 65536] * 20)):
+        answer = local_hosts.request("POST", f"{demo.url}/hub/login", content=content)
+        assert answer.status_code == 413
+        assert "at most 16384 bytes" in answer.json()["message"]
+    answer = local_hosts.request("PUT", f"{demo.url}/hub/api/users", content=b"a" * (1024**2 + 1))
+    assert answer.status_code == 413 and "at most 1048576 bytes" in answer.json()["message"]
+    answer = local_hosts.request("POST", f"{demo.url}/hub/api/users", content=b"a" * 1024 * 1024)
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/hub/login", f"{SERVICE}sessions"])
+@pytest.mark.parametrize("number", [5, 180])
+def test_a_bomb_of_cookies_is_deleted(demo: Any, path: str, number: int) -> None:
+    bomb = "; ".join(f"x{at}={'a' * 4000}" for at in range(number))
+    answer = local_hosts.request("GET", demo.url + path, headers={"Cookie": bomb})
+    assert answer.status_code == 431
+    assert "KB of cookies" in answer.json()["message"]
+    deleted = answer.headers.get_list("Set-Cookie")
+    assert deleted and all("Max-Age=0" in cookie for cookie in deleted)
+
+
+def test_a_tokens_note_has_a_length(person: Callable[[str], Person]) -> None:
+    ada = person("ada")
+    answer = ada.api("POST", "/users/ada/tokens", {"note": "a" * 1024})
+    assert answer.status_code == 400
+    assert answer.json()["message"] == "'note' is too long: it has 1023 characters at most."
+    answer = ada.api("POST", "/users/ada/tokens", {"note": "a" * 1023})
+    assert answer.status_code == 201
+    assert ada.api("DELETE", f"/users/ada/tokens/{answer.json()['id']}").status_code == 204

@@ -2,21 +2,17 @@
 
     sudo PYTHON tests/slurm_outputs/record.py installed      # the Slurm of this machine
     sudo PYTHON tests/slurm_outputs/record.py trixie         # of another Debian suite
-    sudo PYTHON tests/slurm_outputs/record.py sid
+    sudo PYTHON tests/slurm_outputs/record.py testing
     sudo PYTHON tests/slurm_outputs/record.py trixie --only=test-only    # these files, no others
 
 PYTHON is that of the virtual environment with the portal in it.
 
-For another suite a root is made once under /var/tmp (debootstrap, from the mirror that this
-machine's apt uses) and entered in namespaces of its own. Each run starts a small private cluster
+For another suite a root is made once in the cache (tests/debian_root.py) and entered in namespaces
+of its own. Each run starts a small private cluster
 with simulated GPUs, puts jobs into as many states as it can in two minutes, and writes what the
 portal's own commands print. Names of the machine do not reach the files.
 
 Needs root, for the namespaces and for the private passwd file.
-
-RECORD_LIBRARY_PATH is put before the libraries inside the root. Slurm 26.05 of sid needed it:
-slurmdbd there does not start with libmariadb3 11.8.9 ("Number of columns in result ... execeeds");
-with the libmariadb.so.3 of trixie (11.8.6) in a directory of the root it does.
 """
 
 from __future__ import annotations
@@ -35,12 +31,7 @@ from pathlib import Path
 from small import SmallSlurm, version
 
 HERE = Path(__file__).resolve().parent
-ROOTS = Path("/var/tmp/portal-slurm-roots")
 WORK = Path("/var/tmp/portal-slurm-record")
-PACKAGES = [
-    *("slurmctld", "slurmd", "slurmdbd", "slurm-client", "slurm-wlm-basic-plugins", "munge"),
-    *("mariadb-server-core", "mariadb-client-core", "python3", "procps"),
-]
 SEPARATOR = "\x1fSEPARATOR"
 PASSWD = """root:x:0:0:root:/root:/bin/sh
 ada:x:6101:6101::/tmp:/bin/sh
@@ -54,29 +45,11 @@ COMMENT = b"a|b\x1fSEPARATE\x1b[31m \xff\xfe \xc3\xa9 JobState=COMPLETED\nJobId=
 
 def make_root(suite: str) -> Path:
     """A Debian root of ``suite`` with its Slurm, made when it is not there yet."""
-    root = ROOTS / suite
-    if (root / "usr/sbin/slurmctld").exists():
-        return root
-    shutil.rmtree(root, ignore_errors=True)
-    ROOTS.mkdir(parents=True, exist_ok=True)
-    targets = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(COMPONENT) $(REPO_URI)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    mirrors = [line.split()[1] for line in targets.splitlines() if line.startswith("main ")]
-    mirror = next(one for one in mirrors if one.rstrip("/").endswith("/debian"))
-    subprocess.run(["debootstrap", "--variant=minbase", suite, str(root), mirror], check=True)
-    rule = root / "usr/sbin/policy-rc.d"  # packages start no service
-    rule.write_text("#!/bin/sh\nexit 101\n")
-    rule.chmod(0o755)
-    subprocess.run(
-        ["chroot", str(root), "apt-get", "install", "-y", "--no-install-recommends", *PACKAGES],
-        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-        check=True,
-    )
-    return root
+    sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent)]
+    import debian_root
+
+    cache = os.environ.get("PORTAL_CACHE") or "/var/lib/data-scientist-portal/cache"
+    return debian_root.make(suite, Path(cache))
 
 
 def portal_commands() -> dict[str, object]:
@@ -110,7 +83,6 @@ def enter(suite: str, only: str = "") -> None:
     (work / "group").write_text(GROUP)
     (work / "hosts").write_text("127.0.0.1 localhost\n")
     (root / "etc/hosts").touch()
-    library = os.environ.get("RECORD_LIBRARY_PATH", "")
     mounts = [] if suite == "installed" else ["dev", "sys"]
     script = "\n".join(
         [
@@ -122,8 +94,7 @@ def enter(suite: str, only: str = "") -> None:
                 f"mount --bind {work}/{name} {root}/etc/{name}"
                 for name in ("passwd", "group", "hosts")
             ),
-            f"exec chroot {root} /usr/bin/env LD_LIBRARY_PATH={library} "
-            f"/usr/bin/python3 {WORK}/src/record.py --inside --only={only}",
+            f"exec chroot {root} /usr/bin/python3 {WORK}/src/record.py --inside --only={only}",
         ]
     )
     inner = subprocess.Popen(
@@ -379,7 +350,7 @@ def inside(only: str) -> None:
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("suite", nargs="?", default="installed", help="installed, trixie, sid")
+    parser.add_argument("suite", nargs="?", default="installed", help="installed, trixie, testing")
     parser.add_argument("--only", default="", choices=("", "test-only"))
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

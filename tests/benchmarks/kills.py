@@ -1,0 +1,267 @@
+"""``python -m tests.benchmarks.kills [--only ROW,…] [--home DIR]``, as root: a class of thirty is
+started while one process of the site is killed with -9; one row for each.
+
+``--home`` names a demo that runs already; without it one is started. Sessions are real JupyterLabs.
+Ends with 1 where somebody was left without a session, or was started twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+from api_client import Caller
+
+from portal.demo.home import Home
+from portal.demo.running import Running
+
+from .cluster import ROOT, NotMeasured, wait_for
+
+STUDENTS = tuple(f"student{n:02}" for n in range(1, 31))
+NAME = f"kills-{secrets.token_hex(2)}"
+COURSE, SERVER = f"courses/{NAME}", f"course-{NAME}"
+PATIENCE = 420.0  # seconds until a start is over
+_AWAY = 8.0  # seconds until what was killed is started again
+_WRITTEN = 8.0  # seconds; SAVE_MAX_WAIT in slurmctld's state_save.c is five
+_LIVING = ("PENDING", "RUNNING", "CONFIGURING")
+
+
+@dataclass(frozen=True)
+class Kill:
+    """``piece`` of the demo is killed ``after`` seconds, and is there again ``away`` seconds later;
+    None: never in this start. "service" is the Hub's child, which starts it again itself."""
+
+    piece: str
+    after: float
+    away: float | None = _AWAY
+
+
+ROWS = {
+    "nothing": None,
+    "hub": Kill("hub", 3),
+    "proxy": Kill("proxy", 3),
+    "service": Kill("service", 3),
+    "slurmctld early": Kill("slurmctld", 0.7),
+    "slurmctld early, back at once": Kill("slurmctld", 0.7, 0),
+    "slurmctld late": Kill("slurmctld", 6),
+    "slurmdbd": Kill("slurmdbd", 2),
+    "mariadbd": Kill("mariadbd", 2),
+    "slapd": Kill("slapd", 1),
+    "slurmd of gpu01, never back": Kill("gpu01", 0.3, None),
+    "slurmd of gpu01": Kill("gpu01", 3),
+}
+
+
+@dataclass
+class Outcome:
+    """One start of the class; times in seconds from the press of the button."""
+
+    ready: int
+    last: float | None
+    running: int  # students with a living job at the end
+    failures: list[str]
+    twice: dict[str, int] = field(default_factory=dict)  # most living jobs of one student
+
+    @property
+    def good(self) -> bool:
+        return self.ready == self.running == len(STUDENTS) and not self.twice
+
+
+class Site:
+    """A running demo with a course of thirty."""
+
+    def __init__(self, running: Running) -> None:
+        state = running.state
+        if state is None:
+            raise NotMeasured("No demo runs there.")
+        self.running, self.url = running, str(state["url"])
+        self.barbara, self.grace = Caller(self.url, "barbara"), Caller(self.url, "grace")
+
+    def make(self) -> None:
+        """Make the course and approve it."""
+        today = date.today()
+        values = {
+            "name": NAME,
+            "title": "A class that is disturbed",
+            "environment": "jupyterlab",
+            "default": {"cpus": 1, "memory": "1G", "time": "0:30:00", "partition": "gpu"},
+            "account": "dl101",
+            "begins": str(today - timedelta(days=1)),
+            "ends": str(today + timedelta(days=30)),
+        }
+        _good(self.barbara.post("courses", json={"course": values}))
+        found = self.barbara.get(COURSE).json()
+        if found["state"] != "approved":
+            asked = _good(self.barbara.post(f"{COURSE}/submit", json={"number": found["number"]}))
+            body = {"number": asked.json()["number"]}
+            _good(self.grace.post(f"{COURSE}/approve", json=body))
+        _good(self.barbara.post(f"{COURSE}/roster", json={"text": "\n".join(STUDENTS)}))
+
+    def jobs(self) -> Counter[str]:
+        """Living jobs of the course by student, as Slurm says. Raises where it says nothing."""
+        said = self.running.run(["squeue", "-h", "-o", "%u %T %k"], timeout=30).stdout
+        rows = [line.split(None, 2) for line in said.splitlines()]
+        return Counter(user for user, state, note in rows if _ours(state, note))
+
+    def start(self, kill: Kill | None) -> Outcome:
+        """Start the class, kill what is to be killed, and wait until the start is over."""
+        began = time.monotonic()
+        answer = _good(self.barbara.post(f"{COURSE}/starts", json={"kind": "all"}))
+        most: Counter[str] = Counter()
+        over = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(most, over))
+        watch.start()
+        try:
+            if kill is not None:
+                time.sleep(max(0.0, kill.after - (time.monotonic() - began)))
+                self._kill(kill)
+            path = f"{COURSE}/starts/{answer.json()['id']}"
+            found = wait_for("the start is over", lambda: self._ended(path), PATIENCE)
+        except NotMeasured:
+            found = self._detail(path)
+        finally:
+            over.set()
+            watch.join()
+        time.sleep(2)
+        jobs = wait_for("Slurm answers", self._jobs_or_none, 60)
+        report = found.get("report", {})
+        return Outcome(
+            ready=report.get("ready", 0),
+            last=report.get("last"),
+            running=sum(1 for number in jobs.values() if number),
+            failures=[f"{one['number']} x {one['words']}" for one in report.get("failures", ())],
+            twice={name: number for name, number in most.items() if number > 1},
+        )
+
+    def stop_all(self) -> None:
+        """End all sessions of the course."""
+        _good(self.barbara.post(f"{COURSE}/stop-all"))
+        wait_for("all are stopped", lambda: self._jobs_or_none() == Counter(), 180, every=1)
+        # slurmctld writes their ends down: one that is killed before brings them back as running.
+        time.sleep(_WRITTEN)
+
+    def _watch(self, most: Counter[str], over: threading.Event) -> None:
+        while not over.wait(0.5):
+            for name, number in (self._jobs_or_none() or {}).items():
+                most[name] = max(most[name], number)
+
+    def _jobs_or_none(self) -> Counter[str] | None:
+        with contextlib.suppress(Exception):
+            return self.jobs()
+        return None
+
+    def _detail(self, path: str) -> dict[str, Any]:
+        with contextlib.suppress(httpx.HTTPError, ValueError):
+            answer = self.barbara.get(path)
+            if answer.status_code == 200:
+                return dict(answer.json())
+        return {}
+
+    def _ended(self, path: str) -> Any:
+        found = self._detail(path)
+        return found if found and found["start"]["ended_at"] else None
+
+    def _kill(self, kill: Kill) -> None:
+        if kill.piece == "service":
+            os.kill(self._service(), signal.SIGKILL)
+            return
+        self.running.tell("kill", kill.piece)
+        if kill.away is not None:
+            time.sleep(kill.away)
+            self.running.tell("start", kill.piece)
+
+    def _service(self) -> int:
+        """The process of the web service, the Hub's child."""
+        hub = int((self.running.home.run / "hub.process").read_text().split()[0])
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError, ValueError):
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                if parent == hub and b"service" in words:
+                    return int(entry.name)
+        raise NotMeasured("The web service is not there.")
+
+
+def _ours(state: str, note: str) -> bool:
+    return state in _LIVING and note.endswith(f":{SERVER}")
+
+
+def _good(answer: httpx.Response) -> httpx.Response:
+    if not answer.is_success:
+        raise NotMeasured(f"{answer.request.url}: {answer.status_code} {answer.text[:300]}")
+    return answer
+
+
+@contextlib.contextmanager
+def _site(home: str) -> Iterator[Site]:
+    if home:
+        yield Site(Running(Home.find(home)))
+        return
+    from conftest import a_home, started_demo
+
+    from .cluster import free_port
+
+    with a_home() as place, started_demo(f"--port={free_port()}", place=place) as demo:
+        yield Site(demo)
+
+
+def _again(site: Site, kill: Kill | None) -> None:
+    """Have back what a row left dead, and nobody's session."""
+    if kill is not None and kill.away is None:
+        site.running.tell("start", kill.piece)
+        ready = _node_ready(site, kill.piece)
+        wait_for("the node is back", ready, 120, every=1)
+    site.stop_all()
+
+
+def _node_ready(site: Site, node: str) -> Callable[[], bool]:
+    def ready() -> bool:
+        said = site.running.run(["sinfo", "-h", "-n", node, "-o", "%T"], check=False).stdout
+        return said.split("\n")[0] in ("idle", "mixed", "allocated")
+
+    return ready
+
+
+def main() -> int:
+    """Go through the rows; print the table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.kills", description=__doc__)
+    parser.add_argument("--only", default=",".join(ROWS).replace(", ", "; "))
+    parser.add_argument("--home", default="", help="a demo that runs already")
+    words = parser.parse_args()
+    os.chdir(ROOT)
+    wanted = [name.replace("; ", ", ") for name in words.only.split(",")]
+    lines, good = [], True
+    with _site(words.home) as site:
+        site.make()
+        for name in wanted:
+            kill = ROWS[name]
+            made = site.start(kill)
+            good = good and made.good
+            last = "" if made.last is None else f"{made.last:.0f} s"
+            twice = f"twice: {made.twice}" if made.twice else ""
+            notes = "; ".join([*made.failures, twice]).strip("; ")
+            lines.append(
+                f"| {name} | {made.ready} of {len(STUDENTS)} | {made.running} | {last} | {notes} |"
+            )
+            print(lines[-1], flush=True)
+            _again(site, kill)
+    print("\n| killed | ready | with a job at the end | last | |\n|---|---|---|---|---|")
+    print("\n".join(lines))
+    return int(not good)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

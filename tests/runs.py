@@ -1,0 +1,99 @@
+"""A run of pytest leaves nothing behind, however it ends.
+
+SIGTERM and SIGHUP end a run as Ctrl-C does, through the fixtures. What a run starts dies with it
+where the kernel can see to that (``ends_with_parent``). For SIGKILL there is a record of each run,
+a file that the run holds locked: the next run finds records that nobody holds, and ends what their
+runs have left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from portal.demo.home import Home
+from portal.demo.process import end_all
+from portal.demo.whole import sweep
+
+MARK = "PORTAL_TEST_RUN"  # in the environment of what a run starts: the path of its record
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_LIBC = ctypes.CDLL(None)
+
+
+def end_on_signals() -> None:
+    """Make SIGTERM and SIGHUP interrupt this process once, as Ctrl-C does."""
+
+    def interrupt(*_: object) -> None:
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)  # the fixtures end undisturbed
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+
+
+def ends_with_parent() -> None:
+    """Ask the kernel for SIGTERM when the parent dies: a ``preexec_fn`` (prctl(2))."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class RunRecord:
+    """The record of this run in ``folder``: locked while the run lives.
+
+    Its lines are the state directories of demos, which conftest's ``a_home`` adds.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder = folder.resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        # It has its name when it is locked: a run that looks meanwhile does not take it for dead.
+        descriptor, hidden = tempfile.mkstemp(prefix=".", dir=folder)
+        self._file: IO[bytes] = os.fdopen(descriptor, "wb", buffering=0)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self.path = folder / f"{os.getpid()}-{Path(hidden).name[1:]}.run"
+        Path(hidden).rename(self.path)
+        os.environ[MARK] = str(self.path)
+
+    def remove(self) -> None:
+        """Forget the run: it has ended what it started."""
+        self.path.unlink(missing_ok=True)
+        self._file.close()
+
+
+def end_leftovers(folder: Path) -> list[Path]:
+    """End what dead runs have left, and return the records of those runs."""
+    dead = []
+    for path in sorted(folder.glob("*.run")):
+        with contextlib.suppress(FileNotFoundError), path.open("r") as record:
+            try:
+                fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue  # it lives
+            mark = f"{MARK}={path}\0".encode()
+            end_all(lambda mark=mark: _marked(mark))  # type: ignore[misc]
+            for line in record.read().splitlines():
+                home = Path(line)
+                if home.is_dir():
+                    sweep(Home(home, home / "cache"))
+                    shutil.rmtree(home, ignore_errors=True)
+            path.unlink(missing_ok=True)
+            dead.append(path)
+    return dead
+
+
+def _marked(mark: bytes) -> list[int]:
+    """Return the ids of other processes with ``mark`` in their environment (proc(5))."""
+    pids = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if mark in (entry / "environ").read_bytes() + b"\0":
+                    pids.append(int(entry.name))
+    return pids

@@ -1,0 +1,112 @@
+"""The environments and notebooks that the portal ships, as files: valid, clean, and complete."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from portal.catalog import CatalogRules, EnvironmentCatalog
+from portal.models.environment import Environment, Kind
+from portal.models.image import SourceKind, parse_source
+
+ROOT = Path(__file__).resolve().parents[3]
+CATALOG = ROOT / "deploy/environments"
+STARTERS = CATALOG / "starters"
+FILES = sorted(CATALOG.glob("*.yaml"))
+NOTEBOOKS = sorted(STARTERS.iterdir())
+# What the catalog is to have at least.
+WANTED = {
+    "tensorflow", "pytorch", "mxnet", "caffe2", "horovod", "rapids", "r", "python", "cuda",
+    "resnet50-benchmark", "chexnet-densenet", "distributed-ddp",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def environments() -> dict[str, Environment]:
+    catalog = EnvironmentCatalog(directory=str(CATALOG))
+    asyncio.run(catalog.load())
+    assert not catalog.errors, catalog.errors
+    return dict(catalog.environments)
+
+
+def test_every_file_is_a_valid_environment(environments: dict[str, Environment]) -> None:
+    assert set(environments) == {path.stem for path in FILES} >= WANTED
+    for environment in environments.values():
+        assert CatalogRules().problems(environment) == []
+
+
+def test_each_can_be_built_from_a_public_registry(environments: dict[str, Environment]) -> None:
+    for environment in environments.values():
+        source = parse_source(environment.source or "")
+        assert environment.kind is Kind.CONTAINER and not environment.image
+        assert source.kind is SourceKind.OCI and source.tag not in ("", "latest"), environment.name
+        assert environment.description and environment.tags and environment.icon
+
+
+def test_every_starter_is_a_file_and_every_file_a_starter(
+    environments: dict[str, Environment],
+) -> None:
+    named = [name for one in environments.values() for name in one.starters]
+    assert sorted(named) == [path.name for path in NOTEBOOKS]  # each of one environment
+    assert all(environment.starters for environment in environments.values())
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_clean(path: Path) -> None:
+    text = path.read_text()
+    notebook = nbformat.reads(text, as_version=4)
+    nbformat.validate(notebook)
+    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+    assert len(text) < 20_000
+    ids = [cell.id for cell in notebook.cells]
+    assert len(set(ids)) == len(ids)
+    for cell in notebook.cells:
+        assert not cell.get("outputs") and cell.get("execution_count") is None
+        assert "outputs" in cell or cell.cell_type == "markdown"
+        assert max(map(len, cell.source.splitlines())) <= 110, cell.id
+    first = notebook.cells[0]
+    assert first.cell_type == "markdown" and first.source.startswith("# ")
+    assert "minute" in first.source and "TensorBoard" in first.source
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert notebook.metadata.kernelspec.name in ("python3", "ir")
+
+
+def test_what_several_notebooks_have_is_the_same_in_all() -> None:
+    """Each stands alone, so the writer of TensorBoard's files is in several."""
+    shared: dict[str, set[str]] = {}
+    for path in NOTEBOOKS:
+        for cell in json.loads(path.read_text())["cells"]:
+            for tag in cell["metadata"].get("tags", ()):
+                shared.setdefault(tag, set()).add("".join(cell["source"]))
+    assert set(shared) == {"tensorboard-writer"} and len(shared["tensorboard-writer"]) == 1
+
+
+def writer() -> Any:
+    """The class of that cell."""
+    for path in NOTEBOOKS:
+        for cell in json.loads(path.read_text())["cells"]:
+            if "tensorboard-writer" in cell["metadata"].get("tags", ()):
+                names: dict[str, Any] = {}
+                exec("".join(cell["source"]), names)
+                return names["SummaryWriter"]
+    raise AssertionError("no notebook has it")
+
+
+def test_tensorboard_reads_what_the_notebooks_write(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    board = writer()(str(tmp_path / "run"))
+    for step, value in ((0, 0.5), (127, -1.25), (128, 0.0), (3_000_000_000, 1e30)):
+        board.add_scalar("Wärme/°C", value, step)
+    board.close()
+    found = EventAccumulator(str(tmp_path / "run"))
+    found.Reload()
+    assert found.Tags()["scalars"] == ["Wärme/°C"]
+    read = [(one.step, one.value) for one in found.Scalars("Wärme/°C")]
+    assert read[:3] == [(0, 0.5), (127, -1.25), (128, 0.0)]
+    assert read[3] == (3_000_000_000, pytest.approx(1e30))

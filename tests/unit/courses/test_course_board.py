@@ -1,0 +1,697 @@
+"""The live board of a course, with a Slurm and a Hub that a test plays: what tiles say, that all
+who watch cost one look, and who may do what to whose session. On the real ones:
+tests/browser/test_course_pages.py."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import shutil
+import time
+from collections.abc import AsyncIterator
+from datetime import date, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from jupyterhub.services.auth import HubOAuth
+from machine_clock import awake
+from session_endpoints import serve
+from tornado.httpserver import HTTPServer
+from tornado.testing import bind_unused_port
+from tornado.web import Application, RequestHandler
+
+from portal.courses.board import Rows, Seen, bare, tiles
+from portal.errors import Conflict, NotFound, StoreUnavailable
+from portal.handlers import course_board, course_people
+from portal.handlers.parts import Parts
+from portal.models.cluster import ClusterSnapshot, Job, JobState
+from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course_board import Tile, TileState
+from portal.models.course_live import Help, HelpState, Presence
+from portal.models.course_start import CourseStart, Seat, SeatState, StartKind
+from portal.models.dashboard import GpuItem, JobItem
+from portal.models.environment import Environment
+from portal.models.gpu import GpuState
+from portal.models.resources import Resources
+from portal.models.rights import Rights
+from portal.models.scope import COURSES_MANAGE
+from portal.models.session import SessionRecord, SessionState
+from portal.store import Store
+
+PREFIX = "/services/portal/"
+NOW = time.time() // 1
+IMAGE = Environment(
+    name="torch", title="PyTorch", kind="container", image="/images/torch.sif", max_time="4:00:00"
+)
+STUDENTS = [f"student{number:03}" for number in range(1, 301)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def now() -> None:
+    """Tests are collected long before they run."""
+    global NOW
+    NOW = time.time() // 1
+
+
+def course(name: str = "dl", **more: Any) -> KeptCourse:
+    today = date.today()
+    fields = {
+        "name": name,
+        "title": f"Course {name}",
+        "environment": "torch",
+        "begins": today - timedelta(days=1),
+        "ends": today + timedelta(days=30),
+        "largest": Resources(time="2:00:00"),
+        **more,
+    }
+    return KeptCourse(
+        course=Course.model_validate(fields),
+        state=CourseState.APPROVED,
+        pinned=IMAGE,
+        created_by="barbara",
+        created_at=NOW,
+        changed_at=NOW,
+    )
+
+
+def member(person: str, role: Role = Role.STUDENT, of: str = "dl") -> CourseMember:
+    return CourseMember(course=of, person=person, role=role)
+
+
+def session(person: str, state: SessionState = SessionState.RUNNING, **more: Any) -> SessionRecord:
+    fields = {
+        "id": f"S-{person}",
+        "user": person,
+        "server": "course-dl",
+        "course": "dl",
+        "job_id": f"{1000 + STUDENTS.index(person)}" if person in STUDENTS else "77",
+        "environment": "torch",
+        "state": state,
+        "submitted_at": NOW - 600,
+        "ready_at": NOW - 500,
+        **more,
+    }
+    return SessionRecord.model_validate(fields)
+
+
+def one(rows: Rows, seen: Seen | None = None, person: str = "student001") -> Tile:
+    (found,) = [t for t in tiles(course(), rows, seen or Seen()) if t.person == person]
+    return found
+
+
+def rows(**more: Any) -> Rows:
+    return Rows(members=[member("student001"), member("barbara", Role.INSTRUCTOR)], **more)
+
+
+# -- tiles --------------------------------------------------------------------------------------
+
+
+def test_staff_have_no_tile_and_who_never_started_has_nothing_to_say() -> None:
+    (found,) = tiles(course(), rows(), Seen())
+    assert (found.person, found.state, found.words) == ("student001", TileState.NONE, "")
+
+
+def test_a_waiting_session_says_why() -> None:
+    record = session("student001", SessionState.PENDING)
+    job = JobItem(id=record.job_id, state="PENDING", words="waits: all GPUs are in use")
+    found = one(rows(sessions=[record]), Seen(jobs={record.job_id: job}))
+    assert (found.state, found.words) == (TileState.WAITING, "Waits: all GPUs are in use.")
+    assert found.since == record.submitted_at
+
+
+def test_a_running_session_says_what_it_does() -> None:
+    record = session("student001")
+    job = JobItem(
+        id=record.job_id, state="RUNNING", words="", gpus=2, gpu_type="v100", cpus=4,
+        gpu_indexes={"gpu01": (0, 1)}, end_time=NOW + 60,
+    )  # fmt: skip
+    gpus = {
+        f"gpu01/{index}": GpuItem(
+            node="gpu01", index=index, type="v100", state=GpuState.BUSY, utilization=use
+        )
+        for index, use in ((0, 20.0), (1, 60.0))
+    }
+    presence = Presence(
+        course="dl", person="student001", session_id=record.id, seen_at=NOW,
+        opened_at=NOW - 400, last_activity=NOW - 30, notebooks=("lab1/train.ipynb",),
+        hand="Why is it slow?", hand_at=NOW - 10,
+    )  # fmt: skip
+    help_ = Help(
+        course="dl", student="student001", server="course-dl", session_id=record.id,
+        helper="barbara", state=HelpState.ASKED, minutes=15, asked_at=NOW,
+    )  # fmt: skip
+    found = one(
+        rows(sessions=[record], presences=[presence], helps=[help_]),
+        Seen(jobs={record.job_id: job}, gpus=gpus),
+    )
+    assert found.state is TileState.RUNNING
+    assert (found.gpus, found.gpu_use, found.ends_at) == (2, 40.0, NOW + 60)
+    assert found.notebooks == ("lab1/train.ipynb",)
+    assert (found.hand, found.last_activity) == ("Why is it slow?", NOW - 30)
+    assert found.help == help_
+    plain = bare(found)
+    assert (plain.notebooks, plain.hand, plain.hand_at, plain.last_activity) == ((), "", None, None)
+    assert (plain.state, plain.gpu_use) == (TileState.RUNNING, 40.0)
+
+
+def test_what_another_session_told_is_not_this_ones() -> None:
+    presence = Presence(
+        course="dl", person="student001", session_id="S-old", seen_at=NOW, hand="?", hand_at=NOW
+    )
+    found = one(rows(sessions=[session("student001")], presences=[presence]))
+    assert found.hand == ""
+
+
+@pytest.mark.parametrize(
+    ("ending", "state"),
+    [
+        ("out_of_memory", TileState.FAILED),
+        ("start_failed", TileState.FAILED),
+        ("walltime", TileState.NONE),
+        ("stopped", TileState.NONE),
+    ],
+)
+def test_how_the_last_one_ended(ending: str, state: TileState) -> None:
+    record = session(
+        "student001", SessionState.ENDED, ended_at=NOW, ending_code=ending, ending_message="Why."
+    )
+    found = one(rows(sessions=[record]))
+    assert found.state is state
+    assert found.words
+    assert (found.words == "Why.") is (state is TileState.FAILED)
+
+
+def test_other_servers_and_courses_are_never_looked_at() -> None:
+    others = [
+        session("student001", server=""),
+        session("student001", server="rehearsal-dl"),
+        session("student001", course="ml", server="course-ml"),
+        session("student001", course="", server="course-dl"),
+    ]
+    assert one(rows(sessions=others)).state is TileState.NONE
+
+
+def test_of_two_sessions_the_newer_counts_and_an_ended_one_over_what_memory_has() -> None:
+    record = session("student001")
+    again = session("student001", id="S2", submitted_at=NOW, state=SessionState.PENDING)
+    assert one(rows(sessions=[again, record])).session_id == "S2"
+    over = record.model_copy(update={"state": SessionState.ENDED, "ended_at": NOW})
+    found = one(rows(sessions=[over]), Seen(sessions={record.job_id: record}))
+    assert found.state is TileState.NONE
+
+
+@pytest.mark.parametrize(
+    ("seat", "state", "words"),
+    [
+        (SeatState.WAITING, TileState.WAITING, "The portal starts it soon."),
+        (SeatState.STARTING, TileState.WAITING, "The Hub starts it."),
+        (SeatState.FAILED, TileState.FAILED, "You have no account in Slurm."),
+        (SeatState.RELEASED, TileState.NONE, ""),
+    ],
+)
+def test_a_start_says_how_far_a_seat_is(seat: SeatState, state: TileState, words: str) -> None:
+    message = words if seat is SeatState.FAILED else ""
+    start = CourseStart(id=1, course="dl", kind=StartKind.ALL, by="barbara", asked_at=NOW)
+    seats = [Seat(start_id=1, person="student001", state=seat, message=message, asked_at=NOW)]
+    found = one(rows(start=start, seats=seats))
+    assert (found.state, found.words) == (state, words)
+
+
+@pytest.mark.parametrize("state", [SeatState.WAITING, SeatState.STARTING])
+def test_a_start_says_that_it_waits_for_slurm(state: SeatState) -> None:
+    start = CourseStart(id=1, course="dl", kind=StartKind.ALL, by="barbara", asked_at=NOW)
+    seats = [Seat(start_id=1, person="student001", state=state, asked_at=NOW)]
+    found = one(rows(start=start, seats=seats), Seen(away=True))
+    assert found.state is TileState.WAITING
+    assert found.words == "Slurm does not answer now. The start waits for it."
+
+
+@pytest.mark.parametrize("state", [SessionState.PENDING, SessionState.STARTING])
+def test_a_session_that_starts_says_whether_slurm_and_its_node_answer(state: SessionState) -> None:
+    record = session("student001", state, nodes=("cpu01",))
+    found = one(rows(sessions=[record]), Seen(silent=frozenset({"cpu01", "cpu02"})))
+    assert found.words == "Its node, cpu01, does not answer Slurm."
+    found = one(rows(sessions=[record]), Seen(silent=frozenset({"cpu02"})))
+    assert "does not answer" not in found.words
+    found = one(rows(sessions=[record]), Seen(away=True))
+    assert found.words == "Slurm does not answer now. The start waits for it."
+    # A session that runs does so without Slurm, too.
+    found = one(rows(sessions=[session("student001")]), Seen(away=True))
+    assert (found.state, found.words) == (TileState.RUNNING, "")
+
+
+# -- the API ------------------------------------------------------------------------------------
+
+TOKENS: dict[str, tuple[str, ...]] = {
+    "barbara": (),
+    "alan": (),  # an assistant
+    "student001": (),
+    "grace": (COURSES_MANAGE,),
+    "ada": (),
+    "other": (),  # teaches another course
+}
+
+
+class HubUser(RequestHandler):
+    def get(self) -> None:
+        name = self.request.headers["Authorization"].removeprefix("token ")
+        if name not in TOKENS:
+            self.send_error(403)
+            return
+        scopes = ["access:services!service=portal", *TOKENS[name]]
+        self.finish({"name": name, "kind": "user", "scopes": scopes})
+
+
+class Hub:
+    """The Hub's API: which servers run, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.running: set[tuple[str, str]] = set()
+        self.asked: list[tuple[str, str, str]] = []
+        self.at_once = self.most = 0
+        self.strangers: set[str] = set()  # who never logged in
+        self.refuse: set[str] = set()
+
+    async def make_people(self, names: Any) -> dict[str, str]:
+        missing = "The directory has no such person."
+        refused = {name: missing for name in names if name == "student253"}
+        self.strangers -= set(names) - set(refused)
+        return refused
+
+    async def start_server(self, user: str, server: str, options: Any, **more: Any) -> None:
+        assert options == {"course": "dl"}
+        if user in self.refuse:
+            raise Conflict("The course's GPU-hours are used up.")
+        if user in self.strangers:
+            raise NotFound("The Hub knows no such server.")
+        self.asked.append(("start", user, server))
+        self.running.add((user, server))
+
+    async def stop_server(self, user: str, server: str, *, on_behalf_of: str = "") -> None:
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        await asyncio.sleep(0.005)
+        self.at_once -= 1
+        if (user, server) not in self.running:
+            raise NotFound("The Hub runs no such server.")
+        if user in self.refuse:
+            raise Conflict("The Hub cannot do this now.")
+        self.asked.append(("stop", user, server))
+        self.running.discard((user, server))
+
+    async def runs(self, user: str, server: str) -> bool:
+        return (user, server) in self.running
+
+
+class Slurm:
+    """Watcher, control and dashboard in one."""
+
+    def __init__(self, records: list[SessionRecord]) -> None:
+        self.records = records
+        self.looks = 0
+        self.limits: dict[str, int] = {}
+        self.known_qos: dict[str, Any] = {}
+        self.error = ""
+        self.refresh_interval = 5.0
+        self.runner: Any = None
+
+    def known_associations(self, user: str) -> None:
+        return None
+
+    async def associations(self, user: str) -> None:
+        return None
+
+    async def has_account(self, name: str) -> None:
+        return None
+
+    def jobs(self) -> dict[str, Job]:
+        return {
+            one.job_id: Job(
+                id=one.job_id,
+                user=one.user,
+                state=JobState.RUNNING,
+                nodes=("gpu01",),
+                start_time=NOW - 500,
+                end_time=NOW - 500 + self.limits.get(one.job_id, 3600),
+                time_limit=self.limits.get(one.job_id, 3600),
+            )
+            for one in self.records
+        }
+
+    async def snapshot(self, *_: Any, **__: Any) -> ClusterSnapshot:
+        self.looks += 1
+        return ClusterSnapshot(taken_at=time.time(), jobs=self.jobs(), error=self.error)
+
+    async def rights(self) -> Rights:
+        return Rights(jobs=True)
+
+    async def need(self, what: str) -> None:
+        assert what == "jobs"
+
+    async def extend(self, job_id: str, limit: int) -> None:
+        self.limits[job_id] = limit
+
+    async def refreshed(self) -> None:
+        await asyncio.sleep(0)
+
+    @property
+    def view(self) -> Any:
+        items = {id_: JobItem(id=id_, state="RUNNING", words="") for id_ in self.jobs()}
+        return SimpleNamespace(
+            error="",
+            taken_at=NOW,
+            simulated=True,
+            sessions={one.job_id: one for one in self.records},
+            jobs=SimpleNamespace(bare=items),
+            gpus={},
+            snapshot=ClusterSnapshot(taken_at=time.time(), jobs=self.jobs()),
+        )
+
+
+class Site:
+    """The endpoints on loopback."""
+
+    def __init__(self, url: str, parts: Parts, hub: Hub, slurm: Slurm) -> None:
+        self.client = httpx.AsyncClient(base_url=url, trust_env=False, timeout=30)
+        self.parts, self.hub, self.slurm = parts, hub, slurm
+        self.rows = 0
+
+    async def ask(self, token: str, method: str, path: str, body: Any = None) -> httpx.Response:
+        headers = {"Authorization": f"token {token}", "Content-Type": "application/json"}
+        content = None if body is None else json.dumps(body).encode()
+        return await self.client.request(method, path, content=content, headers=headers)
+
+    async def post(self, token: str, path: str, body: Any = None) -> httpx.Response:
+        return await self.ask(token, "POST", f"courses/dl/{path}", body)
+
+    async def board(self, token: str = "barbara", version: str = "") -> httpx.Response:
+        return await self.ask(token, "GET", f"courses/dl/board?version={version}")
+
+    async def audit(self) -> list[tuple[str, str, str, str, str]]:
+        entries, _ = await self.parts.store.audit.find(limit=500)
+        return [(e.actor, e.action, e.target, e.owner, str(e.outcome)) for e in entries]
+
+
+def said(answer: httpx.Response) -> str:
+    found = answer.json()
+    return str(found["error"]["message"] if "error" in found else found["message"])
+
+
+# 200 of the 300 have a session; one has another of their own, too.
+RECORDS = (
+    *map(session, STUDENTS[:200]),
+    session("student001", id="own", server="", course="", job_id="9"),
+)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with a course of 300 in it, to be copied."""
+    file = tmp_path_factory.mktemp("board") / "portal.sqlite"
+
+    async def fill() -> None:
+        store = Store(url=f"sqlite:///{file}")
+        await store.upgrade()
+        staff = [member("barbara", Role.INSTRUCTOR), member("alan", Role.ASSISTANT)]
+        await store.courses.add(course(), [*staff, *map(member, STUDENTS)])
+        await store.courses.add(course("ml"), [member("other", Role.INSTRUCTOR, "ml")])
+        for record in RECORDS:
+            await store.sessions.save(record)
+        await store.close()
+
+    asyncio.run(fill())
+    return file
+
+
+@pytest.fixture
+async def site(
+    tmp_path: Path, filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Site]:
+    """The course of 300 on a site of its own."""
+    monkeypatch.setattr("portal.handlers.course_people._LOOK", 0.001)
+    monkeypatch.setattr("portal.handlers.extend._PAUSE", 0.0)
+    log = logging.getLogger("service")
+    shutil.copyfile(filled, tmp_path / "portal.sqlite")
+    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
+    hub, slurm = Hub(), Slurm(list(RECORDS))
+    hub.running = {(record.user, record.server) for record in RECORDS}
+
+    async def load() -> None:
+        pass
+
+    parts = Parts(
+        prefix=PREFIX,
+        log=log,
+        store=store,
+        catalog=SimpleNamespace(load=load, environments={"torch": IMAGE}),
+        cluster=slurm,
+        control=slurm,
+        telemetry=SimpleNamespace(simulated=True),
+        dashboard=slurm,
+        hub=hub,
+    )  # type: ignore[arg-type]
+    servers: list[HTTPServer] = []
+    socket, port = bind_unused_port()
+    servers.append(HTTPServer(Application([("/hub/api/user", HubUser)])))
+    servers[-1].add_socket(socket)
+    HubOAuth.clear_instance()
+    HubOAuth.instance(
+        api_url=f"http://127.0.0.1:{port}/hub/api", api_token="service", cache_max_age=300
+    )
+    kinds = (*course_board.ENDPOINTS, *course_people.ENDPOINTS)
+    made = Site(serve(kinds, parts, port, servers), parts, hub, slurm)
+    stock = parts.boards._rows
+
+    async def counted(kept: KeptCourse) -> Rows:
+        made.rows += 1
+        return await stock(kept)
+
+    monkeypatch.setattr(parts.boards, "_rows", counted)
+    try:
+        yield made
+    finally:
+        await made.client.aclose()
+        for server in servers:
+            server.stop()
+        HubOAuth.clear_instance()
+        await store.close()
+
+
+async def test_the_board_of_three_hundred_costs_one_look_for_all_who_watch(site: Site) -> None:
+    begun = awake()
+    answers = await asyncio.gather(*(site.board() for _ in range(20)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert site.rows == 1
+    assert site.slurm.looks == 0  # the dashboard's own loop asks Slurm, nobody who watches does
+    assert awake() - begun < 10
+    board = answers[0].json()
+    assert len(board["tiles"]) == 300
+    assert board["counts"] == {"running": 200, "none": 100}
+    assert board["simulated"] is True
+    assert board["tiles"][0]["person"] == "student001"
+    assert len(answers[0].content) < 100_000
+
+
+async def test_who_has_it_already_gets_the_version_alone(site: Site) -> None:
+    version = (await site.board()).json()["version"]
+    again = (await site.board(version=version)).json()
+    assert again["same"] is True
+    assert again["version"] == version
+    assert "tiles" not in again
+    await site.parts.store.presence.raise_hand(
+        Presence(
+            course="dl",
+            person="student002",
+            session_id="S-student002",
+            seen_at=NOW,
+            hand="Help!",
+            hand_at=NOW,
+        )
+    )
+    site.parts.boards.forget("dl")
+    board = (await site.board(version=version)).json()
+    assert board["version"] != version
+    assert board["hands"] == 1
+    assert board["tiles"][1]["hand"] == "Help!"
+
+
+async def test_what_is_known_stays_while_the_database_is_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await site.board()
+
+    async def away(kept: KeptCourse) -> Rows:
+        raise StoreUnavailable("The portal's database does not answer.")
+
+    monkeypatch.setattr(site.parts.boards, "_rows", away)
+    site.parts.boards.forget("dl")
+    board = (await site.board()).json()
+    assert len(board["tiles"]) == 300
+    assert "database" in board["error"]
+
+
+async def test_an_admin_sees_states_and_nothing_of_what_students_do(site: Site) -> None:
+    await site.parts.store.presence.tell(
+        Presence(
+            course="dl",
+            person="student001",
+            session_id="S-student001",
+            seen_at=NOW,
+            last_activity=NOW,
+            notebooks=("secret.ipynb",),
+        )
+    )
+    staff, admin = await site.board("alan"), await site.board("grace")
+    assert "secret.ipynb" in staff.text
+    assert admin.status_code == 200
+    assert "secret.ipynb" not in admin.text
+    assert admin.json()["counts"] == {"running": 200, "none": 100}
+
+
+@pytest.mark.parametrize("token", ["ada", "other", "student001"])
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "board", None),
+        ("POST", "people/student001/start", None),
+        ("POST", "people/student001/stop", None),
+        ("POST", "people/student001/restart", None),
+        ("POST", "people/student001/extend", {"minutes": 30}),
+        ("POST", "stop-all", {}),
+        ("POST", "extend-all", {"minutes": 30}),
+    ],
+)
+async def test_who_does_not_teach_it_is_refused_and_written_down(
+    site: Site, token: str, method: str, path: str, body: Any
+) -> None:
+    answer = await site.ask(token, method, f"courses/dl/{path}", body)
+    assert answer.status_code == 403, answer.text
+    assert [line[:3] for line in await site.audit()] == [(token, "denied", "course dl")]
+    assert site.hub.asked == []
+    assert site.slurm.limits == {}
+
+
+@pytest.mark.parametrize("verb", ["start", "stop", "restart", "extend"])
+async def test_somebody_who_is_not_in_the_course_is_out_of_reach(site: Site, verb: str) -> None:
+    body = {"minutes": 30} if verb == "extend" else None
+    answer = await site.post("barbara", f"people/ada/{verb}", body)
+    assert answer.status_code == 403
+    assert said(answer) == "ada is not in the course 'dl'."
+    assert await site.audit() == [("barbara", "denied", "course dl", "ada", "refused")]
+    assert site.hub.asked == []
+
+
+async def test_one_is_stopped_and_never_another_session_of_theirs(site: Site) -> None:
+    answer = await site.post("alan", "people/student001/stop")
+    assert answer.status_code == 200, answer.text
+    assert site.hub.asked == [("stop", "student001", "course-dl")]
+    assert ("student001", "") in site.hub.running
+    (line,) = await site.audit()
+    assert line == ("alan", "stop-session", "session S-student001", "student001", "done")
+    answer = await site.post("alan", "people/student250/stop")
+    assert (answer.status_code, said(answer)) == (
+        409,
+        "student250 has no session of this course now.",
+    )
+
+
+async def test_one_is_started_as_its_student_would(site: Site) -> None:
+    assert (await site.post("barbara", "people/student250/start")).status_code == 200
+    assert site.hub.asked == [("start", "student250", "course-dl")]
+    assert (await site.audit())[0][:4] == ("barbara", "start-session", "course dl", "student250")
+    site.hub.refuse.add("student251")
+    answer = await site.post("barbara", "people/student251/start")
+    assert (answer.status_code, said(answer)) == (409, "The course's GPU-hours are used up.")
+    assert (await site.audit())[0][4] == "failed"
+
+
+async def test_one_who_never_logged_in_is_started(site: Site) -> None:
+    site.hub.strangers |= {"student252", "student253"}
+    answer = await site.post("barbara", "people/student252/start")
+    assert answer.status_code == 200, answer.text
+    assert site.hub.asked == [("start", "student252", "course-dl")]
+    answer = await site.post("barbara", "people/student253/start")
+    assert (answer.status_code, said(answer)) == (409, "The directory has no such person.")
+    assert len(site.hub.asked) == 1
+
+
+async def test_a_student_opens_their_own_session_and_nothing_else(site: Site) -> None:
+    assert (await site.post("student001", "open", {})).status_code == 200
+    assert site.hub.asked == []  # it runs already
+    site.hub.running.discard(("student001", "course-dl"))
+    assert (await site.post("student001", "open", {})).status_code == 200
+    assert site.hub.asked == [("start", "student001", "course-dl")]
+    refused = await site.post("student001", "open", {"preview": True})
+    assert refused.status_code == 403
+    assert (await site.post("alan", "open", {"preview": True})).status_code == 200
+    assert site.hub.asked[1:] == [("start", "alan", "preview-dl")]
+    for stranger in ("ada", "grace", "other"):
+        assert (await site.post(stranger, "open", {})).status_code == 403
+    assert len(site.hub.asked) == 2
+
+
+async def test_a_restart_waits_until_the_old_one_is_gone(site: Site) -> None:
+    answer = await site.post("barbara", "people/student001/restart")
+    assert answer.status_code == 200, answer.text
+    assert site.hub.asked == [
+        ("stop", "student001", "course-dl"),
+        ("start", "student001", "course-dl"),
+    ]
+
+
+async def test_one_is_extended_though_owners_may_not(site: Site) -> None:
+    site.parts.extending.allowed = False
+    answer = await site.post("barbara", "people/student003/extend", {"minutes": 30})
+    assert answer.status_code == 200, answer.text
+    assert list(site.slurm.limits.values()) == [5400]
+
+
+async def test_no_session_gets_longer_than_its_course_says(site: Site) -> None:
+    path = "people/student003/extend"
+    answer = await site.post("barbara", path, {"minutes": 90})
+    assert answer.status_code == 403
+    assert "'Course dl: PyTorch' allows at most 2:00:00 of time" in said(answer)
+    assert site.slurm.limits == {}
+    all_of_them = (await site.post("barbara", "extend-all", {"minutes": 90})).json()
+    assert all_of_them["done"] == 0
+    assert site.slurm.limits == {}
+    assert (await site.post("barbara", path, {"minutes": 60})).status_code == 200
+    assert list(site.slurm.limits.values()) == [7200]
+
+
+async def test_all_are_stopped_some_at_a_time_each_with_a_result(site: Site) -> None:
+    site.hub.refuse.add("student007")
+    answer = (await site.post("barbara", "stop-all", {})).json()
+    assert (answer["done"], len(answer["items"])) == (199, 200)
+    (failed,) = [item for item in answer["items"] if not item["done"]]
+    assert (failed["person"], failed["message"]) == ("student007", "The Hub cannot do this now.")
+    assert 1 < site.hub.most <= 8
+    assert ("student001", "") in site.hub.running
+    assert len(await site.audit()) == 200
+
+
+async def test_some_are_stopped_and_strangers_stop_nothing(site: Site) -> None:
+    answer = (
+        await site.post("barbara", "stop-all", {"people": ["student001", "student300"]})
+    ).json()
+    assert site.hub.asked == [("stop", "student001", "course-dl")]
+    assert {item["person"]: item["done"] for item in answer["items"]} == {
+        "student001": True,
+        "student300": False,
+    }
+    refused = await site.post("barbara", "stop-all", {"people": ["student002", "ada"]})
+    assert refused.status_code == 403
+    assert len(site.hub.asked) == 1
+    assert (await site.audit())[0][:3] == ("barbara", "denied", "course dl")
+
+
+async def test_all_are_extended_by_one_look_at_slurm(site: Site) -> None:
+    answer = (await site.post("barbara", "extend-all", {"minutes": 30})).json()
+    assert answer["done"] == 200, answer["items"][0]
+    assert site.slurm.looks == 1
+    assert set(site.slurm.limits.values()) == {5400}
+    assert "9" not in site.slurm.limits  # a session of their own

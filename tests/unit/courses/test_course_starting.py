@@ -1,0 +1,848 @@
+"""Starts of sessions for a whole course: with a real database; the Hub, Slurm and the clock are
+played by the test."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from clusters import job
+
+from portal.courses import ahead as ahead_module
+from portal.courses.ahead import Ahead
+from portal.courses.around import Around
+from portal.courses.book import CourseBook
+from portal.courses.loop import CourseLoop
+from portal.courses.over import Over
+from portal.courses.rehearsal import report
+from portal.courses.seats import in_turn
+from portal.courses.settings import Courses
+from portal.courses.starting import Starter
+from portal.errors import (
+    Conflict,
+    HubUnavailable,
+    InvalidRequest,
+    NotAllowed,
+    NotFound,
+    PortalError,
+    StoreUnavailable,
+    TooManyRequests,
+)
+from portal.models.audit import Outcome
+from portal.models.cluster import ClusterSnapshot, JobState, Reservation
+from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course_live import Presence
+from portal.models.course_start import CourseStart, Seat, SeatState, StartKind
+from portal.models.environment import Environment
+from portal.models.session import SessionRecord, SessionState
+from portal.models.stop_reason import StopCode, StopReason
+from portal.store import Store
+
+LOG = logging.getLogger("portal-test")
+MONDAY = 1_800_259_200.0  # 2027-01-18, 08:00 UTC
+STUDENTS = tuple(f"student{n:02}" for n in range(1, 8))
+
+
+def course(**more: Any) -> Course:
+    values: dict[str, Any] = {
+        "name": "deep",
+        "title": "Deep Learning",
+        "environment": "lab",
+        "begins": date(2027, 1, 1),
+        "ends": date(2027, 3, 1),
+        "weekly": [{"day": 0, "begins": "09:00", "minutes": 90}],
+    }
+    return Course.model_validate({**values, **more})
+
+
+def kept(state: CourseState = CourseState.APPROVED, **more: Any) -> KeptCourse:
+    pinned = Environment.model_validate(
+        {"name": "lab", "title": "Lab", "kind": "container", "image": "/images/lab.sif"}
+    )
+    return KeptCourse(
+        course=course(**more),
+        state=state,
+        pinned=pinned,
+        created_by="barbara",
+        created_at=MONDAY,
+        changed_at=MONDAY,
+    )
+
+
+@dataclass
+class Hub:
+    """A Hub that starts what it is asked to start, and notes it. ``answers``: what it says to the
+    next starts of somebody, instead; ``gate``: starts wait for it."""
+
+    store: Store
+    clock: Clock
+    answers: dict[str, list[PortalError]] = field(default_factory=dict)
+    running: dict[tuple[str, str], str] = field(default_factory=dict)
+    known: set[str] = field(default_factory=lambda: set(STUDENTS))
+    started: list[str] = field(default_factory=list)
+    stopped: list[tuple[str, str, StopReason]] = field(default_factory=list)
+    questions: list[tuple[str, ...]] = field(default_factory=list)
+    introduced: list[str] = field(default_factory=list)
+    away: bool = False
+    gate: asyncio.Event | None = None
+    at_once: int = 0
+    most: int = 0
+
+    async def servers(self, server: str, people: Collection[str]) -> dict[str, str]:
+        self._answer()
+        self.questions.append(tuple(people))
+        return {one: self.running.get((one, server), "") for one in people if one in self.known}
+
+    async def make_people(self, names: Collection[str]) -> dict[str, str]:
+        self._answer()
+        self.introduced += names
+        refused = {one: f"The directory has no {one}." for one in names if one == "nobody"}
+        self.known |= set(names) - set(refused)
+        return refused
+
+    async def begin_server(self, user: str, server: str, options: Mapping[str, Any]) -> None:
+        self._answer()
+        assert options == {"course": "deep"}
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        try:
+            if self.gate is not None:
+                await self.gate.wait()
+            await asyncio.sleep(0)
+            if self.answers.get(user):
+                raise self.answers[user].pop(0)
+            if (user, server) in self.running:
+                return
+            self.started.append(user)
+            self.running[user, server] = "pending"
+            await self.tell(user, server, SessionState.PENDING)
+        finally:
+            self.at_once -= 1
+
+    async def stop_server(self, user: str, server: str, *, reason: StopReason) -> None:
+        self._answer()
+        if (user, server) not in self.running:
+            raise NotFound("The Hub runs no such server.")
+        del self.running[user, server]
+        self.stopped.append((user, server, reason))
+        await self.tell(
+            user,
+            server,
+            SessionState.ENDED,
+            ended_at=self.clock(),
+            ending_code=str(reason.code),
+            ending_message=reason.words,
+        )
+
+    async def tell(self, user: str, server: str, state: SessionState, **more: Any) -> SessionRecord:
+        """The record of that session, as the Hub would write it."""
+        records = await self.store.sessions.of_course("deep", 0)
+        mine = [one for one in records if (one.user, one.server) == (user, server)]
+        last = mine[-1] if mine else None
+        if last is None or last.state is SessionState.ENDED:
+            number = len(records)
+            last = SessionRecord(
+                id=f"s{number}",
+                user=user,
+                server=server,
+                course="deep",
+                job_id=str(number),
+                submitted_at=self.clock() // 1,
+            )
+        record = last.model_copy(update={"state": state, **more})
+        await self.store.sessions.save(record)
+        return record
+
+    async def ready(self, *users: str, server: str = "course-deep") -> None:
+        for user in users:
+            self.running[user, server] = "ready"
+            await self.tell(user, server, SessionState.RUNNING, ready_at=self.clock())
+
+    def _answer(self) -> None:
+        if self.away:
+            raise HubUnavailable("The Hub does not answer.")
+
+
+@dataclass
+class Clock:
+    now: float = MONDAY
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Cluster:
+    snapshot_: ClusterSnapshot = field(default_factory=lambda: ClusterSnapshot(taken_at=MONDAY))
+
+    async def snapshot(self, newer_than: float = 0, **_: Any) -> ClusterSnapshot:
+        if self.snapshot_.error:
+            return self.snapshot_
+        return self.snapshot_.model_copy(update={"taken_at": max(newer_than, MONDAY)})
+
+
+@dataclass
+class Control:
+    cancelled: list[tuple[str, str]] = field(default_factory=list)
+
+    async def cancel(self, job_id: str, user: str) -> None:
+        self.cancelled.append((job_id, user))
+
+
+class Site:
+    """A course with its students, and everything around it."""
+
+    def __init__(self, store: Store, **settings: Any) -> None:
+        self.store, self.clock = store, Clock()
+        self.hub = Hub(store, self.clock)
+        self.cluster, self.control = Cluster(), Control()
+        self.notes: list[Any] = []
+        self.sessions: dict[str, SessionRecord] = {}
+        self.settings = Courses(**settings)
+        anything: Any = self
+        self.around = Around(
+            store=store,
+            hub=anything.hub,
+            book=CourseBook(store),
+            settings=self.settings,
+            cluster=anything.cluster,
+            control=anything.control,
+            reserving=anything,
+            view=anything.view,
+            note=self.note,
+            log=LOG,
+            wall=self.clock,
+        )
+        self.starter = Starter(self.around)
+
+    def view(self) -> Any:
+        return SimpleNamespace(snapshot=self.cluster.snapshot_, sessions=self.sessions)
+
+    async def note(self, entry: Any) -> None:
+        self.notes.append(entry)
+
+    async def course(self, *people: str, **more: Any) -> KeptCourse:
+        one = kept(**more)
+        members = [
+            CourseMember(course="deep", person=name, role=Role.STUDENT) for name in people
+        ] + [CourseMember(course="deep", person="barbara", role=Role.INSTRUCTOR)]
+        await self.store.courses.add(one, members)
+        return one
+
+    async def look(self, times: int = 1) -> None:
+        """Some looks, each followed by what it began."""
+        for _ in range(times):
+            await self.starter.look(self.clock())
+            await self.settle()
+
+    async def settle(self) -> None:
+        await self.starter.settled()
+
+    async def seats(self, start: CourseStart) -> dict[str, Seat]:
+        return {one.person: one for one in await self.store.starts.seats(start.id)}
+
+    async def states(self, start: CourseStart) -> list[str]:
+        return [str(one.state) for one in (await self.seats(start)).values()]
+
+    def restarted(self) -> None:
+        """The service ends, and the next one begins with what the database has."""
+        self.starter = Starter(self.around)
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
+    await store.upgrade()
+    made = Site(store)
+    yield made
+    await made.starter.close()
+    await store.close()
+
+
+async def test_everyone_is_started_so_many_at_the_same_time_and_each_result_is_kept(
+    site: Site,
+) -> None:
+    site.settings.at_once = 3
+    deep = await site.course(*STUDENTS)
+    site.hub.running["student03", "course-deep"] = "ready"
+    site.hub.answers["student05"] = [NotAllowed("The budget is used up.")]
+
+    start = await site.starter.start(deep, StartKind.ALL, "barbara")
+    assert await site.states(start) == ["waiting"] * 7
+    await site.look(4)
+
+    assert site.hub.most == 3
+    assert sorted(site.hub.started) == [
+        one for one in STUDENTS if one not in ("student03", "student05")
+    ]
+    assert len(site.hub.questions) == 1  # for all of them
+    assert site.hub.introduced == []
+    site.clock.now += 7
+    await site.hub.ready(*site.hub.started)
+    await site.look()
+    found = await site.seats(start)
+    assert found["student01"].state is SeatState.READY
+    assert found["student01"].ready_at == MONDAY + 7
+    assert found["student03"].state is SeatState.SKIPPED
+    assert found["student05"].state is SeatState.FAILED
+    assert found["student05"].message == "The budget is used up."
+    assert (await site.store.starts.get(start.id)).ended_at == MONDAY + 7
+    told = report(start, list(found.values()))
+    assert (told.ready, told.failed, told.skipped, told.median, told.last) == (5, 1, 1, 7, 7)
+    assert told.failures[0].words == "The budget is used up."
+    assert site.notes[-1].action == "course-start-ended"
+
+
+async def test_a_hub_that_says_later_is_asked_later_and_nobody_hears_of_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uptime = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr("portal.courses.asking.time.monotonic", lambda: uptime.now)
+    deep = await site.course(*STUDENTS[:3])
+    busy = TooManyRequests("Too many users trying to log in right now.")
+    busy.details["retry_after"] = 40.0
+    site.hub.answers["student02"] = [busy]
+    start = await site.starter.start(deep, StartKind.ALL, "barbara")
+    await site.look(3)
+    found = await site.seats(start)
+    assert site.hub.started == ["student01", "student03"]
+    uptime.now += 39
+    await site.look(2)
+    assert site.hub.started == ["student01", "student03"]
+    uptime.now += 2
+    await site.look()
+    assert site.hub.started == ["student01", "student03", "student02"]
+    assert found["student02"].state is not SeatState.FAILED
+
+
+async def test_a_service_that_dies_in_the_middle_starts_nobody_twice(site: Site) -> None:
+    site.settings.at_once = 3
+    deep = await site.course(*STUDENTS)
+    start = await site.starter.start(deep, StartKind.ALL, "barbara")
+    site.hub.gate = asyncio.Event()
+    await site.starter.look(MONDAY)
+    assert (await site.states(start)).count("starting") == 3
+    # The Hub has got one of the three; then the service is gone.
+    site.hub.running["student02", "course-deep"] = "pending"
+    await site.hub.tell("student02", "course-deep", SessionState.PENDING)
+    await site.starter.close()
+    site.hub.gate = None
+    site.hub.started.append("student02")
+
+    site.restarted()
+    await site.look(6)
+    assert sorted(site.hub.started) == list(STUDENTS)
+    await site.hub.ready(*STUDENTS)
+    await site.look()
+    assert await site.states(start) == ["ready"] * 7
+
+
+async def test_a_hub_that_is_restarted_is_asked_what_it_has_before_anything_else(
+    site: Site,
+) -> None:
+    deep = await site.course(*STUDENTS[:3])
+    start = await site.starter.start(deep, StartKind.ALL, "barbara")
+    # It takes the first, says nothing of it any more, and dies.
+    site.hub.answers["student01"] = [HubUnavailable("gone")]
+    site.hub.answers["student02"] = [HubUnavailable("gone")]
+    await site.look()
+    assert await site.states(start) == ["starting"] * 3
+    site.hub.running["student01", "course-deep"] = "pending"
+    site.hub.away = True
+    with pytest.raises(HubUnavailable):
+        await site.look()
+    assert await site.states(start) == ["starting"] * 3
+    site.hub.away = False
+    site.starter.asking.later = float("-inf")
+    await site.look(2)
+    # student02 was asked for again, student01 was not.
+    assert site.hub.started == ["student03", "student02"]
+
+
+async def test_a_job_that_a_dead_hub_left_is_ended_before_the_next_is_asked_for(
+    site: Site,
+) -> None:
+    deep = await site.course("student01")
+    start = await site.starter.start(deep, StartKind.ALL, "barbara")
+    site.hub.answers["student01"] = [HubUnavailable("gone")]
+    await site.look()
+    left = job("77", "student01", comment="portal:lab:course-deep", submit_time=MONDAY + 1)
+    other = job("78", "student01", comment="portal:lab:", submit_time=MONDAY + 1)
+    over = job("76", "student01", comment="portal:lab:course-deep", submit_time=MONDAY + 1)
+    jobs = {one.id: one for one in (left, other)}
+    jobs["76"] = over.model_copy(update={"state": JobState.COMPLETED})
+    # While Slurm does not answer, nobody knows whether there is one.
+    site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY - 1, error="Slurm does not answer.")
+    site.starter.asking.later = float("-inf")
+    await site.look(2)
+    assert (site.control.cancelled, site.hub.started) == ([], [])
+    site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY, jobs=jobs)
+    site.starter.asking.later = float("-inf")
+    site.starter.wake.clear()
+    await site.look()
+    assert site.control.cancelled == [("77", "student01")]
+    site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY)
+    await site.look()
+    assert site.hub.started == ["student01"]
+    assert await site.states(start) == ["starting"]
+
+
+async def test_who_lost_their_job_with_slurm_is_started_again_and_nobody_twice(site: Site) -> None:
+    deep = await site.course(*STUDENTS[:3])
+    start = await site.starter.start(deep, StartKind.ALL, "barbara")
+    await site.look()
+    await site.hub.ready("student01")
+    for name in ("student01", "student02"):
+        await site.hub.tell(name, "course-deep", SessionState.ENDED, ending_code="unknown")
+    site.clock.now += 5
+    # The Hub still has their servers: they are not asked for beside those.
+    await site.look(3)
+    assert len(site.hub.started) == 3
+    seats = await site.seats(start)
+    assert {seats[name].state for name in STUDENTS[:3]} == {SeatState.STARTING}
+    assert "lost its job" in seats["student01"].message
+    # Nor while Slurm is away: one of the jobs may be there.
+    del site.hub.running["student01", "course-deep"], site.hub.running["student02", "course-deep"]
+    site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY - 1, error="Slurm does not answer.")
+    await site.look(3)
+    assert len(site.hub.started) == 3
+    site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY)
+    await site.look(3)
+    assert sorted(site.hub.started) == [
+        "student01",
+        "student01",
+        "student02",
+        "student02",
+        "student03",
+    ]
+    await site.hub.ready(*STUDENTS[:3])
+    await site.look(2)
+    assert await site.states(start) == ["ready"] * 3
+    assert len(site.hub.started) == 5
+
+
+async def test_whose_job_slurm_loses_again_and_again_is_told(site: Site) -> None:
+    deep = await site.course("student01")
+    start = await site.starter.start(deep, StartKind.ALL, "barbara")
+    for _ in range(9):
+        await site.look()
+        if site.hub.running.pop(("student01", "course-deep"), ""):
+            await site.hub.tell(
+                "student01", "course-deep", SessionState.ENDED, ending_code="unknown"
+            )
+        site.clock.now += 5
+    seat = (await site.seats(start))["student01"]
+    assert seat.state is SeatState.FAILED and "lost its job" in seat.message
+    assert len(site.hub.started) == 3
+
+
+async def test_what_the_hub_loses_again_and_again_is_given_up(site: Site) -> None:
+    deep = await site.course("student01")
+    start = await site.starter.start(deep, StartKind.ALL, "barbara")
+    site.hub.answers["student01"] = [HubUnavailable("gone") for _ in range(9)]
+    for _ in range(8):
+        site.starter.asking.later = float("-inf")
+        await site.look()
+    seat = (await site.seats(start))["student01"]
+    assert seat.state is SeatState.FAILED
+    assert "asked 3 times" in seat.message
+
+
+async def test_the_database_away_puts_things_off_and_loses_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = await site.course(*STUDENTS[:2])
+    start = await site.starter.start(deep, StartKind.ALL, "barbara")
+    put = site.store.starts.put
+
+    async def away(seats: Any) -> None:
+        if seats:
+            raise StoreUnavailable("The database does not answer.")
+
+    monkeypatch.setattr(site.store.starts, "put", away)
+    with pytest.raises(StoreUnavailable):
+        await site.look()
+    assert site.hub.started == []  # what is not kept is not asked for
+    monkeypatch.setattr(site.store.starts, "put", put)
+    await site.look()
+    assert site.hub.started == ["student01", "student02"]
+    assert await site.states(start) == ["starting"] * 2
+
+
+async def test_what_is_called_off_while_it_is_written_is_not_asked_for(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = await site.course(*STUDENTS[:2])
+    start = await site.starter.start(deep, StartKind.ALL, "barbara")
+    put, written = site.store.starts.put, asyncio.Event()
+
+    async def slow(seats: Any) -> None:
+        await put(seats)
+        if any(one.state is SeatState.STARTING for one in seats):
+            written.set()
+            await asyncio.sleep(0.05)
+
+    monkeypatch.setattr(site.store.starts, "put", slow)
+    looking = asyncio.create_task(site.look())
+    await written.wait()
+    await site.starter.cancel(start, "barbara")
+    await looking
+    await site.look()
+    assert site.hub.started == []
+    assert await site.states(start) == ["skipped", "skipped"]
+
+
+async def test_the_next_is_asked_for_as_soon_as_one_is_answered(site: Site) -> None:
+    site.settings.at_once, site.settings.interval = 2, 3600.0
+    deep = await site.course(*STUDENTS)
+    loop = CourseLoop(site.settings, LOG)
+    loop.add(site.starter, site.starter.refill)
+    task = asyncio.create_task(loop.run())
+    try:
+        await site.starter.start(deep, StartKind.ALL, "barbara")
+        async with asyncio.timeout(120):
+            while len(site.hub.started) < len(STUDENTS):
+                await asyncio.sleep(0.01)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert site.hub.most == 2
+    assert len(set(site.hub.started)) == len(STUDENTS)
+
+
+async def test_those_whom_the_hub_never_saw_are_introduced_to_it(site: Site) -> None:
+    deep = await site.course("nobody", "student01", "student29")
+    start = await site.starter.start(deep, StartKind.ALL, "barbara")
+    await site.look(2)
+    assert site.hub.introduced == ["nobody", "student29"]
+    assert sorted(site.hub.started) == ["student01", "student29"]
+    seat = (await site.seats(start))["nobody"]
+    assert (seat.state, seat.message) == (SeatState.FAILED, "The directory has no nobody.")
+
+
+async def test_a_second_start_waits_for_the_first_and_strangers_are_refused(site: Site) -> None:
+    deep = await site.course(*STUDENTS[:2])
+    start = await site.starter.start(deep, StartKind.ALL, "barbara")
+    with pytest.raises(Conflict, match="under way"):
+        await site.starter.start(deep, StartKind.ALL, "barbara")
+    with pytest.raises(InvalidRequest, match="eve is not in this course"):
+        await site.starter.start(deep, StartKind.REHEARSAL, "barbara", people=["eve"])
+    assert await site.starter.cancel(start, "barbara") == 2
+    await site.look()
+    assert await site.states(start) == ["skipped", "skipped"]
+    assert site.hub.started == []
+    with pytest.raises(Conflict, match="is over"):
+        await site.starter.cancel(start, "barbara")
+
+
+async def test_a_class_of_ten_does_not_wait_for_one_of_three_hundred() -> None:
+    def seats(start: int, number: int) -> dict[str, Seat]:
+        return {f"p{n}": Seat(start_id=start, person=f"p{n}") for n in range(number)}
+
+    chosen = in_turn({1: seats(1, 300), 2: seats(2, 2)}, 6)
+    assert [one.start_id for one in chosen] == [1, 2, 1, 2, 1, 1]
+
+
+async def test_a_rehearsal_is_thrown_away_and_reports(site: Site) -> None:
+    site.settings.at_once = 2
+    deep = await site.course(*STUDENTS)
+    site.hub.running["student01", "course-deep"] = "ready"  # their own stays
+    start = await site.starter.start(
+        deep, StartKind.REHEARSAL, "barbara", number=4, missing=["The image is not there."]
+    )
+    site.hub.answers["student02"] = [NotAllowed("No."), NotAllowed("No.")]
+    await site.look(3)
+    assert site.hub.started == ["student01", "student03", "student04"]
+    server = "rehearsal-deep"
+    site.clock.now += 5
+    await site.hub.ready("student01", "student03", server=server)
+    await site.look()
+    assert site.hub.stopped == []
+    site.clock.now += 5
+    await site.hub.ready("student04", server=server)
+    await site.look(3)
+    assert [one[:2] for one in site.hub.stopped] == [
+        (name, server) for name in ("student01", "student03", "student04")
+    ]
+    assert site.hub.stopped[0][2].code is StopCode.REHEARSED
+    start = await site.store.starts.get(start.id)
+    assert start.ended_at is not None
+    told = report(start, list((await site.seats(start)).values()), start.message.splitlines())
+    assert (told.total, told.ready, told.failed, told.median, told.last) == (4, 3, 1, 5, 10)
+    assert told.missing == ("The image is not there.",)
+    assert ("student01", "course-deep") in site.hub.running
+
+
+async def test_a_rehearsal_that_hangs_ends_after_its_time(site: Site) -> None:
+    deep = await site.course(*STUDENTS[:2])
+    start = await site.starter.start(deep, StartKind.REHEARSAL, "barbara")
+    await site.look(2)
+    await site.hub.ready("student01", server="rehearsal-deep")
+    site.clock.now += 901
+    await site.look(2)
+    assert site.hub.running == {}
+    told = report(start, list((await site.seats(start)).values()))
+    assert (told.ready, told.failed) == (1, 1)
+    assert "15 minutes" in told.failures[0].words
+
+
+async def test_a_session_that_fails_says_why(site: Site) -> None:
+    deep = await site.course(*STUDENTS[:2])
+    start = await site.starter.start(deep, StartKind.ALL, "barbara")
+    await site.look(2)
+    await site.hub.tell(
+        "student01",
+        "course-deep",
+        SessionState.ENDED,
+        ending_code="start_failed",
+        ending_message="Its container could not be started.",
+    )
+    await site.hub.ready("student02")
+    await site.look()
+    assert (await site.seats(start))["student01"].message == "Its container could not be started."
+    assert await site.states(start) == ["failed", "ready"]
+
+
+# -- ahead of meetings ------------------------------------------------------------------------
+
+
+async def test_ahead_of_a_meeting_everyone_is_started_and_who_does_not_come_is_stopped(
+    site: Site,
+) -> None:
+    nine = MONDAY + 3600
+    await site.course(*STUDENTS[:3], prestart=True)
+    ahead = Ahead(site.around, site.starter)
+    site.clock.now = nine - 21 * 60
+    await ahead.look(site.clock())
+    assert await site.store.starts.live() == []
+    site.clock.now = nine - 20 * 60
+    await ahead.look(site.clock())
+    await ahead.look(site.clock())
+    await Ahead(site.around, site.starter).look(site.clock())  # the service was restarted
+    (start,) = await site.store.starts.live()
+    assert (start.kind, start.by, start.meeting_at) == (StartKind.MEETING, "portal", nine)
+    assert start.release_at == nine + 15 * 60
+    await site.look(2)
+    await site.hub.ready(*STUDENTS[:3])
+    await site.look()
+    site.clock.now = nine + 60
+    record = (await site.store.sessions.find(user="student02"))[0][0]
+    await site.store.presence.tell(
+        Presence(
+            course="deep",
+            person="student02",
+            session_id=record.id,
+            seen_at=nine,
+            opened_at=nine,
+        )
+    )
+    await site.look()
+    assert await site.states(start) == ["ready", "claimed", "ready"]
+    site.clock.now = nine + 15 * 60 - 1
+    await site.look()
+    assert site.hub.stopped == []
+    site.clock.now = nine + 15 * 60
+    await site.look(2)
+    assert [one[0] for one in site.hub.stopped] == ["student01", "student03"]
+    assert site.hub.stopped[0][2].code is StopCode.UNCLAIMED
+    assert await site.states(start) == ["released", "claimed", "released"]
+    assert (await site.store.starts.get(start.id)).ended_at is not None
+    await ahead.close()
+
+
+async def test_who_opens_at_the_last_moment_keeps_the_session(site: Site) -> None:
+    nine = MONDAY + 3600
+    deep = await site.course("student01", prestart=True)
+    start = await site.starter.start(deep, StartKind.MEETING, "portal", release_at=nine)
+    await site.look(2)
+    await site.hub.ready("student01")
+    site.clock.now = nine - 1
+    await site.look()
+    record = (await site.store.sessions.find(user="student01"))[0][0]
+    told = Presence(
+        course="deep", person="student01", session_id=record.id, seen_at=nine, opened_at=nine
+    )
+    await site.store.presence.tell(told)
+    site.clock.now = nine
+    await site.look()
+    assert await site.states(start) == ["claimed"]
+    assert site.hub.stopped == []
+
+
+async def test_while_nobody_knows_who_came_nobody_is_stopped(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nine = MONDAY + 3600
+    deep = await site.course("student01")
+    await site.starter.start(deep, StartKind.MEETING, "portal", release_at=nine)
+    await site.look(2)
+    await site.hub.ready("student01")
+    await site.look()
+
+    async def away(course: str) -> None:
+        raise StoreUnavailable("The database does not answer.")
+
+    monkeypatch.setattr(site.store.presence, "of", away)
+    site.clock.now = nine + 60
+    with pytest.raises(StoreUnavailable):
+        await site.look()
+    assert site.hub.stopped == []
+
+
+async def test_a_course_without_prestart_starts_nobody(site: Site) -> None:
+    await site.course(*STUDENTS[:2])
+    ahead = Ahead(site.around, site.starter)
+    await ahead.look(MONDAY + 3600 - 600)
+    assert await site.store.starts.live() == []
+    await ahead.close()
+
+
+async def test_ahead_of_a_meeting_the_image_comes_to_its_nodes(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nine = MONDAY + 3600
+    copied: list[tuple[str, tuple[str, ...]]] = []
+
+    async def copy(environment: Environment, nodes: Sequence[str]) -> AsyncIterator[Any]:
+        copied.append((environment.name, tuple(nodes)))
+        for node in nodes:
+            yield node, "" if node == "gpu01" else "no space left on the device"
+
+    async def fine(one: KeptCourse) -> str:
+        return ""
+
+    monkeypatch.setattr(ahead_module, "image_problem", fine)
+    held = Reservation(
+        name="course-deep-20270118T0900",
+        start_time=nine - 1200,
+        end_time=nine + 5400,
+        nodes=("gpu01", "gpu02"),
+    )
+    other = held.model_copy(update={"name": "maintenance", "nodes": ("cpu01",)})
+    site.cluster.snapshot_ = ClusterSnapshot(
+        taken_at=MONDAY, reservations={one.name: one for one in (held, other)}
+    )
+    await site.course(*STUDENTS[:2])
+    ahead = Ahead(replace(site.around, copy=copy), site.starter)
+    for early in (41, 39, 38, 20):
+        site.clock.now = nine - early * 60
+        await ahead.look(site.clock())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(copied) == (early < 40), "once a meeting, twice as early as sessions"
+    assert copied == [("lab", ("gpu01", "gpu02"))]
+    assert [(one.action, one.outcome, one.detail) for one in site.notes] == [
+        (
+            "prepare-course",
+            Outcome.FAILED,
+            "The image could not be unpacked on gpu02: no space left on the device",
+        )
+    ]
+    await ahead.close()
+
+
+# -- ends -------------------------------------------------------------------------------------
+
+
+async def test_the_end_of_a_course_stops_its_sessions_and_starts_and_ends_help(
+    site: Site,
+) -> None:
+    site.settings.at_once = 1
+    deep = await site.course(*STUDENTS[:3])
+    start = await site.starter.start(deep, StartKind.ALL, "barbara")
+    await site.look()
+    record = await site.hub.tell("student01", "course-deep", SessionState.RUNNING)
+    other = record.model_copy(update={"id": "x", "server": "", "course": "", "job_id": "99"})
+    site.sessions = {record.job_id: record, other.job_id: other}
+    helped: list[str] = []
+
+    async def end_help(name: str, by: str, now: float) -> None:
+        helped.append(name)
+
+    over = Over(site.around, site.starter, end_help)
+    await over.look(site.clock())
+    assert (site.hub.stopped, helped) == ([], [])
+
+    await site.store.courses.save(deep.model_copy(update={"state": CourseState.ARCHIVED}))
+    await over.look(site.clock())
+    await over.look(site.clock())
+    assert [one[:2] for one in site.hub.stopped] == [("student01", "course-deep")]
+    assert site.hub.stopped[0][2].code is StopCode.COURSE_OVER
+    assert "archived" in site.hub.stopped[0][2].words
+    assert helped == ["deep"]
+    assert await site.states(start) == ["skipped"] * 3
+    assert site.notes[-1].action == "stop-course-session"
+
+
+async def test_the_last_day_is_the_courses_own(site: Site) -> None:
+    deep = await site.course("student01", timezone="Pacific/Auckland")
+    site.hub.running["student01", "course-deep"] = "ready"
+    record = await site.hub.tell("student01", "course-deep", SessionState.RUNNING)
+    site.sessions = {record.job_id: record}
+    over = Over(site.around, site.starter)
+    assert deep.course.ends == date(2027, 3, 1)
+    await over.look(1_803_898_800.0 - 1)  # 23:59:59 of 1 March in Auckland (UTC+13)
+    assert site.hub.stopped == []
+    await over.look(1_803_898_800.0)
+    assert "The course is over" in site.hub.stopped[0][2].words
+
+
+async def test_who_is_no_longer_in_the_course_has_no_session_of_it(site: Site) -> None:
+    await site.course(*STUDENTS[:2])
+    for name in STUDENTS[:2]:
+        site.hub.running[name, "course-deep"] = "ready"
+        record = await site.hub.tell(name, "course-deep", SessionState.RUNNING)
+        site.sessions[record.job_id] = record
+    await site.store.members.remove("deep", ["student02"])
+    await Over(site.around, site.starter).look(site.clock())
+    assert [one[0] for one in site.hub.stopped] == ["student02"]
+
+
+# -- the loop ---------------------------------------------------------------------------------
+
+
+async def test_one_piece_that_fails_or_hangs_holds_up_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Failing:
+        looks = 0
+
+        async def look(self, now: float) -> None:
+            self.looks += 1
+            raise (StoreUnavailable("away") if self.looks < 3 else RuntimeError("broken"))
+
+    class Hanging:
+        async def look(self, now: float) -> None:
+            await asyncio.Event().wait()
+
+    class Fine:
+        def __init__(self) -> None:
+            self.looks, self.wake = 0, asyncio.Event()
+
+        async def look(self, now: float) -> None:
+            self.looks += 1
+
+    failing, fine = Failing(), Fine()
+    loop = CourseLoop(Courses(interval=0.1), LOG)
+    loop.add(failing, Hanging(), fine)
+    task = asyncio.create_task(loop.run())
+    try:
+        async with asyncio.timeout(120):
+            while failing.looks < 4 or fine.looks < 4:
+                await asyncio.sleep(0.01)
+            before = fine.looks
+            fine.wake.set()
+            while fine.looks == before:
+                await asyncio.sleep(0.001)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert caplog.text.count("goes on later: away") == 1
+    assert "broken" in caplog.text

@@ -1,0 +1,65 @@
+"""Doctor's checks of Slurm, on what slurmctld says."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from portal.doctor.checks import slurm
+from portal.models.cluster import ClusterSnapshot, GpuPool, Node
+from portal.slurm.run import Output
+
+
+def site(tres: str, level: str = "Operator", *types: str) -> Any:
+    """A site whose Slurm counts ``tres`` and has one node of each of ``types``."""
+
+    async def run(argv: list[str], **how: Any) -> Output:
+        if argv[0] == "sacctmgr":
+            return Output(f"portal|{level}\n", "", 0)
+        said = (
+            f"AccountingStorageTRES = cpu,mem,billing,{tres}\nSlurmUser = slurm(64030)\n"
+            "AccountingStorageType = accounting_storage/slurmdbd\n"
+        )
+        return Output(said, "", 0)
+
+    async def snapshot() -> ClusterSnapshot:
+        nodes = {
+            kind: Node(name=kind, address=kind, state="IDLE", cpus=4, memory=4096,
+                       gpus=(GpuPool(type=kind, count=2),))
+            for kind in types
+        }  # fmt: skip
+        return ClusterSnapshot(taken_at=0, nodes=nodes)
+
+    return SimpleNamespace(
+        account="portal",
+        is_root=False,
+        runner=SimpleNamespace(run=run),
+        cluster=SimpleNamespace(snapshot=snapshot),
+    )
+
+
+@pytest.mark.parametrize(
+    ("tres", "level", "words"),
+    [
+        ("gres/gpu,gres/gpu:v100,gres/gpu:t4", "ok", "2 t4, 2 v100"),
+        ("gres/gpu,gres/gpu:V100,gres/gpu:T4", "ok", "2 t4, 2 v100"),
+        ("gres/gpu", "warning", "gres/gpu:t4, gres/gpu:v100: not accounted by type"),
+        ("gres/gpu,gres/gpu:v100", "warning", "gres/gpu:t4: not accounted by type"),
+        ("gres/gpu:v100,gres/gpu:t4", "warning", "GPUs are not accounted"),
+        ("license/matlab", "warning", "GPUs are not accounted"),
+    ],
+)
+async def test_gpus_are_counted_by_type(tres: str, level: str, words: str) -> None:
+    found = await slurm.gpus.function(site(tres, "Operator", "v100", "t4"))
+    assert (found.level.name.lower(), words in found.found) == (level, True), found
+    if level == "warning":
+        assert "AccountingStorageTRES=gres/gpu,gres/gpu:t4,gres/gpu:v100" in found.mend
+
+
+async def test_an_administrator_may_drain_nodes_and_the_portal_uses_that() -> None:
+    found = await slurm.rights.function(site("gres/gpu", "Administrator"))
+    assert "the portal's admins drain nodes" in found.found
+    assert "does not use" not in found.found
+    assert "adminlevel=Operator" in found.mend

@@ -1,0 +1,83 @@
+"""Imports go in one direction: who may know whom (docs/architecture.md)."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Each room, and the rooms that it may import from. Rooms without code yet stand here too, so that
+# their place is known: images, store, hubapi, telemetry, courses.
+BASE = {"models", "errors", "where", "command", "session_packages", "addresses", "web"}
+ADAPTERS = {"slurm", "directory", "images", "store", "hubapi", "telemetry"}
+NOUNS = {"catalog", "sessions", "courses", "dashboard", "notices", "estimates"}
+MAY_KNOW: dict[str, set[str]] = {
+    "models": set(),
+    "errors": set(),
+    "where": {"errors"},
+    "command": {"errors"},
+    "addresses": {"errors"},
+    "web": set(),
+    "session_packages": {"errors", "where"},
+    "launch": BASE,
+    **{adapter: BASE | {"launch"} for adapter in ADAPTERS},
+    **{noun: BASE | ADAPTERS | {"launch"} for noun in NOUNS},
+    # Their environments come from the catalog; a file of a course is read as one of those.
+    "courses": BASE | ADAPTERS | {"launch", "catalog", "sessions"},
+    "notices": BASE | ADAPTERS | {"launch", "sessions"},  # the mails lead to a session
+    "dashboard": BASE | ADAPTERS | {"launch", "sessions"},  # it drives their usage meter
+    "handlers": BASE | ADAPTERS | NOUNS | {"launch"},
+    "app": BASE | ADAPTERS | NOUNS | {"launch", "handlers"},
+    "demo": BASE,
+    "doctor": BASE | ADAPTERS | NOUNS | {"launch"},
+    "__main__": {"app", "command", "demo", "doctor"},
+    "__init__": set(),
+}
+
+
+def imported(path: Path) -> set[str]:
+    """Absolute dotted names of everything that a module imports, wherever in the file."""
+    package = path.relative_to(ROOT).with_suffix("").parts[:-1]
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = list(package[: len(package) - node.level + 1]) if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            names |= {f"{module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def modules(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", modules("portal"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_portal_module_knows_only_rooms_below_it(path: Path) -> None:
+    parts = path.relative_to(ROOT / "portal").with_suffix("").parts
+    room = parts[0]
+    assert room in MAY_KNOW, f"portal/{room} is not a room of docs/architecture.md"
+    for name in imported(path):
+        top, _, rest = name.partition(".")
+        assert top not in ("spawners", "portal_session"), f"{path} imports {name}"
+        if top == "portal" and rest:
+            other = rest.split(".")[0]
+            if other == room or other == "__version__":
+                continue
+            assert other in MAY_KNOW[room], f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("path", modules("spawners"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_spawners_do_not_know_the_service(path: Path) -> None:
+    for name in imported(path):
+        assert not name.startswith(("portal_session", "portal.handlers", "portal.app")), name
+
+
+@pytest.mark.parametrize("path", modules("kernels"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_the_session_package_stands_alone(path: Path) -> None:
+    for name in imported(path):
+        assert name.split(".")[0] not in ("portal", "spawners"), f"{path} imports {name}"

@@ -1,0 +1,163 @@
+"""Durations, ages and freshness go by the monotonic clock; the machine's clock, which may be set at
+any time, is for what people, files, rows and other programs say. Each file that reads it stands
+here with how often, and why."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+RECORD = "the moment of a row, an event or a message, to be shown"
+CALENDAR = "compared with moments that people, rows or Slurm name: meetings, ends, periods"
+FILE = "compared with the times of files"
+ROW = "an age across restarts of the service: the beginning stands in a row"
+GIVEN = "handed on as the time of day; what compares it says so where it does"
+
+WHY: dict[str, tuple[int, str]] = {
+    "kernels/portal_session/activity.py": (1, "the Hub takes activity as a time of day"),
+    "kernels/portal_session/course.py": (1, "JupyterHub's server gives activity as a time of day"),
+    "kernels/portal_session/executions.py": (7, FILE),
+    "kernels/portal_session/merging.py": (1, "part of a file's name"),
+    "kernels/portal_session/situation.py": (1, RECORD),
+    "kernels/portal_session/startup.py": (1, RECORD),
+    "kernels/portal_session/tensorboard/program.py": (1, RECORD),
+    "kernels/portal_session/tensorboard/running.py": (3, "a file that outlives this process says"),
+    "kernels/portal_session/tensorboard/runtime.py": (1, FILE),
+    "kernels/portal_session/unattended.py": (1, FILE),
+    "portal/catalog/building.py": (4, ROW),
+    "portal/catalog/curating.py": (2, RECORD),
+    "portal/catalog/following.py": (1, RECORD),
+    "portal/catalog/history.py": (4, RECORD),
+    "portal/catalog/image_files.py": (1, FILE),
+    "portal/catalog/itself.py": (1, ROW),
+    "portal/catalog/publishing.py": (1, RECORD),
+    "portal/catalog/testing.py": (3, ROW),
+    "portal/catalog/work_logs.py": (1, FILE),
+    "portal/courses/collecting.py": (1, RECORD),
+    "portal/courses/command.py": (4, RECORD),
+    "portal/courses/desk.py": (5, CALENDAR),
+    "portal/courses/enrolment.py": (1, RECORD),
+    "portal/courses/handouts.py": (1, RECORD),
+    "portal/courses/leaving.py": (1, CALENDAR),
+    "portal/courses/loop.py": (1, CALENDAR),
+    "portal/courses/readiness.py": (1, CALENDAR),
+    "portal/courses/rush.py": (1, ROW),
+    "portal/courses/tree.py": (1, "a commit of git's"),
+    "portal/dashboard/dashboard.py": (2, "the history's and the meter's, which sees steps itself"),
+    "portal/demo/certificates.py": (2, "a certificate's validity"),
+    "portal/demo/course.py": (2, CALENDAR),
+    "portal/demo/environments.py": (1, FILE),
+    "portal/estimates/estimator.py": (8, "starts that Slurm names, and when an answer was made"),
+    "portal/estimates/questions.py": (1, "compared with the start that Slurm names"),
+    "portal/handlers/announcements.py": (3, CALENDAR),
+    "portal/handlers/course_boards.py": (2, CALENDAR),
+    "portal/handlers/course_collects.py": (1, RECORD),
+    "portal/handlers/course_handouts.py": (1, RECORD),
+    "portal/handlers/course_live.py": (9, CALENDAR),
+    "portal/handlers/course_pages.py": (3, CALENDAR),
+    "portal/handlers/course_people.py": (2, CALENDAR),
+    "portal/handlers/course_room.py": (2, CALENDAR),
+    "portal/handlers/course_situations.py": (2, CALENDAR),
+    "portal/handlers/course_starts.py": (3, CALENDAR),
+    "portal/handlers/course_steps.py": (1, CALENDAR),
+    "portal/handlers/course_work.py": (1, GIVEN),
+    "portal/handlers/courses.py": (2, CALENDAR),
+    "portal/handlers/environment_requests.py": (2, RECORD),
+    "portal/handlers/estimates.py": (1, CALENDAR),
+    "portal/handlers/extend.py": (1, CALENDAR),
+    "portal/handlers/favourites.py": (1, RECORD),
+    "portal/handlers/history.py": (2, CALENDAR),
+    "portal/handlers/measurements.py": (1, RECORD),
+    "portal/handlers/notices.py": (1, RECORD),
+    "portal/handlers/parts.py": (1, RECORD),
+    "portal/handlers/registries.py": (1, RECORD),
+    "portal/handlers/rendering.py": (1, RECORD),
+    "portal/handlers/session.py": (1, RECORD),
+    "portal/handlers/sessions.py": (1, CALENDAR),
+    "portal/handlers/situations.py": (3, CALENDAR),
+    "portal/handlers/telemetry.py": (1, RECORD),
+    "portal/handlers/usage.py": (4, CALENDAR),
+    "portal/images/building.py": (1, RECORD),
+    "portal/images/job.py": (2, RECORD),
+    "portal/images/node_cache.py": (4, FILE),
+    "portal/images/smoke.py": (1, RECORD),
+    "portal/images/workplace.py": (1, FILE),
+    "portal/launch/availability.py": (1, CALENDAR),
+    "portal/launch/policy.py": (1, CALENDAR),
+    "portal/models/cluster.py": (1, "the age of a snapshot that this process did not ask for"),
+    "portal/notices/notices.py": (1, CALENDAR),
+    "portal/sessions/idle_gpus.py": (1, "rows of snoozes; it counts idle time by the uptime"),
+    "portal/slurm/end.py": (1, "compared with the end that Slurm names"),
+    "portal/slurm/watched.py": (1, RECORD),
+    "portal/store/database.py": (1, RECORD),
+    "portal/telemetry/__init__.py": (3, "compared with the times that Prometheus gives"),
+    "portal/telemetry/prometheus.py": (1, "compared with the times that Prometheus gives"),
+    "spawners/announced.py": (2, CALENDAR),
+    "spawners/closing.py": (1, RECORD),
+    "spawners/courses.py": (4, CALENDAR),
+    "spawners/culler.py": (1, "compared with activity as JupyterHub's database has it"),
+    "spawners/estimates.py": (1, RECORD),
+    "spawners/form.py": (1, CALENDAR),
+    "spawners/history.py": (5, RECORD),
+    "spawners/moves.py": (2, ROW),
+    "spawners/moving.py": (2, RECORD),
+    "spawners/my_courses.py": (3, CALENDAR),
+    "spawners/record.py": (1, CALENDAR),
+    "spawners/slurm.py": (1, RECORD),
+    "spawners/words.py": (2, CALENDAR),
+}
+
+
+def wall_clocks(source: str) -> int:
+    """How often a module reads the machine's clock, under whatever name it imports it."""
+    tree, names = ast.parse(source), {"utcnow"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "time":
+            names |= {one.asname or one.name for one in node.names if one.name.startswith("time")}
+    found = 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+            owner = node.value.id if isinstance(node.value, ast.Name) else node.value.attr
+            found += (owner, node.attr) in {("time", "time"), ("time", "time_ns")}
+            found += owner in ("datetime", "date") and node.attr in ("now", "today", "utcnow")
+        elif isinstance(node, ast.Name) and node.id in names:
+            found += 1
+    return found
+
+
+FOUND = {
+    str(path.relative_to(ROOT)): number
+    for room in ("portal", "spawners", "kernels")
+    for path in sorted((ROOT / room).rglob("*.py"))
+    if "node_modules" not in path.parts and (number := wall_clocks(path.read_text()))
+}
+
+
+@pytest.mark.parametrize("path", sorted({*FOUND, *WHY}))
+def test_who_reads_the_machines_clock_says_why(path: str) -> None:
+    number, _ = WHY.get(path, (0, ""))
+    assert FOUND.get(path, 0) == number, "time.monotonic() measures; else say why here"
+
+
+@pytest.mark.parametrize(
+    ("source", "number"),
+    [
+        ("import time\ntime.time()", 1),
+        ("import time\nf(clock=time.time)", 1),
+        ("import time\ntime.time_ns()", 1),
+        ("from time import time\ntime()", 1),
+        ("from time import time as now\nnow()", 1),
+        ("from datetime import datetime\ndatetime.now()", 1),
+        ("import datetime\ndatetime.datetime.now()", 1),
+        ("import datetime\ndatetime.date.today()", 1),
+        ("from jupyterhub.utils import utcnow\nutcnow()", 1),
+        ("import time\ntime.monotonic()", 0),
+        ("job.time", 0),
+    ],
+)
+def test_the_rule_sees_every_spelling(source: str, number: int) -> None:
+    assert wall_clocks(source) == number
