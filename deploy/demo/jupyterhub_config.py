@@ -34,6 +34,7 @@ c.LDAPAuthenticator.people_base = demo["ldap"]["people_dn"]
 c.LDAPAuthenticator.groups_base = demo["ldap"]["groups_dn"]
 c.LDAPAuthenticator.search_bind_dn = demo["ldap"]["bind_dn"]
 c.LDAPAuthenticator.search_password_file = demo["ldap"]["password_file"]
+c.LDAPAuthenticator.lockout_threshold = 0  # the demo's slapd locks nobody
 c.LDAPAuthenticator.admin_groups = {"portal-admins"}
 c.LDAPAuthenticator.instructor_groups = {"portal-instructors"}
 

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from ..errors import ConfigurationError
+from ..web.cookies import HEADERS
 from .home import Home
 from .people import Account, myself
 from .ports import Ports
@@ -80,7 +81,7 @@ class DemoHub:
             ],
             run=home.run,
             log=home.log,
-            env=env,
+            env=env | {"NODE_OPTIONS": f"--max-http-header-size={HEADERS}"},
             account=account,
             ready=lambda: _answers(f"http://127.0.0.1:{ports['proxy-api']}/"),
             nice=FIRST,

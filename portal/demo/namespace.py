@@ -1,14 +1,19 @@
 """The root form's private view of the machine: accounts that exist for the demo alone.
 
-``enter`` puts this process into a mount namespace (unshare(2), CLONE_NEWNS) and binds private
-files over /etc/passwd, group, shadow, sudoers, nsswitch.conf and /etc/slurm. The host's files stay
-as they are, and everything vanishes with the last process in the namespace.
+``enter`` puts this process into a mount namespace (unshare(2), CLONE_NEWNS) with an /etc of its
+own: the host's, under private passwd, group, shadow, sudoers, nsswitch.conf and slurm. The host's
+files stay as they are, and everything vanishes with the last process in the namespace.
+
+The directory is mounted, never a single file: whoever renames a file over the host's /etc/passwd,
+as useradd(8) and every package with an account do, takes away what is mounted on that file, in all
+namespaces (mount_namespaces(7), "Restrictions on mount namespaces").
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -23,9 +28,11 @@ _FUSE = os.makedev(10, 229)  # Documentation/admin-guide/devices.txt of Linux
 _LAST_SYSTEM_UID = 999  # Debian Policy 9.2.2: accounts of people begin at 1000
 _NOBODY = 65534
 _PRIVATE = (
-    *("passwd", "group", "shadow", "gshadow", "sudoers", "sudoers.d"),
+    *("passwd", "group", "shadow", "gshadow", "sudoers"),
     *("nsswitch.conf", "hosts"),
 )
+OWNER = Path("etc/portal-demo")
+"""Below the root of everything in a demo's namespace: a link to the home of that demo."""
 
 
 def allowed() -> bool:
@@ -50,9 +57,8 @@ def enter(home: Home, people: People, deploy: Path) -> None:
     if libc.unshare(_CLONE_NEWNS) != 0:
         raise ConfigurationError(f"No mount namespace: {os.strerror(ctypes.get_errno())}.")
     _mount("--make-rprivate", "/")
-    for name in _PRIVATE:
-        if (Path("/etc") / name).exists():  # gshadow is not on every machine
-            _mount("--bind", etc / name, Path("/etc") / name)
+    _mount_etc(etc, home.demo / "etc-layer", home.root)
+    _mount("--bind", etc / "sudoers.d", "/etc/sudoers.d")
     # Commands find the demo's slurm.conf where they look by themselves, and sessions need no
     # special environment.
     _mount("--bind", home.demo / "slurm" / "etc", "/etc/slurm")
@@ -61,6 +67,52 @@ def enter(home: Home, people: People, deploy: Path) -> None:
         if cache.is_dir():
             _mount("-t", "tmpfs", "-o", "mode=755", "none", cache)
     _open_fuse(home.demo / "dev")
+
+
+def _mount_etc(etc: Path, layer: Path, home: Path) -> None:
+    """Mount over /etc the host's files under those in ``etc``, from a tmpfs at ``layer``.
+
+    An overlay shows what is installed on the host meanwhile. Where the kernel makes none, a copy
+    of the host's /etc serves, as it is now.
+    """
+    layer.mkdir(exist_ok=True)
+    _mount("-t", "tmpfs", "-o", "mode=755,size=256m", "none", layer)
+    upper, work = layer / "upper", layer / "work"
+    upper.mkdir(mode=0o755)
+    work.mkdir(mode=0o700)
+    for path in _mounted_below(Path("/etc")):  # a container's resolv.conf: an overlay has no mounts
+        _copy(path, upper / path.relative_to("/etc"))
+    _put_private(etc, upper, home)
+    layers = f"lowerdir=/etc,upperdir={upper},workdir={work}"
+    if _mounted("-t", "overlay", "-o", layers, "portal-demo", "/etc"):
+        return
+    copy = layer / "copy"
+    shutil.copytree("/etc", copy, symlinks=True, ignore_dangling_symlinks=True)
+    _put_private(etc, copy, home)
+    _mount("--bind", copy, "/etc")
+
+
+def _put_private(etc: Path, target: Path, home: Path) -> None:
+    for name in _PRIVATE:
+        shutil.copy2(etc / name, target / name)
+    for name in ("slurm", "sudoers.d"):  # directories are mounted here
+        (target / name).mkdir(mode=0o755, exist_ok=True)
+    (target / OWNER.name).symlink_to(home)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+    elif source.is_file():
+        shutil.copy2(source, target)
+
+
+def _mounted_below(directory: Path) -> list[Path]:
+    """What is mounted below ``directory`` in this namespace (proc(5), mountinfo, field 5)."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    places = [line.split(" ")[4].encode().decode("unicode_escape") for line in lines]
+    return [Path(place) for place in places if directory in Path(place).parents]
 
 
 def _open_fuse(place: Path) -> None:
@@ -158,3 +210,9 @@ def _mount(*words: str | Path) -> None:
     done = subprocess.run(["mount", *map(str, words)], capture_output=True, text=True)
     if done.returncode != 0:
         raise ConfigurationError(f"The demo's namespace failed: {done.stderr.strip()}")
+
+
+def _mounted(*words: str | Path) -> bool:
+    """Whether mount(8) could do it."""
+    done = subprocess.run(["mount", *map(str, words)], capture_output=True)
+    return done.returncode == 0

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Unavailable
+from .namespace import OWNER
 from .people import Account
 
 MARK = "PORTAL_DEMO_HOME"
@@ -191,13 +192,13 @@ class Daemon:
         return f"It wrote nothing to {self.log}."
 
 
-def leftovers(home: Path, namespace_file: Path, run: Path) -> list[int]:
+def leftovers(home: Path, run: Path) -> list[int]:
     """Processes of the demo in ``home``, wherever they hang in the process tree.
 
     Found by the pid files in ``run`` (with the start time that they name), by MARK in their
-    environment, by a mount namespace in which ``namespace_file`` is /etc/passwd, as slurmstepd
-    with a file of this demo, and below any of these. This process and what is above it are left
-    out.
+    environment, by a mount namespace whose /etc is this demo's (``namespace.OWNER``), as
+    slurmstepd with a file of this demo, and below any of these. This process and what is above it
+    are left out.
     """
     found: set[int] = set()
     for file in run.glob("*.process"):
@@ -214,7 +215,7 @@ def leftovers(home: Path, namespace_file: Path, run: Path) -> list[int]:
             stat = (entry / "stat").read_text()
             parents[pid_number] = int(stat[stat.rindex(")") + 2 :].split()[1])
             marked = mark in (entry / "environ").read_bytes() + b"\0"
-            if marked or _sees(entry, namespace_file) or _is_step_of(entry, home):
+            if marked or _is_inside(entry, home) or _is_step_of(entry, home):
                 found.add(pid_number)
     grew = True
     while grew:
@@ -228,10 +229,11 @@ def leftovers(home: Path, namespace_file: Path, run: Path) -> list[int]:
     return sorted(found)
 
 
-def _sees(process: Path, file: Path) -> bool:
-    """Whether ``file`` is what ``process`` finds at /etc/passwd: it is in the demo's namespace."""
+def _is_inside(process: Path, home: Path) -> bool:
+    """Whether ``process`` is in the namespace of the demo in ``home``."""
     try:
-        return (process / "root/etc/passwd").samefile(file)
+        # A link is read without being followed or opened, whatever a container has put there.
+        return (process / "root" / OWNER).readlink() == home
     except FileNotFoundError:
         return False
 

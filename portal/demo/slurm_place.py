@@ -6,8 +6,10 @@ The configuration stands in deploy/demo/slurm/; this module says what its words 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from string import Template
@@ -50,12 +52,25 @@ _MODULES = (
 _LIBRARIES = (
     "*/slurm-wlm",
     "*/libmunge.so.2",
-    "*/libproc2.so.0",
+    "*/libproc2.so.*",
+    # What srun takes from 24.11 on, and a small image has not; 26.05 has one parser or the other.
+    "*/liblz4.so.1",
+    "*/libxxhash.so.0",
+    "*/libhttp_parser.so.*",
+    "*/libllhttp.so.*",
     "*/libtcl8.6.so*",
     "*/modulecmd.tcl",
     "*/libtclenvmodules.so",
 )
 _SBIN = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+# cgroup.conf(5): without it slurmd wants cgroups from this version on; older ones do not know the
+# word.
+_CGROUP_PLUGIN_SINCE = (23, 2)
+_NO_CGROUPS = (
+    b"# This demo's jobs need no rights over the machine's cgroups.\nCgroupPlugin=disabled\n"
+)
 
 
 class SlurmPlace:
@@ -193,6 +208,8 @@ class SlurmPlace:
             ("mariadb.cnf", "mariadb.cnf"),
         ):
             self._put(self.etc / target, self._filled(template).encode(), myself(), 0o644)
+        if _slurm_version() >= _CGROUP_PLUGIN_SINCE:
+            self._put(self.etc / "cgroup.conf", _NO_CGROUPS, myself(), 0o644)
         # slurmdbd refuses a file that others can read.
         self._put(
             self.etc / "slurmdbd.conf", self._filled("slurmdbd.conf").encode(), self.slurm, 0o600
@@ -217,3 +234,16 @@ class SlurmPlace:
             if account.uid != os.geteuid():
                 os.fchown(file.fileno(), account.uid, account.gid)
         path.chmod(mode)
+
+
+def _slurm_version() -> tuple[int, ...]:
+    """(24, 11) of "slurm-wlm 24.11.5"; () where slurmctld does not say it."""
+    program = shutil.which("slurmctld", path=_SBIN) or "slurmctld"
+    said = subprocess.run([program, "-V"], capture_output=True, text=True, timeout=30).stdout
+    return version_in(said)
+
+
+def version_in(said: str) -> tuple[int, ...]:
+    """(24, 11) of "slurm-wlm 24.11.5" or "slurm 24.11.5-1"; () where there is none."""
+    found = re.search(r"(?:^|\s)([0-9]{2})\.([0-9]{2})\b", said)
+    return (int(found[1]), int(found[2])) if found else ()

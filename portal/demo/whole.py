@@ -279,7 +279,7 @@ def sweep(home: Home, say: Say | None = None) -> None:
     """End the processes that are left of the demo of ``home``: at its end, or after a kill -9."""
 
     def left() -> list[int]:
-        return leftovers(home.root, home.demo / "etc" / "passwd", home.run)
+        return leftovers(home.root, home.run)
 
     found = left()
     if found:
