@@ -24,7 +24,7 @@ _AT_ONCE = 16 * _CHUNK  # bytes of a log that one look reads
 _LONGEST_LINE = _CHUNK
 MOST = 65536  # bytes of a log that a page gets at once
 _WIDEST = 4000  # characters of one line there
-MAX_LOG = 512 * _CHUNK
+MAX_LOG = 64 * _CHUNK  # a job writes an eighth of it by itself (portal.images.channel)
 # The nodes write the log over the network: the last lines may be seen after the job's end.
 LOG_PATIENCE = 10.0
 

@@ -55,7 +55,7 @@ class NodeCopies:
                 f"The image of '{environment.name}' was not built by the portal, so it is used as "
                 "it is on the nodes."
             )
-        snapshot = await self._cluster.snapshot(time.time())
+        snapshot = await self._cluster.snapshot(time.monotonic())
         if snapshot.error:
             raise SlurmUnavailable(snapshot.error)
         usable = [name for name, node in snapshot.nodes.items() if node.usable]
@@ -70,7 +70,7 @@ class NodeCopies:
                 yield node, End(WorkState.UNKNOWN, error.message)
         while live:
             await asyncio.sleep(interval)
-            snapshot = await self._cluster.snapshot(time.time())
+            snapshot = await self._cluster.snapshot(time.monotonic())
             for job in tuple(live):
                 look = await job.follower.look(job.id, self._cluster, snapshot)
                 if look.end is not None:

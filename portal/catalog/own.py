@@ -32,6 +32,8 @@ from .yaml_text import yaml_text
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _LONGEST_USER = 31
+_LOGS = 20  # of one environment: those of its newest tests
+_MANY = 10_000
 _LAST = 1000  # smaller orders stand before it on the launch page
 
 
@@ -123,7 +125,10 @@ class OwnEnvironments(LoggingConfigurable):
 
     async def test(self, name: str, person: Person) -> list[EnvironmentTest]:
         """Test one of the person's own again. Raises NotFound, Conflict, SlurmUnavailable."""
-        return await self._workshop.test(await self._own(name, person), None, None, person.name)
+        environment = await self._own(name, person)
+        older, _ = await self._store.tests.of(name, _LOGS, _MANY)
+        await self._workshop.remove_logs(one.log for one in older if one.state not in LIVE)
+        return await self._workshop.test(environment, None, None, person.name)
 
     async def remove(self, name: str, person: Person) -> None:
         """Forget one; files of the person stay as they are. Raises NotFound, Unavailable,
@@ -136,7 +141,9 @@ class OwnEnvironments(LoggingConfigurable):
                         await self._workshop.cancel_test(test.id, person.name)
             await asyncio.to_thread(remove_file, self._path(name))
             # Without its file, nobody knows any more that its tests are one person's alone.
+            tests, _ = await self._store.tests.of(name, 0, _MANY)
             await self._store.tests.forget(name)
+            await self._workshop.remove_logs(one.log for one in tests)
             await self._catalog.load()
 
     async def tests(self, environment: Environment) -> dict[str, EnvironmentTest]:

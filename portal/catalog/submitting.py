@@ -148,7 +148,7 @@ class Submitter:
         return resources.model_copy(update={"partition": chosen})
 
     async def _taken_up(self, name: str, user: str, since: float) -> str:
-        snapshot = await self.cluster.snapshot(time.time())
+        snapshot = await self.cluster.snapshot(time.monotonic())
         if snapshot.error:
             raise SlurmUnavailable(snapshot.error)
         for job in snapshot.jobs.values():

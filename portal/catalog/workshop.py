@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +19,7 @@ from portal.models.catalog import Build, EnvironmentTest, EnvironmentVersion
 from portal.models.environment import Environment, EnvironmentState
 from portal.models.image_job import LIVE, WorkState
 
-from . import following
+from . import following, work_logs
 from .building import BuildQueue, with_image
 from .itself import Itself
 from .pulling import Pulling
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from .files import EnvironmentCatalog
 
 WorkKind = Literal["build", "test"]
+_SWEEP = 3600.0  # seconds between two looks for logs that are old
 _REST = 15.0  # seconds between two looks while nothing is built or tested
 
 
@@ -130,6 +132,19 @@ class Workshop(LoggingConfigurable):
         """,
     ).tag(config=True)
 
+    log_days = Float(
+        90.0,
+        min=1,
+        help="""
+        Days after which the log of a build or test is removed; what it ended with stays. The logs
+        of an environment of somebody's own go with it, and those of its newest 20 tests are kept.
+
+        Example::
+
+            c.Workshop.log_days = 30
+        """,
+    ).tag(config=True)
+
     def _images_default(self) -> Images:
         return Images(parent=self)
 
@@ -145,6 +160,7 @@ class Workshop(LoggingConfigurable):
         self.tests = TestQueue(self, store, catalog, self._jobs)
         self._itself = Itself(self, store, catalog, self.tests)
         self._wake = asyncio.Event()
+        self._swept_at: float | None = None
 
     # -- what people ask for -------------------------------------------------------------------
 
@@ -218,6 +234,20 @@ class Workshop(LoggingConfigurable):
         path = Path(self.images.log_directory) / row.log
         return await asyncio.to_thread(following.log_text, path, row.nonce, offset)
 
+    async def remove_logs(self, names: Iterable[str]) -> None:
+        """Remove logs of builds and tests that are over, by their names."""
+        gone = list(names)
+        await asyncio.to_thread(work_logs.remove_logs, self.images.log_directory, gone)
+
+    async def _sweep_logs(self, live: Iterable[Build | EnvironmentTest]) -> None:
+        """Once an hour."""
+        if self._swept_at is not None and time.monotonic() - self._swept_at < _SWEEP:
+            return
+        self._swept_at = time.monotonic()
+        keep = {one.log for one in live}
+        directory = self.images.log_directory
+        await asyncio.to_thread(work_logs.sweep_logs, directory, self.log_days, keep)
+
     # -- the loop ------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -250,6 +280,7 @@ class Workshop(LoggingConfigurable):
         )
         if not builds:
             await self._pulling.sweep()
+        await self._sweep_logs([*builds, *tests])
         candidates = self._itself.candidates() if self.test_by_itself else []
         if not (builds or tests or going or candidates):
             return False

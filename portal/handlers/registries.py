@@ -120,26 +120,44 @@ class OneRegistry(Action):
                 raise NotFound(f"No registry '{host}' is kept.")
 
     async def _secret(self, draft: Draft, host: str, old: KeptRegistry | None) -> str:
-        """What the database is to keep as the password."""
+        """What the database is to keep as the password. One that is kept, here or in a file, goes
+        to the place that it was entered for, and to another one only from who knows it."""
+        secrets = self.parts.registries.secrets
         if draft.password_file:
             if draft.password:
-                raise InvalidRequest("Give the password or a file with it, not both.", "password")
+                await asyncio.to_thread(secrets.compare, draft.password, draft.password_file)
+            elif _elsewhere(draft, old):
+                raise InvalidRequest(
+                    f"Enter the password that is in {draft.password_file} as well: it would be "
+                    f"sent to '{draft.mirror or host}', or guarded in another way than before.",
+                    "password",
+                )
             return ""
         if draft.password is not None:
-            secrets = self.parts.registries.secrets
             return await asyncio.to_thread(secrets.encrypt, draft.password)
         if old is None or not old.secret:
             return ""
-        was = old.registry
-        if draft.mirror not in ("", was.mirror) or draft.insecure > was.insecure or (
-            draft.ca_file != was.ca_file
-        ):  # fmt: skip
+        if _elsewhere(draft, old):
             raise InvalidRequest(
                 f"Enter the password of '{host}' again: it would be sent to another place, or "
                 "guarded in another way, than when it was entered.",
                 "password",
             )
         return old.secret
+
+
+def _elsewhere(draft: Draft, old: KeptRegistry | None) -> bool:
+    """Whether a password that nobody enters would go to another place than before, or with less
+    to guard it; the address in the path is the registry's and does not change."""
+    if old is None:
+        return True
+    was = old.registry
+    return (
+        draft.password_file != was.password_file
+        or draft.mirror not in ("", was.mirror)
+        or draft.insecure > was.insecure
+        or draft.ca_file != was.ca_file
+    )
 
 
 class RegistryCheck(Action):

@@ -30,6 +30,7 @@ from typing import NamedTuple
 from spython.main import get_client
 from spython.utils import get_singularity_version, stream_command
 
+from .enclosure import REFUSED, Enclosure
 from .outcome import CouldNotRun, WorkFailed
 from .processes import children, end_descendants, kill_descendants
 
@@ -49,6 +50,10 @@ class ApptainerFailed(WorkFailed):
     def __init__(self, message: str, said: str = "") -> None:
         super().__init__(message)
         self.said = said
+
+
+class NoEnclosure(CouldNotRun):
+    """This node gives an account no namespaces."""
 
 
 class Said(NamedTuple):
@@ -106,13 +111,20 @@ class Apptainer:
         options: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
         sandbox: bool = False,
+        enclosure: Enclosure | None = None,
     ) -> None:
-        """``apptainer build``, as this account. Raises ApptainerFailed, and leaves no half file."""
+        """``apptainer build``, as this account. Raises ApptainerFailed, NoEnclosure, and leaves no
+        half file.
+
+        ``enclosure``: where commands of others run, as %post's do; ``source`` and ``options`` have
+        the names that are seen there.
+        """
         kind = ["--sandbox"] if sandbox else []
-        words = ["--force", *kind, *options, str(target), source]
+        there = enclosure.seen(target) if enclosure else str(target)
+        words = ["--force", *kind, *options, there, source]
         before = children()
         try:
-            self._stream("build", words, what=what, environ=environ)
+            self._stream("build", words, what=what, environ=environ, enclosure=enclosure)
             if not (target.is_dir() if sandbox else target.is_file()):
                 raise ApptainerFailed(f"Cannot {what}: Apptainer made nothing and did not say why.")
         except BaseException:
@@ -203,14 +215,17 @@ class Apptainer:
         what: str,
         environ: Mapping[str, str] | None = None,
         quiet: bool = False,
+        enclosure: Enclosure | None = None,
     ) -> list[str]:
         """Its lines, each written to the log as it comes, unless ``quiet``."""
         argv = [*self._client._init_command(command), *words]
+        if enclosure:
+            argv = enclosure.command([self.program, *argv[1:]])
         if not all(argv):
             raise ValueError("spython drops empty arguments")
         last: deque[str] = deque(maxlen=_KEPT)
         lines: list[str] = []
-        with self._environment(environ):
+        with self._environment(environ, enclosure):
             try:
                 for line in stream_command(argv, sudo=False, output_type="both"):
                     line = _COLOURS.sub("", line.rstrip("\n"))
@@ -221,6 +236,8 @@ class Apptainer:
                         self._log(line)
             except subprocess.CalledProcessError:
                 said = "\n".join(last)
+                if refused := re.search(rf"^{REFUSED}: (.*)", said, re.MULTILINE):
+                    raise NoEnclosure(_no_enclosure(refused.group(1))) from None
                 raise ApptainerFailed(f"Cannot {what}: {reason(said)}", said=said) from None
             except UnicodeDecodeError:
                 raise ApptainerFailed(
@@ -231,7 +248,9 @@ class Apptainer:
         return lines
 
     @contextmanager
-    def _environment(self, more: Mapping[str, str] | None = None) -> Iterator[None]:
+    def _environment(
+        self, more: Mapping[str, str] | None = None, enclosure: Enclosure | None = None
+    ) -> Iterator[None]:
         """This process's environment as Apptainer should see it, while one command starts."""
         before = dict(os.environ)
         with tempfile.TemporaryDirectory(prefix="portal-apptainer-") as names:
@@ -239,8 +258,8 @@ class Apptainer:
             for name in before:
                 if name.startswith(_FOREIGN) and name not in _PASSED:
                     del os.environ[name]
-            os.environ.update(self._settings)
-            os.environ.update(more or {})
+            values = {**self._settings, **(more or {})}
+            os.environ.update(enclosure.variables(values) if enclosure else values)
             os.environ["PATH"] = f"{names}:{before.get('PATH') or os.defpath}:/usr/sbin:/sbin"
             try:
                 yield
@@ -266,6 +285,14 @@ def _patience(seconds: float) -> Iterator[threading.Event]:
         yield over
     finally:
         timer.cancel()
+
+
+def _no_enclosure(why: str) -> str:
+    return (
+        f"This node cannot keep the commands of a definition file apart from its other files: {why}"
+        ". Accounts need user namespaces there (user.max_user_namespaces, and on Ubuntu "
+        "kernel.apparmor_restrict_unprivileged_userns=0)."
+    )
 
 
 def reason(said: str) -> str:

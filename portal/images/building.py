@@ -21,13 +21,14 @@ from ..models.image import SourceKind, parse_source
 from ..models.image_job import BuildResult, Event, ImageJob
 from . import channel, definition, rooted, signing
 from .additions import Added, put_together
-from .apptainer import Apptainer, ApptainerFailed, partition, unpack
+from .apptainer import Apptainer, ApptainerFailed, NoEnclosure, partition, unpack
 from .definition_file import read_definition
+from .enclosure import Enclosure
 from .outcome import CouldNotRun, WorkFailed
 from .probe import PYTHON, Found, FoundPython, probe, read_python
 from .pull_files import PullFiles, environment_of
 from .registry_words import Fault, fault_of
-from .workplace import alone, check_space, full, is_full, workplace
+from .workplace import check_space, full, is_full, own_temporary, workplace
 
 _CACHE = ".cache"  # in the folder of images
 _ADDED = 1_500_000_000  # bytes: the portal's own part, unpacked and packed
@@ -69,6 +70,8 @@ class _Build:
         self.directory = Path(job.directory)
         self.scratch = Path(job.scratch or job.directory)
         self.cache = self.directory / _CACHE
+        # Apart from uv's, whose files go into every image: images are unpacked with this one open.
+        self.downloads = self.cache / "apptainer"
         self._report = report
         try:
             self.source = parse_source(job.source)
@@ -89,7 +92,7 @@ class _Build:
         if self.target.parent != self.directory or self.target.name.startswith("."):
             raise CouldNotRun(f"'{self.target}' is not in the folder of images.")
         try:
-            self.cache.mkdir(parents=True, exist_ok=True)
+            self.downloads.mkdir(parents=True, exist_ok=True)
             # The image is written where it will be, so that its name comes to it at once.
             with workplace(self.directory) as place, workplace(self.scratch) as work:
                 check_space(self.scratch, self.needed)
@@ -111,10 +114,9 @@ class _Build:
         home = work / "home"
         home.mkdir(mode=0o700)
         self.variables = environment_of(PullFiles(job.auth_file, job.registries_conf), home)
-        self.variables |= alone(work)
         apptainer = Apptainer(
             job.apptainer,
-            cache=str(self.cache),
+            cache=str(self.downloads),
             temporary=str(work),
             home=str(home),
             keyring=signing.keyring(job.keyring),
@@ -146,15 +148,21 @@ class _Build:
         new = place / "new.sif"
         recipe_file = work / "portal.def"
         recipe_file.write_text(definition.DEFINITION)
-        values = {"base": str(root), "digest": job.digest, "recipe": recipe}
-        words = [word for k, v in values.items() for word in ("--build-arg", f"{k}={v}")]
-        apptainer.build(
-            new,
-            str(recipe_file),
-            what="write the image",
-            options=[*words, "--mksquashfs-args", definition.SQUASHFS],
-            environ={"PORTAL_ADDED": str(folder)},
-        )
+
+        def write(enclosure: Enclosure | None) -> None:
+            base = enclosure.seen(root) if enclosure else str(root)
+            values = {"base": base, "digest": job.digest, "recipe": recipe}
+            words = [word for k, v in values.items() for word in ("--build-arg", f"{k}={v}")]
+            apptainer.build(
+                new,
+                enclosure.seen(recipe_file) if enclosure else str(recipe_file),
+                what="write the image",
+                options=[*words, "--mksquashfs-args", definition.SQUASHFS],
+                environ={"PORTAL_ADDED": str(folder)},
+                enclosure=enclosure,
+            )
+
+        self._enclosed(write, self._enclosure(work, place))
         self._say("verify", "Looking whether the finished image works")
         self._verify(apptainer, new, found, added)
         if job.sign_key:
@@ -171,7 +179,7 @@ class _Build:
         self._say("pull", f"Fetching {self.source}")
         match self.source.kind:
             case SourceKind.OCI:
-                self._pull(apptainer, root)
+                self._pull(apptainer, root, work)
             case SourceKind.SIF:
                 self._open(apptainer, root)
             case SourceKind.DEFINITION:
@@ -183,21 +191,23 @@ class _Build:
                 if not path.is_symlink() and path.lstat().st_mode & 0o400 == 0:
                     path.chmod(path.lstat().st_mode | (0o700 if path.is_dir() else 0o600))
 
-    def _pull(self, apptainer: Apptainer, root: Path) -> None:
+    def _pull(self, apptainer: Apptainer, root: Path, work: Path) -> None:
         pinned = self.source.pinned(self.job.digest)
-        options = ["--fix-perms"]
-        if self.job.auth_file:
-            options += ["--authfile", self.job.auth_file]
-        with self._growth(self.cache / "cache/blob"):
+
+        def pull(enclosure: Enclosure | None) -> None:
+            apptainer.build(
+                root,
+                str(pinned),
+                what="pull the image",
+                options=["--fix-perms", *self._login(enclosure)],
+                environ=self.variables,
+                sandbox=True,
+                enclosure=enclosure,
+            )
+
+        with self._growth(self.downloads / "cache/blob"):
             try:
-                apptainer.build(
-                    root,
-                    str(pinned),
-                    what="pull the image",
-                    options=options,
-                    environ=self.variables,
-                    sandbox=True,
-                )
+                self._enclosed(pull, self._enclosure(work))
             except ApptainerFailed as error:
                 fault, words = fault_of(error.said)
                 if fault in (Fault.AWAY, Fault.BUSY):
@@ -223,19 +233,39 @@ class _Build:
         read.write_text(text)
         # A user without entries in /etc/subuid and one with them shall get the same.
         options = [] if os.geteuid() == 0 else ["--ignore-subuid"]
-        before = Path.cwd()
-        os.chdir(path.parent)  # where %files counts from
+        # %files counts from the file's folder.
+        enclosure = self._enclosure(work, path.parent)._replace(directory=str(path.parent))
+        options += self._login(enclosure)
+        apptainer.build(
+            root,
+            enclosure.seen(read),
+            what="follow the definition file",
+            options=options,
+            environ={**self.variables, "APPTAINER_PID": "1"},  # processes of its own, too
+            sandbox=True,
+            enclosure=enclosure,
+        )
+
+    def _enclosure(self, work: Path, *more: Path) -> Enclosure:
+        """Where Apptainer runs: it writes to the build's own folders and nowhere else, and what
+        runs in the image sees none of other jobs' temporary files."""
+        shown = [work, self.downloads, *more]
+        if handed_over := self.job.auth_file or self.job.registries_conf:
+            shown.append(Path(handed_over).parent)
+        return Enclosure(own_temporary(work), [os.path.realpath(folder) for folder in shown])
+
+    def _enclosed(self, run: Callable[[Enclosure | None], None], enclosure: Enclosure) -> None:
+        """``run`` in the enclosure; without one where the node has none: no command of an image
+        has rights there."""
         try:
-            apptainer.build(
-                root,
-                str(read),
-                what="follow the definition file",
-                options=options,
-                environ=self.variables,
-                sandbox=True,
-            )
-        finally:
-            os.chdir(before)
+            run(enclosure)
+        except NoEnclosure as error:
+            channel.say(error.message)
+            run(None)
+
+    def _login(self, enclosure: Enclosure | None) -> list[str]:
+        file = self.job.auth_file
+        return ["--authfile", enclosure.seen(file) if enclosure else file] if file else []
 
     def _same(self, digest: str) -> None:
         if self.job.digest and digest != self.job.digest:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from ..models.image_job import Event
 
 MARK = "PORTAL"
+MOST = 8 * 2**20  # characters of a container's own lines; those of the job always come
 _one_at_a_time = threading.Lock()
 
 
@@ -25,10 +26,22 @@ def emit(nonce: str, event: Event) -> None:
         sys.stdout.flush()
 
 
+class _Room:
+    """How many characters of plain lines the log still takes."""
+
+    left = MOST
+
+
 def say(line: str) -> None:
-    """Write a plain line to the log."""
+    """Write a plain line to the log, of which the first `MOST` characters are kept."""
+    text = line.rstrip("\r\n") + "\n"
     with _one_at_a_time:
-        sys.stdout.write(line.rstrip("\r\n") + "\n")
+        if _Room.left <= 0:
+            return
+        _Room.left -= len(text)
+        if _Room.left <= 0:
+            text = f"(More than {MOST // 2**20} MiB: what follows is left out.)\n"
+        sys.stdout.write(text)
         sys.stdout.flush()
 
 

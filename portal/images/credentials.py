@@ -6,6 +6,7 @@ seen. The key is a file of the service's account; who has the database alone has
 
 from __future__ import annotations
 
+import hmac
 import os
 import stat
 from contextlib import suppress
@@ -128,6 +129,12 @@ class Secrets(LoggingConfigurable):
         if not password or len(data) > _LONGEST or "\n" in password or "\0" in password:
             raise wrong("must hold the password on one line, and nothing else.")
         return password
+
+    def compare(self, password: str, path: str) -> None:
+        """Raise InvalidRequest (``password``) unless it is the one in the file, which only who may
+        send it somewhere knows; what `read` raises."""
+        if not hmac.compare_digest(password.encode(), self.read(path).encode()):
+            raise InvalidRequest(f"This is not the password in {path}.", "password")
 
     def _key(self, *, make: bool) -> bytes:
         """The key, which is made when it is not there and ``make``. Raises ConfigurationError."""

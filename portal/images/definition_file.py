@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
+from ..models.image import parse_source
 from .outcome import WorkFailed
 
 # Agents that fetch or copy an image (apptainer-build(1)); the others install packages as root.
@@ -65,6 +67,28 @@ def read_definition(path: Path) -> str:
         raise WorkFailed(f"'{path}' is no definition file: it has no line 'Bootstrap: …'.")
     copied_files(path, text)
     return text
+
+
+def base_hosts(text: str) -> frozenset[str]:
+    """The registries from which the file's stages fetch their images."""
+    stages: list[dict[str, str]] = []
+    for _, section, line in _lines(text):
+        if section:
+            continue
+        name, _, value = (part.strip() for part in line.partition("#")[0].partition(":"))
+        if name.lower() == "bootstrap":
+            stages.append({})
+        if stages:
+            stages[-1][name.lower()] = value
+    hosts = set()
+    for stage in stages:
+        if stage["bootstrap"].lower() not in ("docker", "oras"):
+            continue
+        # As Apptainer puts the name together (its internal/pkg/build/sources).
+        parts = [stage.get(name, "").strip("/") for name in ("registry", "namespace", "from")]
+        with suppress(ValueError):  # no reference at all: nothing is fetched, and no login needed
+            hosts.add(parse_source(f"docker://{'/'.join(filter(None, parts))}").host)
+    return frozenset(hosts)
 
 
 def _text(path: Path) -> str:

@@ -11,10 +11,10 @@ import difflib
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 
-from traitlets import Float, Instance, Integer, Unicode, default
+from traitlets import Float, Instance, Integer, List, Unicode, default
 from traitlets.config import LoggingConfigurable
 
 from ..errors import InvalidRequest, PortalError, RegistryUnavailable
@@ -22,7 +22,9 @@ from ..models.catalog import KeptRegistry, Registry
 from ..models.image import ResolvedImage, Source, SourceKind
 from . import pull_files
 from .credentials import Login, Secrets
+from .definition_file import base_hosts, read_definition
 from .manifest import Manifest, configuration, other_architecture
+from .outcome import WorkFailed
 from .pull_files import PullFiles
 from .registry_words import Fault, fault_of
 from .skopeo import Answer, Skopeo, skopeo
@@ -81,6 +83,19 @@ class Registries(LoggingConfigurable):
         """,
     ).tag(config=True)
 
+    internal_hosts = List(
+        Unicode(),
+        help="""
+        Hosts, domains (with a dot before) and networks inside of the site that registries may lead
+        to, for their tokens and files. Registries themselves may be anywhere, and one on a private
+        network may lead to others there; loopback and link-local addresses need an entry.
+
+        Example::
+
+            c.Registries.internal_hosts = ["auth.registry.example.org:443"]
+        """,
+    ).tag(config=True)
+
     secrets = Instance(Secrets)
     _turns = Instance(asyncio.Semaphore)
 
@@ -126,7 +141,7 @@ class Registries(LoggingConfigurable):
         sentence. Raises what `resolve` raises."""
         found = _of(host, kept)
         asked_host = found.registry.mirror or host if found else host
-        logins = await asyncio.to_thread(self._logins, host, kept)
+        logins = await asyncio.to_thread(self._logins, [host], kept)
         source = Source(kind=SourceKind.OCI, host=host, repository="portal/none", tag="none")
         async with self._asking(host, kept) as asked:
             login = logins.get(asked_host)
@@ -157,13 +172,13 @@ class Registries(LoggingConfigurable):
         A job gets it as a file, with `hand_over`; there, `pull_files.environment_of` gives the
         variables for Apptainer. Raises InvalidRequest, ConfigurationError.
         """
-        logins = self._logins(source.host, kept)
+        logins = self._logins([source.host], kept)
         return pull_files.auth_text(logins) if logins else ""
 
     def registries_conf(self, source: Source, kept: Sequence[KeptRegistry]) -> str:
         """Text of registries.conf for a job that pulls ``source``; empty where there is nothing
         to be said. Apptainer reads it from ``~/.config/containers/`` only."""
-        return pull_files.registries_text(_registries(source.host, kept))
+        return pull_files.registries_text(_registries([source.host], kept))
 
     async def hand_over(
         self, source: Source, kept: Sequence[KeptRegistry], directory: str
@@ -171,11 +186,12 @@ class Registries(LoggingConfigurable):
         """Write both, and the authorities of certificates, below ``directory`` (of images) for a
         job; `take_back` removes them when the job has ended. Raises PortalError.
 
-        A definition file may name any registry, so its job gets all that is kept.
+        The job of a definition file gets what is kept of the registries that the file names.
         """
-        logins = await asyncio.to_thread(self._logins, source.host, kept)
+        hosts = await asyncio.to_thread(_hosts, source)
+        logins = await asyncio.to_thread(self._logins, hosts, kept)
         return await asyncio.to_thread(
-            pull_files.hand_over, Path(directory), logins, _registries(source.host, kept)
+            pull_files.hand_over, Path(directory), logins, _registries(hosts, kept)
         )
 
     async def take_back(self, files: PullFiles) -> None:
@@ -184,26 +200,38 @@ class Registries(LoggingConfigurable):
 
     @contextlib.asynccontextmanager
     async def _asking(self, host: str, kept: Sequence[KeptRegistry]) -> AsyncIterator[Skopeo]:
-        registries = _registries(host, kept)
+        registries, found = _registries([host], kept), _of(host, kept)
         async with (
             self._turns,
-            skopeo(self.skopeo, lambda: self._logins(host, kept), registries) as asked,
+            skopeo(
+                self.skopeo,
+                lambda: self._logins([host], kept),
+                registries,
+                {host, found.registry.mirror} if found and found.registry.mirror else {host},
+                self.internal_hosts,
+            ) as asked,
         ):
             yield asked
 
-    def _logins(self, host: str, kept: Sequence[KeptRegistry]) -> dict[str, Login]:
-        """The logins for ``host`` and its mirror; for every registry where ``host`` is empty. A
-        mirror that is kept as a registry itself has its own, others get the registry's. Blocking.
-        """
+    def _logins(self, hosts: Collection[str], kept: Sequence[KeptRegistry]) -> dict[str, Login]:
+        """The logins for ``hosts`` and their mirrors. A mirror that is kept as a registry itself
+        has its own, others get the registry's. Blocking."""
         logins = {}
         for one in kept:
-            if host not in ("", one.registry.host):
+            if one.registry.host not in hosts:
                 continue
             if login := self.secrets.login(one):
                 logins[one.registry.host] = login
             mirror = one.registry.mirror
+            if not mirror:
+                continue
             own = _of(mirror, kept)
-            if mirror and (found := (own and self.secrets.login(own)) or login):
+            if own is None:
+                found = login
+            else:
+                # Nobody gets it with less to guard it by calling its host the mirror of another.
+                found = self.secrets.login(own) if _guarded(one.registry, own.registry) else None
+            if found:
                 logins[mirror] = found
         return logins
 
@@ -235,6 +263,12 @@ class Registries(LoggingConfigurable):
         found = _of(source.host, kept)
         mirror = found.registry.mirror if found else ""
         name = f"'{mirror}', the mirror of '{source.host}'," if mirror else f"'{source.host}'"
+        if answer.refused:
+            return InvalidRequest(
+                f"The registry {name} leads to another host, and {answer.refused} "
+                "An admin can allow it: c.Registries.internal_hosts.",
+                "source",
+            )
         if answer.late:
             # skopeo waits and tries again, for longer than a person, when it is told to slow down.
             return RegistryUnavailable(
@@ -272,11 +306,27 @@ def _of(host: str, kept: Sequence[KeptRegistry]) -> KeptRegistry | None:
     return next((one for one in kept if one.registry.host == host), None)
 
 
-def _registries(host: str, kept: Sequence[KeptRegistry]) -> list[Registry]:
-    """The registry and, where it is kept too, its mirror; all of them where ``host`` is empty."""
-    found = _of(host, kept)
-    names = {host, found.registry.mirror if found else host}
-    return [one.registry for one in kept if not host or one.registry.host in names]
+def _registries(hosts: Collection[str], kept: Sequence[KeptRegistry]) -> list[Registry]:
+    """The registries and, where they are kept too, their mirrors."""
+    names = {*hosts, *(one.registry.mirror for one in kept if one.registry.host in hosts)}
+    return [one.registry for one in kept if one.registry.host in names]
+
+
+def _guarded(asked: Registry, own: Registry) -> bool:
+    """Whether a mirror is reached as it is by itself, with its own row."""
+    return asked.insecure <= own.insecure and asked.ca_file in ("", own.ca_file)
+
+
+def _hosts(source: Source) -> frozenset[str]:
+    """The registries that a build of ``source`` asks; a file is read. Raises InvalidRequest."""
+    if source.kind is SourceKind.OCI:
+        return frozenset({source.host})
+    if source.kind is SourceKind.SIF:
+        return frozenset()
+    try:
+        return base_hosts(read_definition(Path(source.path)))
+    except WorkFailed as error:
+        raise InvalidRequest(error.message, "source") from None
 
 
 def _tags(data: bytes) -> list[str]:

@@ -4,58 +4,80 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import json
+import logging
 import os
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import ConfigurationError
 from ..models.catalog import Registry
 from .credentials import Login
+from .fence import OPEN
+from .guard import Guard
 from .pull_files import environment_of, write
 
 _LARGEST = 8 * 1024 * 1024  # bytes of an answer; manifests have at most 4 MiB
-_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
-_KEPT = ("PATH", "LANG", "TMPDIR", *_PROXIES, *(name.lower() for name in _PROXIES))
+_KEPT = ("PATH", "LANG", "TMPDIR")  # the site's proxies are the guard's to use
 
 
 class Answer(NamedTuple):
-    """What skopeo said. ``late``: it did not end in time; ``long``: it said too much."""
+    """What skopeo said. ``late``: it did not end in time; ``long``: it said too much; ``refused``:
+    where the registry sent it and it was not let, in a sentence."""
 
     status: int
     stdout: bytes
     stderr: str
     late: bool = False
     long: bool = False
+    refused: str = ""
 
 
 class Skopeo:
     """One skopeo with the files to reach some registries; `skopeo` opens and closes it."""
 
-    def __init__(self, program: str, options: Sequence[str], env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        program: str,
+        options: Sequence[str],
+        env: Mapping[str, str],
+        registries: Collection[str],
+        allowed: Sequence[str],
+    ) -> None:
         self._program, self._options, self._env = program, list(options), dict(env)
+        self._registries, self._allowed = registries, allowed
 
     async def ask(self, verb: str, *words: str, seconds: float, text: str = "") -> Answer:
         """Run one command; ``text`` is its input. Raises ConfigurationError where there is no
         skopeo."""
         argv = [self._program, verb, *self._options, *words]
-        return await asyncio.to_thread(_run, argv, self._env, text, seconds)
+        guard = Guard(self._registries, self._allowed)
+        return await asyncio.to_thread(_run, argv, self._env, text, seconds, guard)
 
 
 @contextlib.asynccontextmanager
 async def skopeo(
-    program: str, logins: Callable[[], Mapping[str, Login]], registries: Iterable[Registry]
+    program: str,
+    logins: Callable[[], Mapping[str, Login]],
+    registries: Iterable[Registry],
+    hosts: Collection[str],
+    allowed: Sequence[str],
 ) -> AsyncIterator[Skopeo]:
     """A skopeo that knows these logins and registries, until the block ends. ``logins`` may read
-    files: it is called in a thread."""
+    files: it is called in a thread. It reaches ``hosts``, and where those lead but for the inside
+    of the site; ``allowed`` are exceptions (`portal.addresses.allows`)."""
     home = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="portal-skopeo-"))  # mode 0700
     try:
-        yield await asyncio.to_thread(_prepared, home, program, logins, registries)
+        yield await asyncio.to_thread(_prepared, home, program, logins, registries, hosts, allowed)
     finally:
         await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
 
@@ -65,6 +87,8 @@ def _prepared(
     program: str,
     logins: Callable[[], Mapping[str, Login]],
     registries: Iterable[Registry],
+    hosts: Collection[str],
+    allowed: Sequence[str],
 ) -> Skopeo:
     try:
         files = write(home, logins(), registries, mode=0o600)
@@ -78,14 +102,23 @@ def _prepared(
         raise ConfigurationError(
             f"{error.filename or home} cannot be read or written: {error.strerror}."
         ) from None
-    return Skopeo(program, ["--authfile", auth], env)
+    return Skopeo(program, ["--authfile", auth], env, hosts, allowed)
 
 
-def _run(argv: list[str], env: dict[str, str], text: str, seconds: float) -> Answer:
+def _run(argv: list[str], env: dict[str, str], text: str, seconds: float, guard: Guard) -> Answer:
     """Blocking."""
+    if not shutil.which(argv[0], path=env.get("PATH")):
+        raise ConfigurationError(
+            f"'{argv[0]}' cannot be started (there is no such program): install skopeo, or set "
+            "c.Registries.skopeo."
+        )
+    ours, theirs = socket.socketpair()
+    here = str(Path(__file__).with_name("fence.py"))
+    fence = [sys.executable, "-I", here, str(theirs.fileno()), json.dumps(guard.loopback())]
     try:
         process = subprocess.Popen(
-            argv,
+            [*fence, *argv],
+            pass_fds=[theirs.fileno()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -94,10 +127,13 @@ def _run(argv: list[str], env: dict[str, str], text: str, seconds: float) -> Ans
             start_new_session=True,
         )
     except OSError as error:
+        ours.close()
         raise ConfigurationError(
             f"'{argv[0]}' cannot be started ({error.strerror}): install skopeo, or set "
             "c.Registries.skopeo."
         ) from None
+    finally:
+        theirs.close()
     late = threading.Event()
 
     def give_up() -> None:
@@ -112,6 +148,7 @@ def _run(argv: list[str], env: dict[str, str], text: str, seconds: float) -> Ans
     reader = threading.Thread(target=lambda: complaints.append(_take(process.stderr)), daemon=True)
     reader.start()
     try:
+        _open_doors(ours, guard)
         with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
             pipe.write(text.encode())
         data = _take(process.stdout)
@@ -119,10 +156,32 @@ def _run(argv: list[str], env: dict[str, str], text: str, seconds: float) -> Ans
         status = process.wait()
     finally:
         timer.cancel()
+        guard.close()
         process.stdout.close()
         process.stderr.close()
     words = b"".join(complaints)[-20_000:].decode(errors="replace")
-    return Answer(status, data, words, late.is_set(), len(data) > _LARGEST)
+    return Answer(status, data, words, late.is_set(), len(data) > _LARGEST, guard.refused)
+
+
+def _open_doors(parent: socket.socket, guard: Guard) -> None:
+    """Serve on the sockets that `fence` has sent."""
+    with parent:
+        state, numbers, _, _ = socket.recv_fds(parent, 16, 32)
+    listening = [socket.socket(fileno=number) for number in numbers]
+    if not listening:
+        return  # it ended before, and skopeo's answer says why
+    if state == OPEN:
+        _warn_once()
+    guard.serve(listening[0], listening[1:])
+
+
+@functools.cache
+def _warn_once() -> None:
+    logging.getLogger(__name__).warning(
+        "This machine gives accounts no network namespace (user.max_user_namespaces, or Ubuntu's "
+        "kernel.apparmor_restrict_unprivileged_userns): a registry could lead the portal to "
+        "addresses of loopback."
+    )
 
 
 def _take(pipe: object) -> bytes:

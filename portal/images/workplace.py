@@ -53,15 +53,22 @@ def alone(work: Path, *seen: str) -> dict[str, str]:
     on the node: /tmp and /var/tmp are folders of their own below ``work``, and their processes are
     all that there are. ``seen``: folders that they see all the same, wherever those are.
 
-    (APPTAINER_BINDPATH is also the one that ``apptainer build`` hands on to %post.)
+    It holds for commands without rights in their container; %post, which has them, is kept apart
+    by an `Enclosure`.
     """
-    binds = []
+    binds = [f"{own}:{place}" for place, own in own_temporary(work).items()]
+    binds += [f"{one}:{one}" for one in seen]
+    return {"APPTAINER_BINDPATH": ",".join(binds), "APPTAINER_PID": "1"}
+
+
+def own_temporary(work: Path) -> dict[str, str]:
+    """Folders below ``work`` in the place of /tmp and /var/tmp, by those."""
+    folders = {}
     for place in ("/tmp", "/var/tmp"):  # noqa: S108  the container's
         own = work / place.strip("/").replace("/", "-")
         own.mkdir(mode=0o1777, exist_ok=True)
-        binds.append(f"{own}:{place}")
-    binds += [f"{one}:{one}" for one in seen]
-    return {"APPTAINER_BINDPATH": ",".join(binds), "APPTAINER_PID": "1"}
+        folders[place] = str(own)
+    return folders
 
 
 def remove_left(folder: Path) -> list[str]:

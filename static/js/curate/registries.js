@@ -114,11 +114,6 @@ form.addEventListener("submit", async (event) => {
   setText(problem, "");
   const text = (name) => fields[name].value.trim();
   const host = text("host");
-  if (text("password_file") && fields.password.value) {
-    setText(problem, "Give the password or a file with it, not both.");
-    fields.password.focus();
-    return;
-  }
   const body = { host, username: text("username"), password_file: text("password_file"), mirror: text("mirror"), ca_file: text("ca_file"), insecure: fields.insecure.checked };
   // Left out, the one that is kept stays.
   if (fields.password.value) body.password = fields.password.value;
@@ -132,7 +127,6 @@ form.addEventListener("submit", async (event) => {
   } catch (error) {
     setText(problem, error.message);
   } finally {
-    fields.password.value = "";
     button.disabled = false;
   }
 });
