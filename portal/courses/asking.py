@@ -144,11 +144,11 @@ class Asking:
         """The Hub has nothing of it: ask again, but not for ever."""
         tries = one.tries[seat.person] = one.tries.get(seat.person, 0) + 1
         if tries >= _TRIES:
-            words = f"The Hub was asked {tries} times, and no session came of it."
+            words = f"The Hub was asked {tries} times, and no session came of it. {seat.message}"
             now = self._around.wall()
-            one.put(changed(seat, SeatState.FAILED, words, ended_at=now))
+            one.put(changed(seat, SeatState.FAILED, words.strip(), ended_at=now))
         else:
-            one.put(changed(seat, SeatState.WAITING, asked_at=None))
+            one.put(changed(seat, SeatState.WAITING, seat.message, asked_at=None))
 
     # -- starts ---------------------------------------------------------------------------------
 

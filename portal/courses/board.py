@@ -19,6 +19,7 @@ _FAILED = frozenset(
 )
 _HELPED = frozenset({HelpState.ASKED, HelpState.GRANTED})
 _TURN = "The portal starts it soon."
+_AWAY = "Slurm does not answer now. The start waits for it."
 _STARTING = {
     SessionState.PENDING: "Its job waits.",
     SessionState.STARTING: "Its server is starting.",
@@ -45,11 +46,14 @@ class Rows:
 @dataclass(frozen=True)
 class Seen:
     """What the service has in memory of the cluster: living sessions and jobs by job id, GPUs by
-    "NODE/INDEX"."""
+    "NODE/INDEX". ``away``: Slurm does not answer now; ``silent``: the nodes that do not answer
+    it."""
 
     sessions: Mapping[str, SessionRecord] = field(default_factory=dict)
     jobs: Mapping[str, JobItem] = field(default_factory=dict)
     gpus: Mapping[str, GpuItem] = field(default_factory=dict)
+    away: bool = False
+    silent: frozenset[str] = frozenset()
 
 
 def tiles(kept: KeptCourse, rows: Rows, seen: Seen) -> list[Tile]:
@@ -112,7 +116,7 @@ def _tile(
     seat: Seat | None,
 ) -> Tile:
     if record is None or record.state is SessionState.ENDED:
-        return _absent(person, record, seat)
+        return _absent(person, record, seat, seen)
     job = seen.jobs.get(record.job_id)
     tile = Tile(
         person=person,
@@ -130,6 +134,11 @@ def _tile(
         words = _STARTING[record.state]
         if record.state is SessionState.PENDING and job is not None:
             words = _sentence(job.words)
+        silent = [name for name in tile.nodes if name in seen.silent]
+        if silent:
+            words = f"Its node, {silent[0]}, does not answer Slurm."
+        if seen.away:
+            words = _AWAY
         since = record.submitted_at
         return tile.model_copy(update={"state": TileState.WAITING, "words": words, "since": since})
     more = {"state": TileState.RUNNING, "since": record.ready_at, **_gpu_use(job, seen)}
@@ -138,12 +147,13 @@ def _tile(
     return tile.model_copy(update=more)
 
 
-def _absent(person: str, record: SessionRecord | None, seat: Seat | None) -> Tile:
+def _absent(person: str, record: SessionRecord | None, seat: Seat | None, seen: Seen) -> Tile:
     """The tile of somebody who has no session: what the start says of it, else how the last
     ended."""
     ended_at = record.ended_at or record.submitted_at if record else float("-inf")
     if seat is not None and seat.state in (SeatState.WAITING, SeatState.STARTING):
         words = seat.message or (_TURN if seat.state is SeatState.WAITING else "The Hub starts it.")
+        words = _AWAY if seen.away else words
         return Tile(person=person, state=TileState.WAITING, words=words, since=seat.asked_at)
     failed_at = (seat.ended_at or seat.asked_at or 0) if seat else 0
     if seat is not None and seat.state is SeatState.FAILED and failed_at >= ended_at - 5:

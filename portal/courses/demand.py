@@ -6,6 +6,7 @@ from portal.models import Frozen
 from portal.models.cluster import ClusterSnapshot, Node
 from portal.models.course import KeptCourse
 from portal.models.resources import Resources, memory_mib
+from portal.slurm.parse.gres import UNNAMED
 
 
 class Demand(Frozen):
@@ -26,7 +27,7 @@ class Demand(Frozen):
 def demand_of(kept: KeptCourse, students: int, snapshot: ClusterSnapshot) -> Demand:
     """Of the course's default, in its partition, and on as many nodes as it reserves."""
     course, each = kept.course, kept.course.default
-    types = (each.gpu_type,) if each.gpu_type else (kept.pinned.gpu_types if kept.pinned else ())
+    types = gpu_types(kept)
     named = course.reservation.partition or each.partition
     nodes = [
         node
@@ -66,6 +67,34 @@ def demand_of(kept: KeptCourse, students: int, snapshot: ClusterSnapshot) -> Dem
         seats=seats,
         words=words,
     )
+
+
+def gpu_types(kept: KeptCourse) -> tuple[str, ...]:
+    """The types of GPUs that sessions of the course may have; () is any."""
+    course = kept.course
+    named = course.default.gpu_type or course.largest.gpu_type
+    return (named,) if named else (kept.pinned.gpu_types if kept.pinned else ())
+
+
+def reserved_gpus(kept: KeptCourse, snapshot: ClusterSnapshot) -> tuple[int, str]:
+    """How many GPUs of which type the reservation of a meeting names in Slurm; "" is any type.
+
+    Whole nodes need none where all nodes of the partition have the type; else they are nodes with
+    all of their GPUs.
+    """
+    course, reserved = kept.course, kept.course.reservation
+    named = reserved.partition or course.default.partition
+    nodes = [one for one in snapshot.nodes.values() if named is None or named in one.partitions]
+    types, there = gpu_types(kept), {pool.type for node in nodes for pool in node.gpus}
+    among = there & set(types) if types else there
+    kind = next(iter(among)) if len(among) == 1 and UNNAMED not in among else ""
+    if reserved.gpus:
+        return reserved.gpus, kind
+    wants = max(course.default.gpus, course.largest.gpus) > 0 and reserved.nodes
+    having = [sum(pool.count for pool in node.gpus if pool.type == kind) for node in nodes]
+    if not kind or not wants or all(having):
+        return 0, kind if wants else ""
+    return reserved.nodes * min(count for count in having if count), kind
 
 
 def _seats(node: Node, each: Resources, types: tuple[str, ...]) -> int:

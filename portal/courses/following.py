@@ -11,7 +11,7 @@ from portal.models.stop_reason import StopCode, StopReason
 from .around import Around
 from .live_start import LiveStart, UnderWay
 from .rehearsal import due_to_end
-from .seats import LIVE, changed, newest, seen, session_of
+from .seats import LIVE, LOST, changed, lost, newest, seen, session_of
 
 _SILENCE = 15.0  # seconds after which a session of which nothing is known is looked up at the Hub
 _QUIET = 10.0  # seconds between two looks at sessions that only wait for somebody to come
@@ -41,6 +41,11 @@ class Following:
         one.looked_at = now
         for seat in (*starting, *ready):
             record = session_of(seat, records.get(seat.person, ()))
+            if lost(seat, record):
+                # The Hub is asked about its server first, and for another once that is gone.
+                one.put(changed(seat, SeatState.STARTING, LOST, ready_at=None))
+                one.unsure.add(seat.person)
+                continue
             after = seen(seat, record, there.get(seat.person), now)
             if after is not seat:
                 one.put(after)

@@ -14,6 +14,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+from portal.addresses import Destination
 from portal.errors import ConfigurationError, PortalError
 
 BRANCH = "refs/heads/main"  # of what is handed out
@@ -28,6 +29,7 @@ _SETTINGS = (
     "maintenance.auto=false",
     "http.lowSpeedLimit=1000",
     "http.lowSpeedTime=20",
+    "http.followRedirects=false",  # nor http-alternates: they lead to where nobody looked
     "protocol.version=2",
 )
 # What a site may have set so that its service reaches others.
@@ -36,6 +38,15 @@ _KEPT = re.compile(
 )
 _MEMORY = 4 * 1024**3  # bytes of one git's memory
 _ADDRESS = re.compile(r"https?://[^\s'\"]+")
+
+
+def pinned(to: Destination) -> tuple[str, ...]:
+    """Words before git's command: it connects to the addresses that were looked at. git before
+    2.37 does not know the setting, and resolves the name once more."""
+    if not to.addresses or to.host in to.addresses:
+        return ()
+    found = ",".join(f"[{one}]" if ":" in one else one for one in to.addresses)
+    return ("-c", f"http.curloptResolve={to.host}:{to.port}:{found}")
 
 
 class GitFailed(PortalError):
@@ -156,6 +167,11 @@ class Git:
             return (
                 f"There is more than the {self.megabytes} MB that a course may hand out, or what "
                 "came cannot be read."
+            )
+        if re.search(r"requested URL returned error: 30\d", said):
+            return (
+                "The server sends on to another address, which is not followed: give that address "
+                "itself (GitLab's end in '.git')."
             )
         lines = [line.strip() for line in said.splitlines() if line.strip()]
         fatal = [line for line in lines if line.startswith(("fatal:", "error:"))]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from portal.addresses import LOOPBACK
 from portal.errors import InvalidRequest, NotFound, PortalError
 from portal.models.course import CourseState, KeptCourse
 from portal.models.course import Handouts as Source
@@ -164,7 +165,7 @@ class CourseHandouts:
     async def look(self, now: float) -> None:
         """Fetch, beside all else, for each course that runs and has nothing yet, or another
         source, or meets soon; each at most once an hour. Raises StoreUnavailable."""
-        if now - self._looked_at < _LOOK:
+        if 0 <= now - self._looked_at < _LOOK:  # a clock may be set back
             return
         self._looked_at = now
         for kept in await self.store.courses.all(CourseState.APPROVED):
@@ -182,7 +183,9 @@ class CourseHandouts:
         tried = self._tried.get(kept.name)
         if self._locks[kept.name].locked():
             return False
-        if tried is not None and tried.source == kept.course.handouts and now - tried.at < _HOUR:
+        # A clock that was set back since puts off nothing.
+        recent = tried is not None and 0 <= now - tried.at < _HOUR
+        if recent and tried is not None and tried.source == kept.course.handouts:
             return False
         other = tried is not None and tried.source != kept.course.handouts
         soon = now + _HOUR + 60 * self.settings.lead_minutes
@@ -219,7 +222,10 @@ class CourseHandouts:
         if problem:
             raise InvalidRequest(problem, "handouts.source")
         if source.kind == "git":
-            await fetch(git, source.source, source.branch, seconds)
+            allowed = [*self.settings.internal_hosts]
+            if source.source.startswith("http:"):  # of this machine, says source_problem
+                allowed += LOOPBACK
+            await fetch(git, source.source, source.branch, seconds, allowed)
         elif source.kind == "folder":
             return await copy(git, source.source, roots, seconds)
         elif await git.revision(REFERENCE):

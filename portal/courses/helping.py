@@ -175,7 +175,7 @@ class Helping:
             for one, why in await self._over(now):
                 await self._end(one, HelpState.ENDED, why, now)
                 await self._note("end-help", one, now, f"{one.helper} is out: {why}.")
-            if now - self._shares_at >= _SHARES_EVERY:
+            if not 0 <= now - self._shares_at < _SHARES_EVERY:  # a clock may be set back
                 await self._take_back_others()
                 if not self._shares_left:
                     self._shares_at = now

@@ -133,7 +133,8 @@ def more_than_approved(approved: Course, wanted: Course) -> list[CourseProblem]:
             if limit is not None and (size is None or size > limit):
                 found[f"{part}.{name}"] = str(getattr(before, name))
         for name in ("partition", "qos", "gpu_type"):
-            if getattr(after, name) not in (None, getattr(before, name)):
+            # Taken away, it is whatever the site and Slurm give: maybe all of them.
+            if getattr(after, name) != getattr(before, name):
                 found[f"{part}.{name}"] = getattr(before, name) or "any"
     if wanted.account != approved.account:
         found["account"] = approved.account or "everyone's own"
@@ -142,7 +143,7 @@ def more_than_approved(approved: Course, wanted: Course) -> list[CourseProblem]:
     for name in ("nodes", "gpus"):
         if getattr(wanted.reservation, name) > getattr(approved.reservation, name):
             found[f"reservation.{name}"] = str(getattr(approved.reservation, name))
-    if wanted.reservation.partition not in (None, approved.reservation.partition):
+    if wanted.reservation.partition != approved.reservation.partition:
         found["reservation.partition"] = approved.reservation.partition or "any"
     if (wanted.reservation.nodes or wanted.reservation.gpus) and hours(wanted) > hours(approved):
         found["weekly"] = f"{hours(approved):g} hours of meetings"

@@ -81,7 +81,7 @@ class Over:
     async def _stop(
         self, record: SessionRecord, words: str, now: float, turns: asyncio.Semaphore
     ) -> None:
-        if now - self._asked.get(record.id, float("-inf")) < _AGAIN:
+        if 0 <= now - self._asked.get(record.id, float("-inf")) < _AGAIN:
             return
         self._asked[record.id] = now
         reason, outcome, detail = StopReason(code=StopCode.COURSE_OVER, words=words), None, words

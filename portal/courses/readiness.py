@@ -19,12 +19,13 @@ from portal.models.course import CourseMember, CourseState, KeptCourse, Role
 from portal.store import Store
 
 from .calendar import Meeting, all_meetings, overlaps
-from .demand import Demand, demand_of
+from .demand import Demand, demand_of, reserved_gpus
 from .homes import HomeFinder
 from .limits import hours
 
 if TYPE_CHECKING:
     from portal.slurm import Cluster
+    from portal.slurm.reserving import Reserving
 
 _OURS = "course-"  # reservations of courses, which are compared by their calendars
 
@@ -62,6 +63,7 @@ class CourseReadiness:
     store: Store
     cluster: Cluster
     snapshot: Callable[[], ClusterSnapshot | None]
+    reserving: Reserving
     homes: HomeFinder = field(default_factory=HomeFinder)
 
     async def of(self, kept: KeptCourse) -> Readiness:
@@ -71,11 +73,12 @@ class CourseReadiness:
         snapshot = self.snapshot()
         demand = demand_of(kept, len(students), snapshot) if snapshot else None
         people = [one.person for one in members]
-        slurm, homes, image, others = await asyncio.gather(
+        slurm, homes, image, others, reserved = await asyncio.gather(
             self._accounts(kept, people),
             self._homes(people),
             asyncio.to_thread(_image, kept),
             self._meetings(kept, snapshot),
+            self._reserved(kept, snapshot),
         )
         points = [
             _people(members, kept),
@@ -85,6 +88,7 @@ class CourseReadiness:
             *homes,
             image,
             *others,
+            reserved,
         ]
         found = tuple(point for point in points if point is not None)
         return Readiness(
@@ -119,6 +123,30 @@ class CourseReadiness:
         if not points and people:
             points.append(Point(key="slurm", sign=Sign.GOOD, message="Everyone may run jobs."))
         return points
+
+    async def _reserved(self, kept: KeptCourse, snapshot: ClusterSnapshot | None) -> Point | None:
+        """GPUs that Slurm could not reserve, said before the first meeting."""
+        if snapshot is None:
+            return None
+        gpus, gpu_type = reserved_gpus(kept, snapshot)
+        if not gpus:
+            return None
+        try:
+            why = await self.reserving.untracked(gpu_type)
+        except PortalError as error:
+            return Point(key="reservable", sign=Sign.UNKNOWN, message=error.message)
+        if not why:
+            what = f"{gpu_type} GPUs" if gpu_type else "GPUs"
+            words = f"Slurm can reserve {what}, with all cores of their nodes."
+            return Point(key="reservable", sign=Sign.GOOD, message=words)
+        reserved = kept.course.reservation
+        if reserved.nodes and not reserved.gpus:
+            why = (
+                f"Not all nodes {f'of {reserved.partition!r} ' if reserved.partition else ''}have "
+                f"{gpu_type} GPUs, and Slurm cannot reserve by type. {why}"
+            )
+        sign = Sign.WARN if reserved.nodes else Sign.BAD
+        return Point(key="reservable", sign=sign, message=why)
 
     async def _of(self, person: str) -> tuple[Association, ...] | None:
         return await self.cluster.associations(person)

@@ -24,6 +24,7 @@ from portal.slurm.reserving import GpusNotReservable, Wanted
 
 from .around import Around
 from .calendar import Meeting, meetings, overlaps
+from .demand import reserved_gpus
 from .over import ended
 
 _DAY = 86400.0
@@ -33,6 +34,7 @@ _ACCOUNTS = 600.0  # seconds for which it is believed who has an account
 _SHOWN = 50  # meetings
 _NAMED = 10  # people in a sentence
 _REMOVED = "Somebody removed it in Slurm"
+_AS_IT_WAS = "It could not be changed, and is as it was"
 
 
 def reservation_name(course: str, begins: float) -> str:
@@ -129,7 +131,7 @@ class Reservations:
     async def look(self, now: float) -> None:
         """Bring what Slurm has into agreement with the calendars, a minute after the last look,
         or at once after ``changed``."""
-        if now - self._checked_at < _CHECK:
+        if 0 <= now - self._checked_at < _CHECK:  # a clock may be set back
             return
         async with self._lock:
             rows = {one.name: one for one in await self._around.store.reservations.all()}
@@ -170,6 +172,7 @@ class Reservations:
             if not coming:
                 continue
             users, notes = await self._users(kept)
+            gpus, gpu_type = reserved_gpus(kept, await self._around.cluster.snapshot())
             for meeting, begins in zip(coming, self._begins(kept, coming), strict=True):
                 name, reserved = (
                     reservation_name(kept.name, meeting.begins),
@@ -181,7 +184,8 @@ class Reservations:
                     ends=meeting.ends,
                     users=users,
                     nodes=reserved.nodes,
-                    gpus=reserved.gpus,
+                    gpus=gpus,
+                    gpu_type=gpu_type,
                     partition=reserved.partition or "",
                     account=kept.course.account or "",
                 )
@@ -251,10 +255,10 @@ class Reservations:
             words = f"There is a reservation {plan.wanted.name} that the portal did not make."
             await self._refused(plan, row, words, now)
         elif held is not None and row is not None:
-            if _elsewhere(row, plan):
-                # An update would change its partition's name, and keep its nodes (22.05).
-                await self._around.reserving.delete(plan.wanted.name)
-                await self._create(plan, None, now)
+            again = not same or row.state is ReservationState.ASKED
+            again = again or (row.message.startswith(_AS_IT_WAS) and not waits)
+            if again and _anew(row, plan, held):
+                await self._remake(plan, row, now)
             elif not same or row.state is ReservationState.ASKED:
                 await self._update(plan, row, now)
             elif row.message and not waits:
@@ -264,6 +268,32 @@ class Reservations:
             await self._refused(plan, row, words, now)
         elif not (waits or (same and row is not None and row.message.startswith(_REMOVED))):
             await self._create(plan, row, now)
+
+    async def _remake(self, plan: _Plan, row: KeptReservation, now: float) -> None:
+        """Delete ours and make it as it is wanted; where Slurm then refuses, as it was."""
+        try:
+            await self._around.reserving.delete(plan.wanted.name)
+        except (Conflict, SlurmRefused) as error:
+            await self._kept_as_it_was(plan, error.message, now)
+            return
+        await self._create(plan, None, now)
+        made = await self._around.store.reservations.all(plan.kept.name)
+        new = next((one for one in made if one.name == plan.wanted.name), None)
+        if new is None or new.state is not ReservationState.REFUSED or not row.spec:
+            return
+        old = Wanted(**(json.loads(row.spec) | {"users": plan.wanted.users}))
+        if old.partition != plan.wanted.partition:
+            return
+        try:
+            await self._around.reserving.create(replace(old, begins=max(old.begins, now)))
+        except (SlurmRefused, Conflict):
+            return  # the refusal stands
+        await self._kept_as_it_was(plan, new.message, now)
+
+    async def _kept_as_it_was(self, plan: _Plan, why: str, now: float) -> None:
+        words = f"{_AS_IT_WAS}: {why}"
+        await self._put(plan, ReservationState.MADE, words, now)
+        await self._noted("change-reservation", plan, words, Outcome.FAILED)
 
     async def _create(self, plan: _Plan, row: KeptReservation | None, now: float) -> None:
         wanted, words = replace(plan.wanted, begins=max(plan.wanted.begins, now)), ""
@@ -278,7 +308,7 @@ class Reservations:
             except GpusNotReservable as error:
                 if not wanted.nodes:
                     raise
-                words = f"Only its nodes are reserved. {error.message}"
+                words = _nodes_alone(plan, error)
                 await self._around.reserving.create(replace(wanted, gpus=0))
         except (SlurmRefused, Conflict) as error:
             await self._refused(plan, row, error.message, now)
@@ -301,21 +331,20 @@ class Reservations:
             except GpusNotReservable as error:
                 if not plan.wanted.nodes:
                     raise
-                words = f"Only its nodes are reserved. {error.message}"
+                words = _nodes_alone(plan, error)
                 await self._around.reserving.update(replace(plan.wanted, gpus=0), now)
         except SlurmUnavailable:
             raise
         except PortalError as error:
-            words = f"It could not be changed, and is as it was: {error.message}"
-            await self._put(plan, ReservationState.MADE, words, now)
-            await self._noted("change-reservation", plan, words, Outcome.FAILED)
+            await self._kept_as_it_was(plan, error.message, now)
             return
         await self._made(plan, row, now, plan.wanted.nodes, words)
 
     async def _made(
         self, plan: _Plan, row: KeptReservation | None, now: float, nodes: int, words: str = ""
     ) -> None:
-        """Slurm has it: look at what that is, since it takes fewer nodes for enough."""
+        """Slurm has it: look at what that is, since it takes fewer nodes for enough, and says that
+        it changed GPUs which it keeps as they were (24.11, 26.05)."""
         held = (await self._around.reserving.all()).get(plan.wanted.name)
         notes = [words, *plan.notes]
         if held is not None and len(held.nodes) < nodes:
@@ -323,11 +352,34 @@ class Reservations:
                 f"Slurm has reserved {len(held.nodes)} of {nodes} nodes: there are no more of them "
                 "at that time."
             )
+        if held is not None and _other_gpus(held, plan.wanted):
+            wanted = f"{plan.wanted.gpus} {plan.wanted.gpu_type}".strip()
+            has = f"{held.gpus} {held.gpu_type}".strip()
+            notes.append(f"Slurm has reserved {has} GPUs, not {wanted}.")
+        if held is not None and not held.gpus:
+            notes.append(await self._without_type(held, plan.wanted))
         message = " ".join(one for one in notes if one)
         await self._put(plan, ReservationState.MADE, message, now)
         if row is None or (row.state, row.spec) != (ReservationState.MADE, plan.spec):
             detail = f"{plan.wanted.name}. {message}".strip()
             await self._noted("make-reservation", plan, detail, Outcome.DONE)
+
+    async def _without_type(self, held: Reservation, wanted: Wanted) -> str:
+        """Which of its whole nodes have no GPUs of the type that the sessions want."""
+        nodes = (await self._around.cluster.snapshot()).nodes
+        wrong = [
+            name
+            for name in held.nodes
+            if wanted.gpu_type
+            and name in nodes
+            and wanted.gpu_type not in {pool.type for pool in nodes[name].gpus}
+        ]
+        if not wrong:
+            return ""
+        return (
+            f"Without {wanted.gpu_type} GPUs, which the course's sessions want: {_some(wrong)}. "
+            "Reserve in a partition where all nodes have them."
+        )
 
     async def _refused(
         self, plan: _Plan, row: KeptReservation | None, words: str, now: float
@@ -381,10 +433,29 @@ def _reserves(kept: KeptCourse) -> bool:
     return bool(kept.course.reservation.nodes or kept.course.reservation.gpus)
 
 
-def _elsewhere(row: KeptReservation, plan: _Plan) -> bool:
-    """Whether it was asked for in another partition."""
-    asked = json.loads(row.spec) if row.spec else {}
-    return str(asked.get("partition", plan.wanted.partition)) != plan.wanted.partition
+def _anew(row: KeptReservation, plan: _Plan, held: Reservation) -> bool:
+    """Whether an update would not do. Of another partition it changes the name and keeps the nodes
+    (22.05); of other GPUs it says "updated" and changes nothing (24.11, 26.05)."""
+    wanted, asked = plan.wanted, json.loads(row.spec) if row.spec else {}
+    if str(asked.get("partition", wanted.partition)) != wanted.partition:
+        return True
+    if held.gpus:
+        fewer = bool(wanted.gpus) and asked.get("nodes", wanted.nodes) != wanted.nodes
+        return _other_gpus(held, wanted) or fewer
+    before = asked.get("gpus", wanted.gpus), asked.get("gpu_type", wanted.gpu_type)
+    return bool(wanted.gpus) and not wanted.nodes and before != (wanted.gpus, wanted.gpu_type)
+
+
+def _other_gpus(held: Reservation, wanted: Wanted) -> bool:
+    """Whether a reservation that counts GPUs counts others than are wanted."""
+    other = bool(wanted.gpus and wanted.gpu_type and held.gpu_type != wanted.gpu_type)
+    return bool(held.gpus) and (held.gpus != wanted.gpus or other)
+
+
+def _nodes_alone(plan: _Plan, error: GpusNotReservable) -> str:
+    """Words for a course that asked for GPUs; one that asked for nodes has what it asked for."""
+    asked = plan.kept.course.reservation.gpus
+    return f"Only its nodes are reserved. {error.message}" if asked else ""
 
 
 def _is_account(name: str) -> bool:

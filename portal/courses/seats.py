@@ -12,6 +12,7 @@ from portal.models.session import SessionRecord, SessionState
 _FAILED = frozenset(
     {"start_failed", "failed", "out_of_memory", "node_failure", "preempted", "unknown"}
 )
+LOST = "Slurm has lost its job, so it is started again."
 LIVE = frozenset({SeatState.WAITING, SeatState.STARTING, SeatState.READY})
 
 
@@ -51,6 +52,17 @@ def seen(seat: Seat, record: SessionRecord | None, presence: Presence | None, no
     if seat.state is SeatState.READY and opened(record, presence):
         return changed(seat, SeatState.CLAIMED, ended_at=now)
     return seat
+
+
+def lost(seat: Seat, record: SessionRecord | None) -> bool:
+    """Whether Slurm has forgotten the job of this seat's session: it is surely gone, and nobody
+    wanted that."""
+    return (
+        record is not None
+        and seat.state in (SeatState.STARTING, SeatState.READY)
+        and record.state is SessionState.ENDED
+        and record.ending_code == "unknown"
+    )
 
 
 def opened(record: SessionRecord, presence: Presence | None) -> bool:

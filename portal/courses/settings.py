@@ -65,8 +65,8 @@ class Courses(LoggingConfigurable):
         "",
         help="""
         Where courses with grades have a folder each, through which nbgrader hands assignments out
-        and takes them back: on a file system that nodes see at the same path, and the Hub's
-        account may write. Empty: there are no grades.
+        and takes them back: on a file system with POSIX ACLs that nodes see at the same path, and
+        the Hub's account may write. Empty: there are no grades.
 
         Example::
 
@@ -189,6 +189,21 @@ class Courses(LoggingConfigurable):
         Example::
 
             c.Courses.handouts_seconds = 300
+        """,
+    ).tag(config=True)
+
+    internal_hosts = List(
+        Unicode(),
+        help="""
+        Git servers inside of the site that courses' repositories may be fetched from: hosts,
+        domains (with a dot before), networks. Without an entry, addresses of this machine, its
+        links and private networks are not asked, whatever their name is. Each entry lets
+        instructors ask whatever else answers https there: name a port where you can. git 2.37 or
+        newer asks the very address that was looked at.
+
+        Example::
+
+            c.Courses.internal_hosts = ["git.example.org:443", "10.1.2.0/28"]
         """,
     ).tag(config=True)
 

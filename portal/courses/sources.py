@@ -6,6 +6,11 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
+from portal.addresses import host_problem
+
+# Where programs differ on what an address is.
+_ODD = frozenset(" \\\"'`<>^{}|") | frozenset(map(chr, (*range(33), 127)))
+
 
 def below(path: str, roots: Sequence[str]) -> bool:
     """Whether a path is one of some folders or in one, by its words alone."""
@@ -34,8 +39,8 @@ def repository_problem(address: str) -> str:
         _ = parts.port  # raises ValueError for what is none
     except ValueError:
         host, parts = None, urlsplit("")
-    if parts.scheme != "https" or not host or set(address) & set(" \t\r\n\\\"'"):
+    if parts.scheme != "https" or not host or parts.fragment or set(address) & _ODD:
         return f"'{address[:200]}' is no address such as 'https://git.example.org/course.git'."
     if parts.username is not None or parts.password is not None:
         return "Leave the name and the password out of the address: all of the staff see it."
-    return ""
+    return host_problem(host)

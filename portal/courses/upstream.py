@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
+from portal.addresses import destination
 from portal.errors import InvalidRequest, NotFound
 from portal.models.course import Handouts
 
-from .git import Git
+from .git import Git, pinned
 from .paths import DEPTH, problem_of
 from .sources import below, repository_problem, root_of
 from .tree import commit_text, write_file
@@ -44,12 +45,30 @@ def source_problem(handouts: Handouts, roots: Sequence[str], *, loopback: bool =
     return ""
 
 
-async def fetch(git: Git, address: str, branch: str, seconds: float) -> None:
-    """Bring the newest state of a repository, without its history, tags and submodules. Raises
-    GitFailed, and leaves what was there before."""
+async def fetch(
+    git: Git, address: str, branch: str, seconds: float, allowed: Sequence[str] = ()
+) -> None:
+    """Bring the newest state of a repository, without its history, tags and submodules.
+    ``allowed``: hosts inside of the site that may be asked (`portal.addresses.allows`).
+
+    Raises GitFailed, InvalidRequest (``handouts.source``), and leaves what was there before.
+    """
+    parts = urlsplit(address)
+    to = await destination(
+        parts.hostname or "",
+        parts.port or (443 if parts.scheme == "https" else 80),
+        allowed,
+        setting="c.Courses.internal_hosts",
+        field="handouts.source",
+        scheme=parts.scheme,
+    )
+    # Written anew, so that git reads the host that was looked at.
+    host = f"[{to.host}]" if ":" in to.host else to.host
+    address = parts._replace(netloc=f"{host}:{to.port}").geturl()
     await asyncio.to_thread(_forget_unfinished, git.folder)
     wanted = f"refs/heads/{branch}" if branch else "HEAD"
     await git.run(
+        *pinned(to),
         "fetch",
         "-q",
         "--force",

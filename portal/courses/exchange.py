@@ -1,0 +1,194 @@
+"""The gate of a course's exchange: a folder of the Hub's account, whose POSIX ACL (acl(5)) lets in
+who is in the course. Behind it lies the exchange, open to all, as nbgrader wants it (0777).
+
+Everyone in a course writes into its exchange under their own account, the portal is not root, and
+there is no Unix group for a course. The path of the folder is no secret: it stands in
+/proc/PID/mountinfo of each session, which everyone on the node may read. The attribute is the
+kernel's own (include/uapi/linux/posix_acl_xattr.h), so setfacl(1) is not needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+import pwd
+import struct
+import tempfile
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from portal.errors import ConfigurationError, NotFound
+from portal.store import Store
+
+_PARENT = 0o711  # through it, but not around in it
+_OPEN = 0o1777  # everyone behind the gate may add, and remove what is theirs
+INSIDE = "exchange"  # what is behind the gate
+_ATTRIBUTE = "system.posix_acl_access"
+_VERSION = struct.pack("<I", 2)
+_ENTRY = struct.Struct("<HHI")  # tag, rights, id
+_USER_OBJ, _USER, _GROUP_OBJ, _MASK, _OTHER = 0x01, 0x02, 0x04, 0x10, 0x20
+_NOBODY = 0xFFFFFFFF  # the id of entries that have none
+_ALL, _ENTER = 0o7, 0o5
+_LACKING = (errno.EOPNOTSUPP, errno.EINVAL)
+
+
+class NoAcls(OSError):
+    """The file system has no POSIX ACLs."""
+
+
+def folder_of(directory: Path, course: str) -> Path:
+    """The gate of the course's exchange below ``directory``, made where it is not there, and closed
+    to all but its owner and those whom ``admit`` has let in. Blocks. Raises OSError, NoAcls."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if directory.stat().st_mode & 0o7777 != _PARENT:
+        directory.chmod(_PARENT)
+    with _locked(directory):  # a class starts at once, and has one folder
+        folder = directory / course
+        if not folder.exists():
+            folder.mkdir(mode=0o700)
+            try:
+                _let_in(folder, ())
+            except NoAcls:
+                folder.rmdir()
+                raise
+        inside = folder / INSIDE
+        if not inside.exists():
+            before = [one for one in sorted(directory.glob(f"{course}.*")) if not one.is_symlink()]
+            if before:  # with a secret name, as it was once, and open to all who knew it
+                before[0].rename(inside)
+                before[0].symlink_to(inside.relative_to(directory))  # for jobs that wait
+            else:
+                inside.mkdir()
+            inside.chmod(_OPEN)
+        return folder
+
+
+def admitted(folder: Path) -> frozenset[int]:
+    """The numbers of the accounts that may enter, without its owner. Blocks. Raises OSError."""
+    try:
+        raw = os.getxattr(folder, _ATTRIBUTE)
+    except OSError as error:
+        if error.errno == errno.ENODATA:  # as its mode says
+            return frozenset()
+        raise
+    entries = _ENTRY.iter_unpack(raw[len(_VERSION) :])
+    return frozenset(number for tag, _, number in entries if tag == _USER)
+
+
+def admit(folder: Path, uid: int) -> None:
+    """Let this account in, too. Blocks. Raises OSError, NoAcls."""
+    with _locked(folder):
+        there = admitted(folder)
+        if uid not in there and uid != folder.stat().st_uid:
+            _let_in(folder, there | {uid})
+
+
+def expel(folder: Path, uids: Collection[int]) -> None:
+    """Keep these accounts out from now on; a session that has the exchange keeps it until it is
+    ended (portal/courses/leaving.py). Blocks. Raises OSError."""
+    with _locked(folder):
+        there = admitted(folder)
+        if there & set(uids):
+            _let_in(folder, there - set(uids))
+
+
+def problem_of(directory: Path) -> str:
+    """Why courses cannot have their exchange in ``directory``, which is there; "" when they can.
+    Blocks."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".portal-", dir=directory) as made:
+            admit(Path(made), os.geteuid() + 1)
+    except NoAcls:
+        return f"the file system of {directory} has no POSIX ACLs"
+    except OSError as error:
+        return f"{directory}: {error.strerror}"
+    return ""
+
+
+def _let_in(folder: Path, uids: Collection[int]) -> None:
+    entries = [
+        (_USER_OBJ, _ALL, _NOBODY),
+        *((_USER, _ENTER, uid) for uid in sorted(uids)),
+        (_GROUP_OBJ, 0, _NOBODY),
+        (_MASK, _ENTER, _NOBODY),
+        (_OTHER, 0, _NOBODY),
+    ]
+    try:
+        os.setxattr(folder, _ATTRIBUTE, _VERSION + b"".join(_ENTRY.pack(*one) for one in entries))
+    except OSError as error:
+        if error.errno in _LACKING:
+            raise NoAcls(error.errno, "the file system has no POSIX ACLs") from None
+        raise
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """The Hub lets people in while the service keeps others out."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@dataclass
+class Exchanges:
+    """Keeps those out who are no longer in a course; the Hub lets members in as they launch."""
+
+    store: Store
+    directory: str
+    log: logging.Logger | logging.LoggerAdapter[Any]
+    interval: float = 10.0
+
+    async def look(self, now: float) -> None:
+        """Compare each exchange with its course's roster. Raises StoreUnavailable,
+        ConfigurationError."""
+        if not self.directory:
+            return
+        try:
+            inside = await asyncio.to_thread(_people_in, Path(self.directory))
+            for folder, people in inside.items():
+                members = await self._members(folder.name) if people else set()
+                gone = {uid for uid, name in people.items() if name and name not in members}
+                if gone:
+                    self.log.info("%d accounts leave the exchange of %s", len(gone), folder.name)
+                    await asyncio.to_thread(expel, folder, gone)
+        except OSError as error:
+            raise ConfigurationError(
+                f"The exchange in '{self.directory}': {error.strerror}."
+            ) from None
+
+    async def _members(self, course: str) -> set[str]:
+        try:
+            await self.store.courses.get(course)
+        except NotFound:
+            return set()
+        return {one.person for one in await self.store.members.of(course)}
+
+
+def _people_in(directory: Path) -> dict[Path, dict[int, str]]:
+    """Who may enter each exchange, by number; "" is the name of one that nobody knows now."""
+    if not directory.is_dir():
+        return {}
+    with os.scandir(directory) as found:
+        # No course's name has a dot in it; this account cannot list another's folder.
+        folders = [
+            Path(one.path)
+            for one in found
+            if "." not in one.name and one.is_dir(follow_symlinks=False)
+        ]
+    return {one: {uid: _name(uid) for uid in admitted(one)} for one in folders}
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return ""
