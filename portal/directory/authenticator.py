@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import math
 import re
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from tornado import web
 
@@ -21,12 +24,17 @@ from ..errors import (
     NotFound,
     PortalError,
 )
+from .origin import attempt_of, remember
 from .people import DirectoryPerson, People
 from .rosters import Rosters
 from .servers import NO_ANSWER
 from .settings import DirectorySettings
+from .throttle import Attempt, LoginThrottle
 
 T = TypeVar("T")
+
+_REFUSAL_KEPT = 5.0  # seconds; so often at most is asked for somebody whom it refused
+_LOOKING = ("GET", "HEAD", "OPTIONS")
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,8 @@ class LDAPAuthenticator(DirectorySettings):
 
     ldap3 blocks, so it runs in two small pools of threads: refreshes that wait for a hanging
     server do not stand in the way of logins. Whatever the servers do, a login is answered
-    within ``login_timeout`` and a page waits at most ``refresh_patience``.
+    within ``login_timeout`` and a page waits at most ``refresh_patience``; only who changes
+    something, or was refused before, waits for the answer itself.
 
     Raises ConfigurationError when it is made with settings that cannot or must not work.
     """
@@ -66,7 +75,18 @@ class LDAPAuthenticator(DirectorySettings):
         self._logins = ThreadPoolExecutor(self.threads, "ldap-login")
         self._refreshes = ThreadPoolExecutor(self.threads, "ldap-refresh")
         # Refreshes under way, or answered but not yet used: the answer and when it was asked for.
-        self._asked: dict[str, tuple[asyncio.Future[DirectoryPerson | None], float]] = {}
+        self._asked: dict[str, tuple[asyncio.Task[dict[str, Any] | bool], float]] = {}
+        # The last answer of those that nobody had used when the next was asked for.
+        self._unused: dict[str, dict[str, Any]] = {}
+        # Whom the directory refused, and when: that holds until it says something else.
+        self._refused: dict[str, float] = {}
+        self.throttle = LoginThrottle(
+            self.lockout_threshold,
+            self.lockout_window,
+            self.wrong_passwords_per_address,
+            each=max(1, len(self.bind_name_templates)),
+        )
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         for text, on in (
             ("server certificates are NOT verified", not self.verify_certificates),
             ("passwords are sent in CLEAR TEXT", not self.use_tls),
@@ -85,19 +105,61 @@ class LDAPAuthenticator(DirectorySettings):
     async def authenticate(self, handler: Any, data: dict[str, str]) -> dict[str, Any] | None:
         """The person's Hub model, None when name or password is wrong (all alike).
 
-        Raises web.HTTPError 503, shown on the login form, when no server answers in time.
+        Raises web.HTTPError, shown on the login form: 503 when no server answers in time, 429
+        after too many wrong passwords, with Retry-After, and 403 where the password was right but
+        the directory wants something else first.
         """
         name = (data.get("username") or "").strip().lower()
         password = data.get("password") or ""
         if not password or not self._well_formed(name):
             return None
+        attempt = attempt_of(handler, name)
+        # One password of a name at a time, those of strangers apart from the person's own: as many
+        # wrong ones as may be sent are sent, and not more at once.
+        key = f"{bool(self.throttle.known(attempt))} {name}"
+        turn = self._turns[key] = self._turns.get(key) or asyncio.Lock()
         try:
-            person = await self._ask(self._logins, self.people.log_in, name, password)
-        except PortalError as error:
-            if not isinstance(error, DirectoryUnavailable):
+            async with asyncio.timeout(self.login_timeout), turn:
+                person = await self._try_password(attempt, password)
+        except (PortalError, TimeoutError) as error:
+            if isinstance(error, NotAllowed):
+                raise web.HTTPError(403, error.message) from error
+            if isinstance(error, TimeoutError):
+                self.log.warning("LDAP: no answer in %g s", self.login_timeout)
+            elif not isinstance(error, DirectoryUnavailable):
                 self.log.error("LDAP: %s", error.message)
             raise web.HTTPError(503, NO_ANSWER) from error
-        return await self._with_more_groups(self._model(person)) if person else None
+        if person is None:
+            return None
+        remember(handler, name)
+        model = self._model(person)
+        self._forget(model["name"])
+        if self._welcome(model):
+            self._refused.pop(model["name"], None)
+        return await self._with_more_groups(model)
+
+    async def _try_password(self, attempt: Attempt, password: str) -> DirectoryPerson | None:
+        wait = self.throttle.wait(attempt)
+        if wait > 0:
+            where = attempt.address or "an unknown address"
+            self.log.warning(
+                "LDAP: %s from %s waits %.0f s after wrong passwords", attempt.name, where, wait
+            )
+            raise too_many(wait)
+        self.throttle.begin(attempt)
+        loop = asyncio.get_running_loop()
+        deadline = time.monotonic() + self.login_timeout
+        asked = self._logins.submit(self.people.log_in, attempt.name, password, deadline)
+
+        # Nobody may wait for it any more when it comes: the directory has counted it all the same.
+        def answered(asked: Future[DirectoryPerson | None]) -> None:
+            failed = asked.cancelled() or asked.exception() is not None
+            right = None if failed else asked.result() is not None
+            with suppress(RuntimeError):  # the Hub ends
+                loop.call_soon_threadsafe(self.throttle.end, attempt, right)
+
+        asked.add_done_callback(answered)
+        return await asyncio.wrap_future(asked)
 
     def check_allowed(self, username: str, authentication: dict[str, Any] | None = None) -> bool:
         """Whether somebody whose password was right may use this Hub.
@@ -125,31 +187,40 @@ class LDAPAuthenticator(DirectorySettings):
     async def refresh_user(self, user: Any, handler: Any = None) -> bool | dict[str, Any]:
         """Groups and rights as the directory has them now.
 
-        False, which logs the person out, when the directory no longer knows or allows them. True
-        keeps what is known: no search account, no answer, or none within ``refresh_patience``;
-        a later answer is used with the next page.
+        False, which logs the person out and refuses their tokens, when the directory no longer
+        knows or allows them, and from then on until it does. True keeps what is known: no search
+        account, no answer, or none in time; a later answer is used with the next page.
         """
         if not self.can_refresh:
             return True
         now = time.monotonic()
+        if now - self._refused.get(user.name, -_REFUSAL_KEPT) < _REFUSAL_KEPT:
+            return False
+        refused = user.name in self._refused
         answer, asked = self._asked.get(user.name, (None, now))
-        if answer and answer.done() and now - asked > self.auth_refresh_age + self.login_timeout:
-            answer = None  # it waited for its page so long that it is no news any more
+        old = now - asked > self.auth_refresh_age + self.login_timeout
+        if answer and answer.done() and (refused or old):
+            # It waited for its page so long that it is no news any more, unless the next is late.
+            last = answer.result()
+            if isinstance(last, dict):
+                self._unused[user.name] = last
+            answer = None
+        patient = refused or _changes_something(handler)
+        first = answer is None
         if answer is None:
-            answer = asyncio.ensure_future(
-                self._ask(self._refreshes, self.people.look_up, self._directory_name(user.name))
-            )
+            answer = asyncio.ensure_future(self._judged(user.name))
             self._asked[user.name] = (answer, now)
-            await asyncio.wait([answer], timeout=self.refresh_patience)
-            if not answer.done():
-                answer.add_done_callback(functools.partial(self._came_late, user))
+        if first or patient:
+            patience = self.login_timeout if patient else self.refresh_patience
+            await asyncio.wait([answer], timeout=patience)
         if not answer.done():
-            return True
-        self._asked.pop(user.name, None)
-        refreshed = self._refreshed(user.name, answer)
-        if isinstance(refreshed, bool):
-            return refreshed
-        return await self._with_more_groups(refreshed)
+            if first:
+                answer.add_done_callback(functools.partial(self._came_late, user))
+            known = self._unused.pop(user.name, None) or not refused
+        else:
+            self._forget(user.name)
+            known = answer.result()
+        return known if isinstance(known, bool) else await self._with_more_groups(known)
 
     async def mail_of(self, name: str) -> str | None:
         """The mail address of somebody with this Hub name; None where the directory has none.
@@ -200,7 +271,7 @@ class LDAPAuthenticator(DirectorySettings):
         if person is None:
             raise NotFound(f"The directory has nobody with the name '{name[:100]}'.")
         model = self._model(person)
-        if not (self.check_blocked_users(model["name"], model) and self._allowed(name, model)):
+        if not self._welcome(model):
             raise NotAllowed(f"'{name}' is not allowed to use this portal.")
         return await self._with_more_groups(model)
 
@@ -219,25 +290,35 @@ class LDAPAuthenticator(DirectorySettings):
             )
         return await self._ask(self._refreshes, work, what)
 
-    def _refreshed(
-        self, name: str, answer: asyncio.Future[DirectoryPerson | None]
-    ) -> bool | dict[str, Any]:
+    async def _judged(self, name: str) -> bool | dict[str, Any]:
+        """The model of somebody with this Hub name, False for who is refused, and True, or False
+        where they were refused before, when the directory does not answer."""
         try:
-            person = answer.result()
+            directory_name = self._directory_name(name)
+            person = await self._ask(self._refreshes, self.people.look_up, directory_name)
         except PortalError as error:
             self.log.warning("LDAP: groups of %s stay as they were: %s", name, error.message)
-            return True
-        if person is None:
-            self.log.warning("User %s is no longer in the directory: logged out", name)
-            return False
-        model = self._model(person)
-        if not (self.check_blocked_users(name, model) and self._allowed(name, model)):
-            self.log.warning("User %s is no longer allowed: logged out", name)
-            return False
-        return model
+            return name not in self._refused
+        why = "in the directory"
+        if person is not None:
+            why = "allowed"
+            model = self._model(person)
+            if self._welcome(model):
+                self._refused.pop(name, None)
+                return model
+        if name not in self._refused:
+            self.log.warning("User %s is no longer %s: logged out", name, why)
+        self._refused[name] = time.monotonic()
+        self._unused.pop(name, None)
+        return False
+
+    def _forget(self, name: str) -> None:
+        """Drop answers about ``name`` that are used, or older than what is known now."""
+        self._asked.pop(name, None)
+        self._unused.pop(name, None)
 
     @staticmethod
-    def _came_late(user: Any, answer: asyncio.Future[DirectoryPerson | None]) -> None:
+    def _came_late(user: Any, answer: asyncio.Task[dict[str, Any] | bool]) -> None:
         """Make the next page ask again, which finds this answer waiting."""
         if not answer.cancelled() and answer.exception() is None:
             # JupyterHub's mark of the last refresh; without it auth_refresh_age would have to
@@ -286,6 +367,11 @@ class LDAPAuthenticator(DirectorySettings):
             or _meets(groups, self.allowed_groups)
         )
 
+    def _welcome(self, model: dict[str, Any]) -> bool:
+        """Whether somebody may use this Hub: they are allowed, and not blocked."""
+        name = model["name"]
+        return bool(self.check_blocked_users(name, model)) and self._allowed(name, model)
+
     def _well_formed(self, name: str) -> bool:
         return bool(name) and re.fullmatch(self.username_pattern or ".*", name) is not None
 
@@ -327,3 +413,21 @@ class LDAPAuthenticator(DirectorySettings):
 def _meets(groups: Iterable[str], wanted: Iterable[str]) -> bool:
     """Whether a name is in both; LDAP compares names without regard to case."""
     return bool({g.casefold() for g in groups} & {w.casefold() for w in wanted})
+
+
+def too_many(seconds: float) -> web.HTTPError:
+    """The answer to who has to wait so long before another password is tried."""
+    left = math.ceil(seconds)
+    wait = f"{left} s" if left < 100 else f"{math.ceil(left / 60)} minutes"
+    error = web.HTTPError(
+        429,
+        f"Too many wrong passwords. Try again in {wait}, "
+        "or at once in a browser where you have logged in before.",
+    )
+    error.headers = {"Retry-After": str(left)}  # type: ignore[attr-defined]
+    return error
+
+
+def _changes_something(handler: Any) -> bool:
+    """Whether a request does more than look: a launch, an action, a new token."""
+    return handler is not None and handler.request.method not in _LOOKING

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ldap3.utils.conv import escape_filter_chars
 
-from .servers import Session
+from .servers import Entry, Session
 
 Nesting = Literal["search", "ad", "off"]
 
@@ -17,9 +18,14 @@ Nesting = Literal["search", "ad", "off"]
 # https://learn.microsoft.com/en-us/windows/win32/adsi/search-filter-syntax
 IN_CHAIN = "1.2.840.113556.1.4.1941"
 
+# Of Active Directory: the group that is no member attribute's business, "Domain Users" as a rule.
+PRIMARY_GROUP = ("primaryGroupID", "objectSid")
+
 # So many DNs in one filter: servers limit a request's size (AD: 10 MiB; OpenLDAP before bind:
 # 256 KiB), and a level with more groups is asked in parts.
 _PER_SEARCH = 100
+
+_SID = re.compile(r"S-1(-[0-9]+)+")
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,9 @@ class Groups:
         default_factory=lambda: logging.getLogger(__name__)
     )
 
-    def of(self, session: Session, dn: str, name: str) -> tuple[str, ...]:
-        """Names of all groups of the person ``dn`` with the user name ``name``, sorted.
+    def of(self, session: Session, dn: str, name: str, primary: str = "") -> tuple[str, ...]:
+        """Names of all groups of the person ``dn`` with the user name ``name``, sorted. ``primary``
+        is the SID of their primary group, where there is one.
 
         Groups that contain each other end the search, not hang it. Raises ServerTrouble.
         """
@@ -55,6 +62,11 @@ class Groups:
             return ()
         names: dict[str, str] = {}  # by DN, so that a group is asked about once
         level = self._find(session, self.first_filter(dn, name), names)
+        if primary:
+            group = self._find(session, f"(&{self.filter}(objectSid={primary}))", names)
+            level += group
+            if self.nesting == "ad" and group:
+                self._find(session, self.first_filter(group[0], ""), names)
         if self.nesting == "search":
             for _ in range(self.depth):
                 if not level:
@@ -95,3 +107,12 @@ class Groups:
                 names[entry.dn.casefold()] = name
                 new.append(entry.dn)
         return new
+
+
+def primary_group(entry: Entry) -> str:
+    """The SID of a person's primary group in Active Directory: their own SID with another last
+    number. "" in other directories."""
+    number, sid = (entry.first(attribute) for attribute in PRIMARY_GROUP)
+    if not number or not number.isdigit() or not sid or not _SID.fullmatch(sid):
+        return ""
+    return f"{sid.rpartition('-')[0]}-{number}"

@@ -12,13 +12,17 @@ from ldap3.core.exceptions import LDAPException
 from ldap3.utils.conv import escape_filter_chars
 from ldap3.utils.dn import escape_rdn, parse_dn
 
-from ..errors import PortalError
-from .groups import Groups
-from .servers import Entry, Servers, ServerTrouble, Session
+from ..errors import NotAllowed, PortalError
+from .groups import PRIMARY_GROUP, Groups, primary_group
+from .refusal import READS_NOTHING
+from .servers import Entry, SearchRefused, Servers, ServerTrouble, Session
 
 T = TypeVar("T")
 
 USERNAME = "{username}"
+
+# ACCOUNTDISABLE, 2, is tested with Active Directory's LDAP_MATCHING_RULE_BIT_AND.
+_ENABLED_PERSON = "(objectCategory=person)(!(userAccountControl:1.2.840.113556.1.4.803:=2))"
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ class People:
         """The person when name and password belong together, else None.
 
         ``deadline`` is a time.monotonic(). Raises DirectoryUnavailable, and ConfigurationError
-        when the search account's password file cannot be read.
+        when the search account's password file cannot be read; NotAllowed, with a sentence for
+        the person, where the password is right but the directory wants something else first.
         """
         if not name or not password or "\0" in password:
             # A NUL may end the password for a server written in C, which leaves an empty one.
@@ -111,7 +116,7 @@ class People:
     ) -> DirectoryPerson | None:
         self._as_search_account(session)
         entry = self._find(session, name)
-        if entry is None or not session.bind(entry.dn, password):
+        if entry is None or not self._bind(session, entry.dn, password):
             return None
         return self._person_after_bind(session, entry, name)
 
@@ -119,9 +124,13 @@ class People:
         for template in self.bind_names:
             is_dn = "=" in template
             bind_name = template.replace(USERNAME, escape_rdn(name) if is_dn else name)
-            if not session.bind(bind_name, password):
+            if not self._bind(session, bind_name, password):
                 continue
-            entry = self._find(session, name, bind_name if is_dn else None)
+            try:
+                entry = self._find(session, name, bind_name if is_dn else None)
+            except SearchRefused as error:
+                self.log.warning("LDAP: %s: %s (%s)", bind_name, READS_NOTHING.reason, error)
+                raise NotAllowed(READS_NOTHING.told) from error
             if entry is None:
                 self.log.warning(
                     "LDAP: %s may bind, but no entry that this account may read matches "
@@ -132,11 +141,33 @@ class People:
             return self._person_after_bind(session, entry, name)
         return None
 
+    def _bind(self, session: Session, bind_name: str, password: str) -> bool:
+        """Whether this is the person's password. Raises NotAllowed where that is not enough."""
+        right = session.bind(bind_name, password)
+        if refusal := session.refusal:
+            self.log.warning("LDAP: %s may not log in: %s", bind_name, refusal.reason)
+            if refusal.told:
+                raise NotAllowed(refusal.told)
+        return right and session.refusal is None
+
     def _person_after_bind(self, session: Session, entry: Entry, name: str) -> DirectoryPerson:
         """Groups are read with the search account when there is one: it sees them all."""
         if self.search_name:
             self._as_search_account(session)
         return self._person(session, entry, name)
+
+    def person(self, name: str) -> str:
+        """The filter for who has this name."""
+        return self._enabled(self.filter.replace(USERNAME, escape_filter_chars(name)))
+
+    def anyone(self) -> str:
+        """The filter for everyone who may be a person of the portal."""
+        return self._enabled(self.filter.replace(USERNAME, "*"))
+
+    def _enabled(self, filter: str) -> str:
+        """In Active Directory groups and computers have an account name too, and who is disabled
+        keeps theirs: neither is ever a person here, whatever ``filter`` says."""
+        return f"(&{_ENABLED_PERSON}{filter})" if self.groups.nesting == "ad" else filter
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -154,9 +185,9 @@ class People:
 
     def _find(self, session: Session, name: str, dn: str | None = None) -> Entry | None:
         """The one entry of ``name``: below ``base``, or ``dn`` when that is known."""
-        filter = self.filter.replace(USERNAME, escape_filter_chars(name))
+        filter = self.person(name)
         attributes = [self.name_attribute, "uidNumber", "gidNumber", "homeDirectory"]
-        attributes.append(self.mail_attribute)
+        attributes += [self.mail_attribute, *PRIMARY_GROUP]
         found = session.search(dn or self.base, filter, attributes, only_base=dn is not None)
         if len(found) > 1:
             self.log.warning("LDAP: %d entries match the user name %s; refused", len(found), name)
@@ -168,7 +199,7 @@ class People:
         return DirectoryPerson(
             name=name,
             dn=entry.dn,
-            groups=self.groups.of(session, entry.dn, name),
+            groups=self.groups.of(session, entry.dn, name, primary_group(entry)),
             uid=_number(entry.first("uidNumber")),
             gid=_number(entry.first("gidNumber")),
             home=entry.first("homeDirectory"),

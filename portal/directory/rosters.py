@@ -11,8 +11,8 @@ from ldap3.utils.conv import escape_filter_chars
 from ldap3.utils.dn import parse_dn
 
 from ..errors import NotFound
-from .groups import IN_CHAIN
-from .people import USERNAME, DirectoryPerson, People
+from .groups import IN_CHAIN, PRIMARY_GROUP
+from .people import DirectoryPerson, People
 from .servers import Entry, Session
 
 _PER_SEARCH = 100  # names in one filter: servers answer 500 entries at most (OpenLDAP's sizelimit)
@@ -44,7 +44,7 @@ class Rosters:
 
     def _some(self, session: Session, names: Sequence[str]) -> dict[str, DirectoryPerson]:
         people = self.people
-        tests = "".join(people.filter.replace(USERNAME, escape_filter_chars(n)) for n in names)
+        tests = "".join(map(people.person, names))
         attributes = [people.name_attribute, people.mail_attribute]
         entries = session.search(people.base, f"(|{tests})", attributes)
         found: dict[str, DirectoryPerson] = {}
@@ -58,12 +58,12 @@ class Rosters:
     def _members(self, session: Session, group: str) -> tuple[str, ...]:
         groups = self.people.groups
         named = f"(&{groups.filter}({groups.name_attribute}={escape_filter_chars(group)}))"
-        attributes = [*groups.member_attributes, *groups.name_member_attributes]
+        attributes = [*groups.member_attributes, *groups.name_member_attributes, "objectSid"]
         level = session.search(groups.base, named, attributes) if groups.base else []
         if not level:
             raise NotFound(f"The directory has no group '{group}'.")
         if groups.nesting == "ad":
-            return self._in_chain(session, [entry.dn for entry in level])
+            return self._in_chain(session, level)
         names: set[str] = set()
         seen = {entry.dn.casefold() for entry in level}
         for _ in range(1 + (groups.depth if groups.nesting == "search" else 0)):
@@ -112,13 +112,23 @@ class Rosters:
         names |= {name.lower() for one in found for name in _values(one, [people.name_attribute])}
         return []
 
-    def _in_chain(self, session: Session, dns: Sequence[str]) -> tuple[str, ...]:
-        """Active Directory follows nested groups itself, and gives large answers page by page."""
-        people = self.people
-        tests = "".join(f"(memberOf:{IN_CHAIN}:={escape_filter_chars(dn)})" for dn in dns)
-        anyone = people.filter.replace(USERNAME, "*")
+    def _in_chain(self, session: Session, level: Sequence[Entry]) -> tuple[str, ...]:
+        """Active Directory follows nested groups itself, and gives large answers page by page.
+
+        Whose primary group one of them is, is no member there: they are asked for by its number.
+        """
+        people, groups = self.people, self.people.groups
+        within = "".join(f"(memberOf:{IN_CHAIN}:={escape_filter_chars(one.dn)})" for one in level)
+        inner = session.search(
+            groups.base, f"(&{groups.filter}(|{within}))", PRIMARY_GROUP, page=_PER_SEARCH
+        )
+        sids = {sid for one in (*level, *inner) if (sid := one.first("objectSid"))}
+        tests = within + "".join(f"(primaryGroupID={sid.rpartition('-')[2]})" for sid in sids)
         found = session.search(
-            people.base, f"(&{anyone}(|{tests}))", [people.name_attribute], page=_PER_SEARCH
+            people.base,
+            f"(&{people.anyone()}(|{tests}))",
+            [people.name_attribute],
+            page=_PER_SEARCH,
         )
         return tuple(sorted({people.name_of(entry, "") for entry in found} - {""}))
 

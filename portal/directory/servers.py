@@ -19,8 +19,10 @@ from urllib.parse import urlsplit
 
 import ldap3
 from ldap3.core.exceptions import LDAPException
+from ldap3.protocol.formatters.formatters import format_sid
 
 from ..errors import ConfigurationError, DirectoryUnavailable
+from .refusal import POLICY, Refusal, refusal_of
 
 _PAGED = "1.2.840.113556.1.4.319"  # the control of RFC 2696
 
@@ -44,9 +46,29 @@ _REFUSED = {
     ldap3.core.results.RESULT_UNWILLING_TO_PERFORM,
 }
 
+# What OpenSSL says with VERIFY_X509_STRICT alone, which Python 3.13's default context sets.
+_STRICT = (
+    "Key Identifier",
+    "Basic Constraints",
+    "key usage extension",
+    "Subject Alt Name",
+    "empty subject",
+    "Pathlen",
+    "Path length",
+)
+
+_SEARCH_REFUSED = {
+    ldap3.core.results.RESULT_INSUFFICIENT_ACCESS_RIGHTS,
+    ldap3.core.results.RESULT_UNWILLING_TO_PERFORM,
+}
+
 
 class ServerTrouble(Exception):
     """This server gave no usable answer; another one may. Never leaves this package."""
+
+
+class SearchRefused(ServerTrouble):
+    """The server answers, but lets who is bound search nothing."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +89,7 @@ class Session:
 
     def __init__(self, connection: ldap3.Connection) -> None:
         self._connection = connection
+        self.refusal: Refusal | None = None  # what the last bind's answer said beyond yes and no
 
     def bind(self, name: str, password: str) -> bool:
         """Whether the server takes this name (a DN or a UPN) and password.
@@ -78,13 +101,18 @@ class Session:
             raise ValueError("a bind needs a name and a password")
         try:
             self._connection.rebind(
-                name, password, authentication=ldap3.SIMPLE, read_server_info=False
+                name,
+                password,
+                authentication=ldap3.SIMPLE,
+                read_server_info=False,
+                controls=[(POLICY, False, None)],
             )
         except LDAPException as error:
             raise ServerTrouble(f"bind: {error}") from error
         finally:
             self._connection.password = None
         code = self._connection.result["result"]
+        self.refusal = refusal_of(self._connection.result)
         if code in _REFUSED:
             return False
         if code != ldap3.core.results.RESULT_SUCCESS:
@@ -140,12 +168,14 @@ class Session:
         if code == ldap3.core.results.RESULT_NO_SUCH_OBJECT:
             return []
         if code != ldap3.core.results.RESULT_SUCCESS:
-            raise ServerTrouble(f"search below {base}: {_words(self._connection.result)}")
+            refused = code in _SEARCH_REFUSED
+            kind = SearchRefused if refused else ServerTrouble
+            raise kind(f"search below {base}: {_words(self._connection.result)}")
         return [
             Entry(
                 found["dn"],
                 {
-                    name.lower(): tuple(value.decode("utf-8", "replace") for value in values)
+                    name.lower(): tuple(_text(name, value) for value in values)
                     for name, values in found["raw_attributes"].items()
                 },
             )
@@ -303,8 +333,21 @@ def _close(connection: ldap3.Connection) -> None:
     connection.strategy._close_socket()
 
 
+def _text(name: str, value: bytes) -> str:
+    """A value as text; the SID of Active Directory, which is binary, as S-1-5-…"""
+    if name.lower() == "objectsid":
+        return str(format_sid(value))
+    return value.decode("utf-8", "replace")
+
+
 def _reason(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    words = str(error) or type(error).__name__
+    if any(sign in words for sign in _STRICT):
+        words += (
+            ". Python 3.13 and newer take certificates only that follow RFC 5280 strictly, which "
+            "those that Samba makes for itself do not: give the server one of your own authority"
+        )
+    return words
 
 
 def _words(result: Mapping[str, Any]) -> str:

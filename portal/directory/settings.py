@@ -88,12 +88,47 @@ class DirectorySettings(Authenticator):
         min=0.0,
         help="""
         Seconds that a page waits for a refresh of the person's groups. A slower answer is used
-        with the next page. Example: `0.1`
+        with the next page; what changes something, and every page of somebody whom the directory
+        refused, waits for it up to `login_timeout`. Example: `0.1`
         """,
     ).tag(config=True)
 
     threads = Integer(
         8, min=1, help="How many logins, and as many refreshes, talk to LDAP at once. Example: `16`"
+    ).tag(config=True)
+
+    lockout_threshold = Integer(
+        5,
+        min=0,
+        help="""
+        After how many wrong passwords the directory locks an account (`lockoutThreshold` of
+        Active Directory, `pwdMaxFailure` of OpenLDAP, `passwordMaxFailure` of 389-ds). The portal
+        sends it one less of each name within `lockout_window`, and strangers two less, so that
+        nobody can have somebody locked out by guessing here. 0: it locks none; then guesses are
+        slowed down, twice as long each time.
+
+        Example: `10`
+        """,
+    ).tag(config=True)
+
+    lockout_window = Integer(
+        900,
+        min=1,
+        help="""
+        Seconds after which the directory forgets wrong passwords (`lockOutObservationWindow`,
+        `pwdFailureCountInterval`, `passwordResetFailureCount`). Example: `1800`
+        """,
+    ).tag(config=True)
+
+    wrong_passwords_per_address = Integer(
+        20,
+        min=1,
+        help="""
+        Wrong passwords that come from one address within `lockout_window` before it has to wait,
+        twice as long each time, up to five minutes. Each person who logs in from there adds one,
+        and who has logged in before with the same browser does not wait. Proxies in front of the
+        portal are named in `c.JupyterHub.trusted_downstream_ips`. Example: `50`
+        """,
     ).tag(config=True)
 
     people_base = Unicode(
@@ -106,8 +141,8 @@ class DirectorySettings(Authenticator):
         What the entry of a person matches; `{username}` is replaced, escaped. A person who no
         longer matches is logged out at the next refresh.
 
-        Example for Active Directory, without disabled accounts:
-        `"(&(sAMAccountName={username})(!(userAccountControl:1.2.840.113556.1.4.803:=2)))"`
+        Example for Active Directory, without groups, computers and disabled accounts:
+        `"(&(objectCategory=person)(sAMAccountName={username})(!(userAccountControl:1.2.840.113556.1.4.803:=2)))"`
         """,
     ).tag(config=True)
 
@@ -239,6 +274,14 @@ class DirectorySettings(Authenticator):
     @default("allow_all")
     def _allow_all(self) -> bool:
         return not (self.allowed_users or self.allowed_groups or self.allow_existing_users)
+
+    @default("auth_refresh_strict")
+    def _auth_refresh_strict(self) -> bool:
+        return True  # tokens of who left the directory end with their login
+
+    @default("refresh_pre_spawn")
+    def _refresh_pre_spawn(self) -> bool:
+        return True
 
     @default("allow_existing_users")
     def _allow_existing_users(self) -> bool:
