@@ -98,7 +98,7 @@ class Dashboard(LoggingConfigurable):
         self._ring = Ring(_RING)
         self._broadcaster = Broadcaster()
         self._lock = asyncio.Lock()
-        self._began_at = 0.0
+        self._began_at = float("-inf")  # by the monotonic clock
         self._incomplete = False  # a step was lost: the next one cannot be told as one
         self._sessions = LivingSessions(self.store, self.log)
         self._history = self._meter = None
@@ -118,7 +118,7 @@ class Dashboard(LoggingConfigurable):
                 while True:
                     began = time.monotonic()
                     try:
-                        await self._refreshed(time.time(), urgent=False)
+                        await self._refreshed(time.monotonic(), urgent=False)
                     except Exception:
                         self.log.exception("The dashboard could not be refreshed")
                     pauses.tidy()
@@ -144,7 +144,7 @@ class Dashboard(LoggingConfigurable):
         telemetry: ``view.error`` says what is the matter.
         """
         if newer or self.view is None:
-            await self._refreshed(time.time(), urgent=True)
+            await self._refreshed(time.monotonic(), urgent=True)
 
     async def _refreshed(self, moment: float, urgent: bool) -> None:
         # A caller that goes away does not stop the refresh in the middle.
@@ -153,9 +153,9 @@ class Dashboard(LoggingConfigurable):
     async def _refresh_once(self, moment: float, urgent: bool) -> None:
         async with self._lock:
             if self._began_at < moment:
-                self._began_at = time.time()
+                self._began_at = time.monotonic()
                 await self._refresh(urgent)
-                self.refresh_seconds = time.time() - self._began_at
+                self.refresh_seconds = time.monotonic() - self._began_at
 
     async def _refresh(self, urgent: bool) -> None:
         # Beside Slurm's answer; telemetry needs nodes and jobs, and those of a moment ago will do.

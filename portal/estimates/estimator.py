@@ -40,7 +40,7 @@ from portal.models.person import Person
 from portal.models.resources import Resources, time_seconds
 from portal.slurm import SlurmRunner
 from portal.slurm.budget import QueryBudget
-from portal.slurm.test_only import NoNodeNow, test_only
+from portal.slurm.test_only import AnswerNotUnderstood, NoNodeNow, test_only
 from portal.store import Store
 
 from .questions import Questions, Told
@@ -119,6 +119,7 @@ class StartEstimates(LoggingConfigurable):
         self._waits: list[Wait] = []
         self._waits_at = float("-inf")
         self._asking_waits: asyncio.Task[None] | None = None
+        self._odd_answer_logged = False
 
     # -- what is asked ------------------------------------------------------------------------
 
@@ -223,7 +224,7 @@ class StartEstimates(LoggingConfigurable):
         key = _key(resources, associations)
         starts = [
             start
-            for other, start in self.questions.answers(now - self.usable_for)
+            for other, start in self.questions.answers(time.monotonic() - self.usable_for)
             if start > now and isinstance(other, Resources) and covers(other, key)
         ]
         return min(starts, default=None)
@@ -238,14 +239,16 @@ class StartEstimates(LoggingConfigurable):
     ) -> Told | None:
         """Slurm's answer of the last ``seconds``, unless what has come since speaks against it."""
         now = time.time()
-        told = self.questions.told(_key(resources, associations), user, now - seconds)
+        since = time.monotonic() - seconds
+        told = self.questions.told(_key(resources, associations), user, since)
         if told is None or told.start is None:
             return told
         was_now = told.start - told.at <= AT_ONCE
         if not was_now:
             return told if told.start > now else None
         # A "now" that is not free any more.
-        over = snapshot.taken_at > told.at and not room_now(resources, snapshot, now)
+        newer = snapshot.age < time.monotonic() - told.asked_at
+        over = newer and not room_now(resources, snapshot, now)
         return None if over else told
 
     async def _ask(
@@ -260,8 +263,19 @@ class StartEstimates(LoggingConfigurable):
     ) -> Told | None:
         key = _key(resources, associations)
 
-        async def ask() -> float | None:
-            return await test_only(self.runner, resources, user, request.environment.name, 10.0)
+        async def ask() -> float:
+            name = request.environment.name
+            try:
+                return await test_only(self.runner, resources, user, name, 10.0)
+            except AnswerNotUnderstood as error:
+                if not self._odd_answer_logged:
+                    self.log.warning(
+                        "sbatch --test-only says what the portal does not understand, so nobody is "
+                        "told Slurm's estimate (it is asked again every ten minutes): %r",
+                        error.said,
+                    )
+                self._odd_answer_logged = True
+                raise
 
         before = self.questions.away
         told = await self.questions.ask(key, user, ask, patience=patience, leave=leave)

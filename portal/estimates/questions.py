@@ -10,22 +10,25 @@ from typing import NamedTuple
 
 from portal.errors import PortalError, SlurmRefused
 from portal.slurm.budget import QueryBudget
+from portal.slurm.test_only import AnswerNotUnderstood
 
 _MOST = 2000  # answers that are kept
 _BURST = 4  # questions at once after a quiet time
 _BURST_SECONDS = 1  # of answers, likewise
 _AT_ONCE = 2  # questions under way; a Slurm that hangs gets no more
 _PAUSE = 10.0  # seconds without questions after one that Slurm did not answer
+_LONG_PAUSE = 600.0  # … that is not understood: each costs a job id, and the next will be no better
 
 
 class Told(NamedTuple):
     """``start`` in Unix seconds, None where Slurm named none or with ``error``; ``at`` is when the
-    question was sent, for ``user``."""
+    question was sent, for ``user``, and ``asked_at`` the same by the monotonic clock."""
 
     start: float | None
     error: PortalError | None
     at: float
     user: str
+    asked_at: float
 
 
 class Questions:
@@ -42,18 +45,18 @@ class Questions:
         self.away = ""  # the sentence of the last question, where Slurm did not answer it
 
     def told(self, key: Hashable, user: str, since: float) -> Told | None:
-        """The answer to a question that was sent after ``since`` (Unix seconds). A refusal is only
-        for the one who was refused."""
+        """The answer to a question that was sent after ``since`` (time.monotonic()). A refusal is
+        only for the one who was refused."""
         for one in (key, (user, key)):
             kept = self._told.get(one)
-            if kept is not None and kept.at >= since:
+            if kept is not None and kept.asked_at >= since:
                 return kept
         return None
 
     def answers(self, since: float) -> Iterator[tuple[Hashable, float]]:
         """The questions that were answered with a start, sent after ``since``, and that start."""
         for key, told in self._told.items():
-            if told.start is not None and told.at >= since:
+            if told.start is not None and told.asked_at >= since:
                 yield key, told.start
 
     async def ask(
@@ -99,11 +102,12 @@ class Questions:
             self.away = ""
         except PortalError as error:
             problem = error
-            self.away = "" if _refusal(error) else error.message
-            if self.away:
-                self._not_before = time.monotonic() + _PAUSE
+            odd = isinstance(error, AnswerNotUnderstood)  # it does answer
+            self.away = "" if _refusal(error) or odd else error.message
+            if self.away or odd:
+                self._not_before = time.monotonic() + (_LONG_PAUSE if odd else _PAUSE)
         self._time.owe(time.monotonic() - began)
-        told = Told(start, problem, at, user)
+        told = Told(start, problem, at, user, began)
         if start is not None:
             self._keep(key, told)
         elif problem is not None and _refusal(problem):

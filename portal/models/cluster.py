@@ -134,6 +134,12 @@ class Node(Frozen):
         words = set(self.state.replace("*", "+NOT_RESPONDING").split("+"))
         return not words & _UNUSABLE
 
+    @property
+    def responding(self) -> bool:
+        """Whether slurmctld reaches its slurmd."""
+        words = set(self.state.replace("*", "+NOT_RESPONDING").split("+"))
+        return not words & {"NOT_RESPONDING", "DOWN"}
+
 
 _UNUSABLE = frozenset(
     {
@@ -214,7 +220,8 @@ class Job(Frozen):
 
 
 class Reservation(Frozen):
-    """One reservation. Times are Unix seconds."""
+    """One reservation. Times are Unix seconds. ``gpus`` are those that it counts itself (its TRES),
+    0 where it holds whole nodes; ``gpu_type`` "" where Slurm does not say it."""
 
     name: str
     state: str = ""
@@ -226,6 +233,8 @@ class Reservation(Frozen):
     groups: tuple[str, ...] = ()
     partition: str = ""
     flags: tuple[str, ...] = ()
+    gpus: int = 0
+    gpu_type: str = ""
 
 
 class Association(Frozen):
@@ -260,13 +269,18 @@ class Qos(Frozen):
 
 
 class ClusterSnapshot(Frozen):
-    """The cluster at ``taken_at`` (Unix seconds).
+    """The cluster at ``taken_at`` (Unix seconds, to be shown).
+
+    ``asked_at`` is the same moment by the monotonic clock of the process that asked: ages and
+    orders go by it, since the machine's clock may be set. None for a snapshot that was not asked
+    for in this process.
 
     ``error`` is empty for a fresh answer; when Slurm did not answer, the last snapshot is kept
     with its old ``taken_at`` and the sentence that says what failed.
     """
 
     taken_at: float
+    asked_at: float | None = None
     partitions: dict[str, Partition] = {}
     nodes: dict[str, Node] = {}
     jobs: dict[str, Job] = {}
@@ -277,4 +291,6 @@ class ClusterSnapshot(Frozen):
     @property
     def age(self) -> float:
         """Seconds since Slurm last answered."""
+        if self.asked_at is not None:
+            return max(0.0, time.monotonic() - self.asked_at)
         return max(0.0, time.time() - self.taken_at)

@@ -2,6 +2,14 @@
 
 from .cluster import Cluster
 from .reasons import end_words, pending_words, state_words
-from .run import Output, SlurmRunner
+from .run import CommandTimedOut, Output, SlurmRunner
 
-__all__ = ["Cluster", "Output", "SlurmRunner", "end_words", "pending_words", "state_words"]
+__all__ = [
+    "Cluster",
+    "CommandTimedOut",
+    "Output",
+    "SlurmRunner",
+    "end_words",
+    "pending_words",
+    "state_words",
+]

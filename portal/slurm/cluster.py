@@ -101,7 +101,7 @@ class Cluster(LoggingConfigurable):
         )
         self._accounts = Accounts(self.runner, lambda: self.associations_ttl)
         self._holders = GpuHolders(self.runner, self._budget, self.log)
-        self._jobs_known_at = 0.0
+        self._jobs_known_at = float("-inf")
         self._made: tuple[tuple[Any, ...], ClusterSnapshot] | None = None
         self._ranks: OrderedDict[int, tuple[Mapping[str, Job], dict[str, int]]] = OrderedDict()
 
@@ -121,8 +121,8 @@ class Cluster(LoggingConfigurable):
     ) -> ClusterSnapshot:
         """The cluster now, from the cache where that is fresh.
 
-        ``newer_than`` (Unix seconds): the jobs are asked for at that moment or later; all callers
-        that wait share one query. ``jobs_only`` (default: whether ``newer_than`` is given) leaves
+        ``newer_than`` (time.monotonic()): the jobs are asked for at that moment or later; all who
+        wait share one query. ``jobs_only`` (default: whether ``newer_than`` is given) leaves
         nodes, partitions and reservations as they were last known. ``urgent`` does not wait for
         rpcs_per_second. ``gpu_indexes`` also fills Job.gpu_indexes, as far as they are known, and
         asks for the nodes after the jobs (portal/slurm/gpu_holders.py). ``qos``
@@ -136,7 +136,7 @@ class Cluster(LoggingConfigurable):
         """
         if jobs_only is None:
             jobs_only = newer_than > 0
-        now = time.time()
+        now = time.monotonic()
         # Who does not ask for more takes what the waiting sessions' looks bring: it is as fresh
         # as rpcs_per_second allows.
         jobs_ttl = max(self.jobs_ttl, 2.4 / self.rpcs_per_second)
@@ -168,13 +168,13 @@ class Cluster(LoggingConfigurable):
         if qos and self._qos.value:
             made = made.model_copy(update={"qos": self._qos.value})
         if gpu_indexes:
-            in_order = self._nodes.taken_at >= self._jobs_known_at
+            in_order = self._nodes.asked_at >= self._jobs_known_at
             made = await self._holders.fill(made, in_order)
         return made
 
     async def reservations(self, newer_than: float) -> Mapping[str, Reservation]:
-        """The reservations by name, as they were at ``newer_than`` (Unix seconds) or later; as
-        they were last known where Slurm does not answer."""
+        """The reservations by name, as they were at ``newer_than`` (time.monotonic()) or later;
+        as they were last known where Slurm does not answer."""
         await self._reservations.newer_than(newer_than)
         return self._reservations.value or {}
 
@@ -239,7 +239,7 @@ class Cluster(LoggingConfigurable):
         self._accounts.expect()
         if self._expected is not None and not self._expected.done():
             return
-        since = time.time() - self.associations_ttl
+        since = time.monotonic() - self.associations_ttl
         self._expected = asyncio.ensure_future(self._qos.newer_than(since))
 
     async def submit(
@@ -285,13 +285,14 @@ class Cluster(LoggingConfigurable):
         error = next((noun.error for noun in nouns if noun.error), "")
         if any(noun.value is None for noun in nouns):
             raise SlurmUnavailable(error or "Slurm has not answered yet.")
-        key = (*(id(noun.value) for noun in nouns), self._jobs.taken_at, error)
+        key = (*(id(noun.value) for noun in nouns), self._jobs.asked_at, error)
         if self._made is None or self._made[0] != key:
             # model_construct: the parts are checked models, and there may be thousands.
             self._made = (
                 key,
                 ClusterSnapshot.model_construct(
                     taken_at=self._jobs.taken_at,
+                    asked_at=self._jobs.asked_at,
                     jobs=self._jobs.value,
                     nodes=self._nodes.value,
                     partitions=self._partitions.value,
@@ -316,7 +317,7 @@ class Cluster(LoggingConfigurable):
         started()
         output = await self.runner.run(queries.JOBS, env=queries.jobs_environment(self._separator))
         jobs = await asyncio.to_thread(self._read_jobs, output.stdout)
-        self._jobs_known_at = time.time()
+        self._jobs_known_at = time.monotonic()
         return jobs
 
     def _read_jobs(self, text: str) -> dict[str, Job]:

@@ -40,7 +40,7 @@ class GpuHolders:
         self._runner, self._budget, self._log = runner, budget, log
         self._known: dict[str, tuple[float | None, Held]] = {}  # with the job's start
         # Concluded at the last look: the nodes of each job, and who else was on them, since when.
-        self._concluded_at = 0.0  # Unix seconds
+        self._concluded_at = float("-inf")  # by the monotonic clock
         self._concluded: dict[str, tuple[str, ...]] = {}
         self._beside: dict[str, dict[str, float | None]] = {}
         self._filled: dict[str, tuple[Job, Job]] = {}  # as squeue said it, and with its indexes
@@ -79,7 +79,7 @@ class GpuHolders:
             if id_ not in holding or holding[id_].start_time != start:
                 del self._known[id_]
         # The same jobs again, as when Slurm does not answer, tell nothing of what ended since.
-        newer = snapshot.taken_at >= self._concluded_at
+        newer = snapshot.age <= time.monotonic() - self._concluded_at
         if newer:
             self._doubt(holding)
         self._filled = {id_: one for id_, one in self._filled.items() if id_ in holding}
@@ -87,7 +87,7 @@ class GpuHolders:
         unknown = [id_ for id_ in holding if id_ not in self._known]
         if unknown and nodes_after_jobs and newer:
             self._conclude(holding, unknown, snapshot.nodes)
-            self._concluded_at = time.time()
+            self._concluded_at = time.monotonic()
         # Where Slurm does not number a node's GPUs, it does not say which a job holds either.
         numbered = {name for name, node in snapshot.nodes.items() if _numbered(node)}
         return holding, [

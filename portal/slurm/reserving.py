@@ -19,21 +19,25 @@ from .run import SlurmRunner
 NAME = r"[a-z0-9][a-z0-9-]{0,62}-[0-9]{8}T[0-9]{4}"
 # In an update, scontrol takes a sign before a name for "also" and "no longer".
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]{0,127}")
+_TYPE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}")
 _UTC = {"TZ": "UTC"}
 # slurm_strerror (src/common/slurm_errno.c): ESLURM_RESERVATION_INVALID, …_BUSY, …_NAME_DUP.
 _GONE = ("requested reservation is invalid", "reservation not found")
 _BUSY = "requested reservation is in use"
 _TAKEN = "duplicate reservation name"
 _FULL = "requested nodes are busy"  # ESLURM_NODES_BUSY, behind a note about partitions
+_GPUS_SINCE = (24, 11)  # tried there; 22.05 refuses, and what is between was not tried
 _NO_RIGHT = ("invalid user id", "access/permission denied", "permission denied")
+_NO_TYPE = "invalid trackable resource"  # ESLURM_INVALID_TRES: slurmctld counts no such GRES
 # What 22.05 says of GPUs (scontrol_parse_res_options in src/scontrol/create_res.c).
 _NO_GPUS = re.compile(r"not supported with reservations|unknown parameter tres|invalid tres", re.I)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A reservation as it should be. Times are Unix seconds; ``users`` not empty; ``account`` and
-    ``partition`` "" leave that to Slurm."""
+    """A reservation as it should be. Times are Unix seconds; ``users`` not empty; ``account``,
+    ``partition`` and ``gpu_type`` "" leave that to Slurm. With ``nodes`` and ``gpus`` it is so many
+    nodes that have so many of the GPUs together."""
 
     name: str
     begins: float
@@ -43,6 +47,7 @@ class Wanted:
     gpus: int = 0
     partition: str = ""
     account: str = ""
+    gpu_type: str = ""
 
     def words(self, began: bool = False) -> list[str]:
         """Its words for scontrol; ``began``: when it begins can no longer be said. Raises
@@ -52,6 +57,9 @@ class Wanted:
         for user in self.users:
             if not _USER.fullmatch(user):
                 raise InvalidRequest(f"{user!r} cannot be in a reservation.")
+        if self.gpu_type and not _TYPE.fullmatch(self.gpu_type):
+            raise InvalidRequest(f"{self.gpu_type!r} is no type of GPUs.")
+        gpus = f"gres/gpu:{self.gpu_type}" if self.gpu_type else "gres/gpu"
         return [
             f"ReservationName={self.name}",
             *([] if began else [f"StartTime={_time(self.begins)}"]),
@@ -60,12 +68,12 @@ class Wanted:
             *([f"Accounts={self.account}"] if self.account else []),
             *([f"PartitionName={self.partition}"] if self.partition else []),
             *([f"NodeCnt={self.nodes}"] if self.nodes else []),
-            *([f"TRES=gres/gpu={self.gpus}"] if self.gpus else []),
+            *([f"TRES={gpus}={self.gpus}"] if self.gpus else []),
         ]
 
 
 class GpusNotReservable(SlurmRefused):
-    """This Slurm reserves whole nodes only."""
+    """This Slurm reserves whole nodes only, or cannot tell GPUs of this type from others."""
 
 
 class Reserving:
@@ -85,6 +93,17 @@ class Reserving:
             output = await self._runner.run(queries.CONFIG)
             self._version = rights.config(output.stdout).get("SLURM_VERSION", "")
         return self._version
+
+    async def untracked(self, gpu_type: str) -> str:
+        """Why Slurm cannot reserve GPUs of this type ("": of any), in a sentence; "" where it can.
+        It counts only what AccountingStorageTRES names (slurm.conf(5)). Asked anew each time."""
+        said = rights.config((await self._runner.run(queries.CONFIG)).stdout)
+        version = said.get("SLURM_VERSION", "")
+        if tuple(int(part) for part in re.findall(r"[0-9]+", version)[:2]) < _GPUS_SINCE:
+            return _whole_nodes(version)
+        wanted = f"gres/gpu:{gpu_type}" if gpu_type else "gres/gpu"
+        tracked = said.get("AccountingStorageTRES", "").lower().split(",")
+        return "" if wanted.lower() in tracked else _not_tracked(wanted)
 
     async def create(self, wanted: Wanted) -> None:
         """Make it. Raises Conflict where there is one of this name, GpusNotReservable too."""
@@ -127,11 +146,11 @@ class Reserving:
                 "No nodes are free at that time: other reservations, or jobs that may run as long, "
                 "have them."
             )
+        if wanted.gpus and _NO_TYPE in said:
+            gpus = f"gres/gpu:{wanted.gpu_type}" if wanted.gpu_type else "gres/gpu"
+            return GpusNotReservable(_not_tracked(gpus))
         if wanted.gpus and _NO_GPUS.search(said):
-            return GpusNotReservable(
-                f"This Slurm ({await self.version()}) reserves whole nodes, not GPUs: say how many "
-                "nodes the course needs."
-            )
+            return GpusNotReservable(_whole_nodes(await self.version()))
         if any(words in said for words in _NO_RIGHT):
             return SlurmRefused(
                 f"{error.message} Either one of the people has no account on the cluster, or the "
@@ -139,6 +158,20 @@ class Reserving:
                 "adminlevel=Operator)."
             )
         return error
+
+
+def _whole_nodes(version: str) -> str:
+    return (
+        f"This Slurm ({version}) reserves whole nodes, not GPUs: say how many nodes the course "
+        "needs."
+    )
+
+
+def _not_tracked(wanted: str) -> str:
+    return (
+        f"Slurm does not count '{wanted}', and so cannot reserve it: an admin adds it to "
+        "AccountingStorageTRES in slurm.conf and restarts slurmctld."
+    )
 
 
 def _time(at: float) -> str:

@@ -40,6 +40,25 @@ class Output:
     returncode: int
 
 
+class CommandTimedOut(SlurmUnavailable):
+    """A command was given up; through sudo it cannot be killed, and may still do what it should."""
+
+    def __init__(self, message: str, process: subprocess.Popen[bytes] | None) -> None:
+        super().__init__(message)
+        self._process = process
+
+    async def over(self) -> None:
+        """Return when the command has ended; Slurm's own timeouts see to that."""
+        if self._process is not None:
+            await asyncio.to_thread(self._process.wait)
+
+
+class _TooLong(Exception):
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        super().__init__(process.pid)
+        self.process = process
+
+
 class SlurmRunner(LoggingConfigurable):
     """Runs one Slurm command at a time per thread, as this account or through sudo."""
 
@@ -157,7 +176,7 @@ class SlurmRunner(LoggingConfigurable):
         With ``check``, an exit status other than 0 raises: SlurmUnavailable when Slurm does not
         answer, SlurmRefused with Slurm's own words when it said no, ConfigurationError when sudo
         does not allow the command. Without ``check`` only what keeps the command from running or
-        ending in time raises (SlurmUnavailable). The environment is never logged.
+        ending in time raises (SlurmUnavailable, CommandTimedOut). The environment is never logged.
         """
         command = Path(argv[0]).name
         prefix: list[str] = []
@@ -182,10 +201,10 @@ class SlurmRunner(LoggingConfigurable):
                 limit,
                 self._asking if user is None else None,
             )
-        except subprocess.TimeoutExpired:
+        except _TooLong as error:
             self.failures[command] += 1
-            raise SlurmUnavailable(
-                f"Slurm did not answer within {limit:g} seconds ({command})."
+            raise CommandTimedOut(
+                f"Slurm did not answer within {limit:g} seconds ({command}).", error.process
             ) from None
         except OSError as error:
             self.failures[command] += 1
@@ -240,7 +259,7 @@ def _run(
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(1)
-            raise
+            raise _TooLong(process) from None
     return Output(out.decode(errors="replace"), err.decode(errors="replace"), process.returncode)
 
 

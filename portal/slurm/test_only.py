@@ -9,7 +9,7 @@ portal/launch/running_limits.py and policy.py. Jobs without an end count as endi
 
 from __future__ import annotations
 
-from ..errors import SlurmRefused
+from ..errors import SlurmRefused, SlurmUnavailable
 from ..launch.script import sbatch_options, session_script
 from ..models.resources import Resources
 from .parse.test_only import expected_start
@@ -18,10 +18,19 @@ from .run import SlurmRunner
 # What it answers while all nodes that would fit are down, drained or reserved: sbatch itself takes
 # such a job, and it waits.
 _NO_NODE = "Requested node configuration is not available"
+_SAID = 500  # characters of an answer that are kept
 
 
 class NoNodeNow(SlurmRefused):
     """No node that is in service can run this."""
+
+
+class AnswerNotUnderstood(SlurmUnavailable):
+    """Slurm took the question and named no time that is understood; ``said`` is its answer."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__("Slurm's estimate of a start is not understood.")
+        self.said = said
 
 
 async def test_only(
@@ -30,12 +39,11 @@ async def test_only(
     user: str,
     environment: str,
     timeout: float,  # noqa: ASYNC109 - SlurmRunner kills at that time
-) -> float | None:
-    """Unix seconds at which Slurm would start a job of ``user`` now, submitted as a session is;
-    None where its answer names no time.
+) -> float:
+    """Unix seconds at which Slurm would start a job of ``user`` now, submitted as a session is.
 
-    Raises NoNodeNow, SlurmRefused with Slurm's words (it would not take the job),
-    SlurmUnavailable, ConfigurationError.
+    Raises AnswerNotUnderstood, NoNodeNow, SlurmRefused with Slurm's words (it would not take the
+    job), SlurmUnavailable, ConfigurationError.
     """
     options = sbatch_options(
         resources, name=f"portal-{environment}", output="/dev/null", directory="/"
@@ -47,4 +55,7 @@ async def test_only(
         if _NO_NODE in error.message:
             raise NoNodeNow(error.message) from None
         raise
-    return expected_start(output.stderr)
+    start = expected_start(output.stderr)
+    if start is None:
+        raise AnswerNotUnderstood(output.stderr.strip()[:_SAID])
+    return start

@@ -19,8 +19,10 @@ class Watched(Generic[T]):
     """A value with its age.
 
     ``ask(urgent, started)`` gets a new one; it calls ``started`` when it really asks, since it may
-    wait before. ``value`` is None until Slurm answered once; ``taken_at`` is when the question of
-    the last answer was sent (Unix seconds); ``error`` is the sentence of the last question, ""
+    wait before. ``value`` is None until Slurm answered once; ``asked_at`` is when the question of
+    the last answer was sent, by the monotonic clock, since the machine's may be set, and
+    ``taken_at`` the same moment in Unix seconds, to be shown; ``error`` is the sentence of the last
+    question, ""
     when it was answered. ``patience`` gives the seconds that callers wait for an answer when there
     is an older one: Slurm's commands try for ten seconds and more when slurmctld is away.
     """
@@ -34,10 +36,11 @@ class Watched(Generic[T]):
         self.name = name
         self.value: T | None = None
         self.taken_at = 0.0
+        self.asked_at = float("-inf")
         self.error = ""
         self._ask = ask
         self._patience = patience
-        self._tried_at = 0.0
+        self._tried_at = float("-inf")
         self._task: asyncio.Task[None] | None = None
         self._enough: asyncio.Future[None] | None = None  # answered, or not waited for any longer
         self._hurry: asyncio.Event | None = None
@@ -45,12 +48,12 @@ class Watched(Generic[T]):
         self._late = False  # the question that is under way, and the one before was answered
 
     async def newer_than(self, moment: float, urgent: bool = False) -> None:
-        """Wait until this was asked for at ``moment`` (Unix seconds) or later.
+        """Wait until this was asked for at ``moment`` (time.monotonic()) or later.
 
         All callers share the questions. A failure ends the wait too, and so does an answer that
         does not come in time: both are kept in ``error``.
         """
-        moment = min(moment, time.time())
+        moment = min(moment, time.monotonic())
         while self._tried_at < moment:
             if self._task is None or self._task.done():
                 self._enough = asyncio.get_running_loop().create_future()
@@ -78,7 +81,7 @@ class Watched(Generic[T]):
 
         def started() -> None:
             nonlocal timer
-            self._sent_at = time.time()
+            self._sent_at = time.monotonic()
             if self.value is not None:
                 seconds = min(_HOPE, self._patience()) if self.error else self._patience()
                 timer = loop.call_later(seconds, late, seconds)
@@ -91,7 +94,8 @@ class Watched(Generic[T]):
 
         try:
             self.value = await self._asked(urgent, started)
-            self.taken_at = self._sent_at or time.time()
+            self.asked_at = self._sent()
+            self.taken_at = time.time() - (time.monotonic() - self.asked_at)
             self.error = ""
         except PortalError as error:
             self.error = error.message
@@ -100,11 +104,14 @@ class Watched(Generic[T]):
                 f"The portal does not understand Slurm's answer about {self.name}: {error}."
             )
         finally:
-            self._tried_at, self._late = self._sent_at or time.time(), False
+            self._tried_at, self._late = self._sent(), False
             if timer is not None:
                 timer.cancel()
             if not enough.done():
                 enough.set_result(None)
+
+    def _sent(self) -> float:
+        return time.monotonic() if self._sent_at is None else self._sent_at
 
     async def _asked(self, urgent: bool, started: Callable[[], None]) -> T:
         assert self._hurry is not None

@@ -156,6 +156,7 @@ class Telemetry(LoggingConfigurable):
         super().__init__(**kwargs)
         self.error = ""
         self.taken_at: float | None = None
+        self._taken: float | None = None  # the same by the monotonic clock
         self.reported = Reported()
         self.pace = Pace(self.report_interval, self.report_gap)
         self._readings: Mapping[Gpu, GpuReading] = {}
@@ -179,10 +180,15 @@ class Telemetry(LoggingConfigurable):
         """Whether the readings are invented."""
         return self.source == "simulated"
 
+    @property
+    def age(self) -> float | None:
+        """Seconds since the source last answered; None before that."""
+        return None if self._taken is None else time.monotonic() - self._taken
+
     async def refresh(self, snapshot: ClusterSnapshot) -> None:
         """Ask the source. All callers share one question; none of them gets an exception."""
         if self.source == "simulated":
-            self.taken_at = time.time()
+            self.taken_at, self._taken = time.time(), time.monotonic()
             self._readings = await asyncio.to_thread(simulated, snapshot, self.taken_at)
         if self._prometheus is None:
             return
@@ -203,7 +209,7 @@ class Telemetry(LoggingConfigurable):
             problem = "Telemetry could not be read; the service's log tells why."
         else:
             problem = ""
-            self.taken_at = time.time()
+            self.taken_at, self._taken = time.time(), time.monotonic()
         if problem != self.error:
             if problem:
                 self.log.warning("Telemetry: %s", problem)
@@ -217,8 +223,7 @@ class Telemetry(LoggingConfigurable):
         Sessions' own reports stand where the source says nothing.
         """
         found = self.accountable(snapshot)
-        oldest = time.time() - self.max_age
-        for gpu, reading in self.reported.readings(snapshot, oldest).items():
+        for gpu, reading in self.reported.readings(snapshot, self.max_age).items():
             known = found.get(gpu)
             if known is None or (known.utilization is None and not known.mig):
                 found[gpu] = reading

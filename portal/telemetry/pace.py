@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 
+_NEVER = float("-inf")
 _FORGET = 3600.0  # seconds after which a session that is not heard of any more is forgotten
 
 
 class Pace:
-    """Times are Unix seconds. ``least``: seconds between two tries; ``gap``: a longer pause than
-    this between two reports was not measured."""
+    """Times are time.monotonic(). ``least``: seconds between two tries; ``gap``: a longer pause
+    than this between two reports was not measured."""
 
     def __init__(self, least: float, gap: float) -> None:
         self._least = least
@@ -19,8 +20,8 @@ class Pace:
 
     def admit(self, who: Hashable, at: float) -> float:
         """0, and the try is noted; else the seconds until ``who`` may try again."""
-        tried, taken = self._seen.pop(who, (0.0, 0.0))
-        early = 0 <= at - tried < self._least  # a clock that was set back stops nobody
+        tried, taken = self._seen.pop(who, (_NEVER, _NEVER))
+        early = 0 <= at - tried < self._least
         self._seen[who] = (tried if early else at, taken)
         while self._seen and next(iter(self._seen.values()))[0] < at - _FORGET:
             self._seen.popitem(last=False)
@@ -29,6 +30,6 @@ class Pace:
     def passed(self, who: Hashable, at: float) -> float:
         """Note that a report of ``who`` was taken; returns the seconds that it stands for: those
         since the one before, 0 for the first one and after a longer pause."""
-        tried, taken = self._seen.pop(who, (at, 0.0))
+        tried, taken = self._seen.pop(who, (at, _NEVER))
         self._seen[who] = (tried, at)
         return at - taken if 0 <= at - taken <= self._gap else 0.0

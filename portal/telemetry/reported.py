@@ -6,6 +6,7 @@ from the snapshot.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TypedDict
 
@@ -22,7 +23,7 @@ class Reported:
     """The newest report of each job."""
 
     def __init__(self) -> None:
-        self._of_jobs: dict[str, list[GpuReading]] = {}
+        self._of_jobs: dict[str, tuple[float, list[GpuReading]]] = {}  # when, by time.monotonic()
 
     def take(self, job: Job, report: TelemetryReport, at: float, first: Node | None = None) -> None:
         """Keep ``report`` of ``job``, made at ``at`` (Unix seconds). ``first``: its first node.
@@ -37,7 +38,7 @@ class Reported:
         # The server runs on the job's first node, and sees that node's GPUs only.
         node = job.nodes[0] if job.nodes else ""
         held = sorted(job.gpu_indexes.get(node, ()))
-        self._of_jobs[job.id] = [
+        readings = [
             GpuReading(
                 node=node,
                 index=index,
@@ -51,17 +52,20 @@ class Reported:
             )
             for index, gpu in indexes(report.gpus, held)
         ]
+        self._of_jobs[job.id] = time.monotonic(), readings
 
-    def readings(self, snapshot: ClusterSnapshot, oldest: float) -> dict[Gpu, GpuReading]:
-        """Readings since ``oldest`` of GPUs that the reporting job still holds."""
+    def readings(self, snapshot: ClusterSnapshot, max_age: float) -> dict[Gpu, GpuReading]:
+        """Readings of the last ``max_age`` seconds of GPUs that the reporting job still holds."""
         found: dict[Gpu, GpuReading] = {}
         if not self._of_jobs:
             return found
         holds = holders(snapshot)
-        for job_id, readings in list(self._of_jobs.items()):
-            if all(reading.at < oldest for reading in readings):
+        oldest = time.monotonic() - max_age
+        for job_id, kept in list(self._of_jobs.items()):
+            heard_at, readings = kept
+            if heard_at < oldest:
                 # Pages are made in a thread: a newer report may have come meanwhile.
-                if self._of_jobs.get(job_id) is readings:
+                if self._of_jobs.get(job_id) is kept:
                     self._of_jobs.pop(job_id, None)
                 continue
             for reading in readings:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from ...models.cluster import Node, Partition, Reservation
-from .gres import pools, tres
+from .gres import pools, tres, tres_gpus
 from .values import (
     hosts,
     is_none,
@@ -98,6 +98,7 @@ def reservations(text: str) -> dict[str, Reservation]:
     for line in _lines(text, "ReservationName="):
         field = _fields(line)
         name = field["ReservationName"]
+        gpus, gpu_type = tres_gpus(field.get("TRES", ""))
         found[name] = Reservation(
             name=name,
             state=field.get("State", ""),
@@ -109,6 +110,8 @@ def reservations(text: str) -> dict[str, Reservation]:
             groups=names(field.get("Groups", "")),
             partition="" if is_none(field.get("PartitionName", "")) else field["PartitionName"],
             flags=names(field.get("Flags", "")),
+            gpus=gpus,
+            gpu_type=gpu_type,
         )
     return found
 

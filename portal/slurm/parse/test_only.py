@@ -6,9 +6,10 @@ import re
 
 from .values import timestamp
 
-# slurm_job_will_run in src/api/allocate.c; recorded on 22.05 (tests/slurm_outputs/). Lines of a
+# slurm_job_will_run in src/api/allocate.c; recorded on each version (tests/slurm_outputs/). 26.05
+# writes "to start at TIME a using", or "to start at TIME on cluster NAME a using". Lines of a
 # site's job_submit plugin can stand before it.
-_STARTS = re.compile(r"(?m)^sbatch: Job [0-9]+ to start at (\S+) using ")
+_STARTS = re.compile(r"(?m)^sbatch: Job [0-9]+ to start at (\S+)(?: on cluster \S+)?(?: a)? using ")
 
 
 def expected_start(stderr: str) -> float | None:
