@@ -35,3 +35,13 @@ for _file in sorted(Path(__file__).with_name("jupyterhub_config.d").glob("*.py")
 if _site := os.environ.get("PORTAL_CONFIG_D"):
     for _file in sorted(Path(_site).glob("*.py")):
         load_subconfig(str(_file))  # noqa: F821
+
+# With hosts of their own, sessions could set the Hub's login cookies; with HTTPS a prefix, __Host-,
+# keeps them from that. Without such hosts it would show those cookies to the sessions instead.
+_address = c.JupyterHub.get("public_url", "") or c.JupyterHub.get("subdomain_host", "")
+if c.JupyterHub.get("subdomain_host", "") and not _address.startswith("http:"):
+    if "cookie_host_prefix_enabled" not in c.JupyterHub:
+        c.JupyterHub.cookie_host_prefix_enabled = True
+# The portal's service reads this file too.
+if c.JupyterHub.get("cookie_host_prefix_enabled", False):
+    c.HubOAuth.cookie_host_prefix_enabled = True

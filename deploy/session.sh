@@ -24,6 +24,9 @@ set -u
 # How long the environment takes to start (portal_session/startup.py); bash 5 knows the time.
 export APPTAINERENV_PORTAL_SCRIPT_AT="${EPOCHREALTIME:-}"
 umask "${PORTAL_UMASK:-0022}"
+# The first line of its log: from then on the Hub knows that the job has begun on its node, also
+# where that node does not answer Slurm any more (spawners/slurm.py).
+[ -z "${SLURMD_NODENAME:-}" ] || echo "Job ${SLURM_JOB_ID:-} runs on $SLURMD_NODENAME."
 # When Slurm ends a job, the image's mount may go before the server: that would leave a core file
 # of the server's size in the home. A soft limit, so that whoever wants core files can have them.
 ulimit -S -c 0
@@ -99,7 +102,7 @@ if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
   export APPTAINER_HOME="$folder:$PORTAL_COURSE_HOME" APPTAINER_WORKDIR="$work"
   export SINGULARITY_HOME="$APPTAINER_HOME" SINGULARITY_WORKDIR="$work"
   if [ -n "${PORTAL_COURSE_BIND:-}" ]; then
-    # Not in the command: everyone on the node can read that, and this has a secret in its name.
+    # Not in the command: that is the same for everyone in the course.
     export APPTAINER_BINDPATH="$PORTAL_COURSE_BIND" SINGULARITY_BINDPATH="$PORTAL_COURSE_BIND"
   fi
 fi
@@ -170,9 +173,14 @@ if [ -n "${PORTAL_IMAGE:-}" ]; then
 fi
 unset PORTAL_VERIFY PORTAL_KEYS PORTAL_NODE_COPY PORTAL_IMAGE_ACCOUNT PORTAL_APPTAINER PORTAL_IMAGE
 
+# Slurm takes these from whoever submits; a node without them knows the account all the same.
+[ -n "${USER:-}" ] || USER=$(id -un)
+export USER LOGNAME="${LOGNAME:-$USER}"
+
 if [ "${PORTAL_KIND:-}" = container ]; then
   # Known only here, in the job, and dropped by --cleanenv.
-  for name in CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES ${!SLURM@}; do
+  for name in CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES \
+    USER LOGNAME SHELL ${!SLURM@}; do
     [ -n "${!name+x}" ] && export "APPTAINERENV_$name=${!name}"
   done
   if [ "${1##*/}" = singularity ]; then

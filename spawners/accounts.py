@@ -10,6 +10,14 @@ from portal.errors import NotAllowed, Unavailable
 from .blocking import Blocking, StillRunning
 
 
+def _own_account() -> bool:
+    """Whether NSS has the account of this process: where not, it can tell nobody's."""
+    try:
+        return bool(pwd.getpwuid(os.geteuid()))
+    except KeyError:
+        return False
+
+
 async def home_of(name: str, blocking: Blocking, seconds: float) -> str:
     """The home directory of the account ``name``, waited for at most ``seconds``.
 
@@ -19,6 +27,12 @@ async def home_of(name: str, blocking: Blocking, seconds: float) -> str:
     try:
         account = await blocking.call(f"account-{name}", lambda: pwd.getpwnam(name), seconds)
     except KeyError:
+        if not await blocking.call("own-account", _own_account, seconds):
+            raise Unavailable(
+                f"The account of '{name}' could not be looked up: the Hub's machine knows not even "
+                "the Hub's own account. Sessions that run go on. An admin can look with "
+                "'getent passwd' there."
+            ) from None
         raise NotAllowed(
             f"'{name}' has no account on this cluster. Ask an admin to make one."
         ) from None

@@ -10,6 +10,8 @@ from portal.models.cluster import Job
 
 from .watch import JobWatch
 
+_QUIET = 6.0  # seconds that a server may take before it is asked whether its node answers Slurm
+
 
 class JobOver(Exception):
     """The job ended before its server was there."""
@@ -34,6 +36,14 @@ class NoServer(Exception):
         )
 
 
+class SilentNode(Exception):
+    """The job holds a node that does not answer Slurm, and nothing has come of it."""
+
+    def __init__(self, job: Job, node: str) -> None:
+        super().__init__(job.id)
+        self.job, self.node = job, node
+
+
 async def address_of(
     watch: JobWatch,
     said: asyncio.Event,
@@ -41,14 +51,17 @@ async def address_of(
     interval: float,
     patience: float,
     see: Callable[[Job | None, bool], None],
+    elsewhere: bool = False,
 ) -> str:
     """The address of the node where the job's server listens, once it has said its port (``said``).
 
     ``interval``: seconds between two looks; ``patience``: seconds that the server may take once
-    the job runs. ``see`` gets the job at each look, and whether it is over. Raises JobOver,
-    NoServer, SlurmUnavailable.
+    the job runs. ``see`` gets the job at each look, and whether it is over. ``elsewhere``: a job
+    whose node does not answer may be submitted anew, so SilentNode is raised for one. Raises
+    JobOver, NoServer, SlurmUnavailable.
     """
     running_since: float | None = None
+    placed_since: float | None = None
     while True:
         # First the pause: what Slurm said before the job was submitted says nothing of it.
         await _pause(said, interval)
@@ -56,6 +69,12 @@ async def address_of(
         see(job, over)
         if job is not None and over:
             raise JobOver(job)
+        if job is not None and job.nodes and not said.is_set():
+            placed_since = placed_since or time.monotonic()
+            if time.monotonic() - placed_since > _QUIET:
+                node = await watch.silent_node()  # shown by ``see``, too
+                if node and elsewhere and not said.is_set():
+                    raise SilentNode(job, node)
         if job is not None and job.state.running:
             running_since = running_since or time.monotonic()
             address = watch.address()

@@ -94,7 +94,7 @@ class Closing:
         record = one.record
         if not record.job_id:
             return True
-        job, over = await one.watch.look(time.time() - 2)
+        job, over = await one.watch.look(time.monotonic() - 2)
         if not over or job is None:
             return False
         if job.state is JobState.UNKNOWN and one.looks < _GONE:

@@ -121,7 +121,8 @@ async def course_offer(
     offered = _at_the_meeting(spawner, course, offered, snapshot, associations)
     exchange = ""
     if kept.course.grades and kind is CourseKind.COURSE:
-        exchange = await exchange_of(spawner.shared.courses.exchange_directory, course)
+        place = spawner.shared.courses.exchange_directory
+        exchange = await exchange_of(place, course, spawner.account)
     session = CourseSession(
         course=course,
         title=kept.course.title,
@@ -212,7 +213,7 @@ async def _with_reservation(
         return snapshot
     if not meetings(course, now, now + 1):
         return snapshot
-    fresh = await spawner.shared.cluster.reservations(now - _RESERVED)
+    fresh = await spawner.shared.cluster.reservations(time.monotonic() - _RESERVED)
     return snapshot.model_copy(update={"reservations": fresh})
 
 

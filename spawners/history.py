@@ -35,6 +35,17 @@ class SessionHistory:
         """Slurm has taken the job. Noted once the spawner's own state is stored: ``note``."""
         self.record = self._new(request)
 
+    def resubmitted(self) -> None:
+        """The job came to nothing, and another one was submitted in its place."""
+        spawner = self._spawner
+        self._update(
+            state=SessionState.PENDING,
+            job_id=spawner.job_id,
+            log_path=f"{spawner.log_directory}/{spawner.log_name}",
+            started_at=None,
+            nodes=(),
+        )
+
     def refused(self, request: LaunchRequest, message: str) -> None:
         """There is no job: this is why."""
         self.record = self._new(request).model_copy(

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from portal.models.session import SessionRecord
 
+from .settings import SessionSettings
 from .shared import Shared
 
 _YOUNG = 10_000  # new objects until the collector looks at them; Python's own is 700
@@ -28,6 +29,7 @@ def _began(change: Any) -> None:
     hub = change.owner
     if "hub" not in change.new:  # the site's own setting, while the configuration is read
         return
+    _tell_unused(hub)
     shared = Shared.of(hub.config)
     shared.form.load()
     pages = change.new["jinja2_env"]
@@ -38,6 +40,13 @@ def _began(change: Any) -> None:
     shared.recorder.start(lambda: held(hub.db))
     shared.recorder.take_over(left(hub.db))
     _keep_collections_short()
+
+
+def _tell_unused(hub: JupyterHub) -> None:
+    """Warn of settings that a site has brought along from batchspawner and nothing reads."""
+    if issubclass(hub.spawner_class, SessionSettings):
+        for name, instead in hub.spawner_class.unused_settings(hub.config).items():
+            hub.log.warning("%s has no effect. %s", name, instead)
 
 
 def _keep_collections_short() -> None:

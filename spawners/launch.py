@@ -87,7 +87,7 @@ async def _look(spawner: PortalSpawner) -> Readiness:
 
 
 async def _snapshot(spawner: PortalSpawner, *, late: float = 0.0) -> ClusterSnapshot:
-    cluster, moment = spawner.shared.cluster, time.time() - JOBS_MAY_BE_OLD
+    cluster, moment = spawner.shared.cluster, time.monotonic() - JOBS_MAY_BE_OLD
     return await cluster.snapshot(moment, jobs_only=False, qos=True, late=late)
 
 

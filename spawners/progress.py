@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from typing import Any
 
 from portal.models.cluster import ClusterSnapshot, Job
 
 from . import words
+from .watch import unanswering
 
 LOOK_EVERY = 0.5  # seconds between two looks of an open page at what the spawner knows
+
+# Of the stream in whose task events are made: set once nobody hears them (progress_streams.py).
+LEFT: ContextVar[asyncio.Event | None] = ContextVar("portal_progress_left", default=None)
 
 
 class Progress:
@@ -21,10 +26,11 @@ class Progress:
         self.percent = 5
         self.job_id = ""
 
-    def submitted(self, job_id: str) -> None:
-        """The job was accepted by Slurm."""
+    def submitted(self, job_id: str, why: str = "") -> None:
+        """The job was accepted by Slurm. ``why``: what came before, where it is not the first."""
         self.job_id = job_id
-        self._say(20, f"Submitted to Slurm as job {job_id}")
+        words = f"{why}. Submitted again as job {job_id}" if why else ""
+        self._say(20, words or f"Submitted to Slurm as job {job_id}")
 
     def see(self, job: Job | None, snapshot: ClusterSnapshot, position: int | None) -> None:
         """Note what the newest snapshot says of the job; ``position`` is its place in the queue."""
@@ -37,17 +43,23 @@ class Progress:
             text = words.pending(job, position)
             self._say(30, f"Job {job.id}: {text}")
         elif job.state.running:
-            nodes = ", ".join(job.nodes)
-            self._say(60, f"Job {job.id} is starting on {nodes}")
+            silent = unanswering(job, snapshot)
+            note = f". {silent} does not answer Slurm" if silent else ""
+            self._say(60, f"Job {job.id} is starting on {', '.join(job.nodes)}{note}")
+
+    def say(self, message: str) -> None:
+        """Something else that happens; the bar stays where it is."""
+        self._say(self.percent, message)
 
     def _say(self, percent: int, message: str) -> None:
         self.percent, self.message = percent, message
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """JupyterHub's progress events, one for each change. Ends never: the Hub stops reading
-        when the start is over (jupyterhub.spawner.Spawner.progress)."""
+        """JupyterHub's progress events, one for each change. Ends only where its stream was left:
+        the Hub stops reading when the start is over (jupyterhub.spawner.Spawner.progress)."""
         shown = None
-        while True:
+        left = LEFT.get()
+        while left is None or not left.is_set():
             now = (self.percent, self.message)
             if now != shown:
                 shown = now

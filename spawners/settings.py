@@ -5,11 +5,26 @@ from __future__ import annotations
 from batchspawner import SlurmSpawner
 from jupyterhub.app import JupyterHub
 from traitlets import Any, Dict, Float, Integer, List, Unicode, default
+from traitlets.config import Config
 
 from portal.launch.request import DEFAULT_RESOURCES
 from portal.models.environment import Bind
 
 from .reports import service_address
+
+# How the names of unused settings of batchspawner begin, and what serves in their place.
+_INSTEAD = {
+    "req_prologue": "Put what sessions need into their environment: its modules and variables.",
+    "req_epilogue": "Slurm's own Epilog runs after each job.",
+    "req_keepvars": "Name variables in the environment's file (variables).",
+    "req_": "Say it in c.PortalSpawner.default_resources or in the environment's file (default).",
+    "batch_script": "The job script is constant; an environment's file says what runs in it.",
+    "batch_": "c.SlurmRunner says how Slurm's commands are called.",
+    "exec_prefix": "c.SlurmRunner.sudo says how Slurm's commands become a person's.",
+    "ip": "c.PortalSpawner.listen_address is the address that sessions listen on.",
+    "startup_poll_interval": "c.PortalSpawner.watch_interval says how often a start is looked at.",
+    "": "Slurm's states and nodes are read by the portal itself.",
+}
 
 
 class SessionSettings(SlurmSpawner):
@@ -154,6 +169,23 @@ class SessionSettings(SlurmSpawner):
         async hook is cancelled; a plain function goes on, and whoever tries again waits for it.
         Example: c.PortalSpawner.preparation_timeout = 60""",
     ).tag(config=True)
+
+    @classmethod
+    def unused_settings(cls, config: Config) -> dict[str, str]:
+        """Settings of batchspawner that stand in ``config`` and change nothing, such as
+        "c.SlurmSpawner.req_partition", each with what to use instead."""
+        theirs = {
+            name
+            for name, trait in cls.class_traits(config=True).items()
+            if trait.this_class.__module__.partition(".")[0] == "batchspawner"
+        }
+        return {
+            f"c.{kind.__name__}.{name}": next(
+                words for start, words in _INSTEAD.items() if name.startswith(start)
+            )
+            for kind in cls.__mro__
+            for name in sorted(theirs & config.get(kind.__name__, {}).keys())
+        }
 
     def container_binds(self) -> list[Bind]:
         """What every container sees, before its environment's own."""

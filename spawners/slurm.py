@@ -23,6 +23,7 @@ from portal.errors import (
     SlurmUnavailable,
     StartFailed,
 )
+from portal.launch.request import LaunchRequest
 from portal.models.cluster import Job
 from portal.models.person import Person
 from portal.sessions.ending import Ending, explain
@@ -37,21 +38,22 @@ from . import (
     oauth_secret,  # noqa: F401  a session's secret is hashed once
     people,  # noqa: F401  registers the route that makes people of a roster
     port,  # noqa: F401  registers the port route and removes the stock one
+    progress_streams,  # noqa: F401  registers a stream with a bound for JupyterHub's
     rooms,  # noqa: F401  registers those by which it lets a course into its room
     servers,  # noqa: F401  registers the route that tells how far a course's servers are
     stops,  # registers the routes that note who asks for a stop
     turns,  # noqa: F401  launches go on one after the other
 )
 from .accounts import home_of
-from .arrival import JobOver, NoServer, address_of
+from .arrival import JobOver, NoServer, SilentNode, address_of
 from .door import LaunchDoor, refusal
 from .history import SessionHistory
 from .joblog import log_tail, make_log
 from .moving import Moving
 from .progress import Progress
 from .reports import token_scopes
+from .resubmit import lost, reason_of, submit_again, submit_once
 from .shared import Shared
-from .submit import submit
 from .successor import Successor
 from .watch import JobWatch
 
@@ -175,7 +177,7 @@ class PortalSpawner(LaunchDoor):
         self.token_id = self._token_row()
         try:
             self.log_name = await make_log(self.log_directory)
-            self.job_id = await submit(self, request, self.log_name)
+            self.job_id = await submit_once(self, request)
         except PortalError as error:
             self.history.refused(request, error.message)
             raise refusal(error) from None
@@ -188,7 +190,7 @@ class PortalSpawner(LaunchDoor):
             self.submitted.set()
             self.history.note()
             self.progress_state.submitted(self.job_id)
-            return await self.wait_for_server()
+            return await self.wait_for_server(request)
         except PortalError as error:
             raise refusal(error) from None
 
@@ -221,25 +223,60 @@ class PortalSpawner(LaunchDoor):
             self._port_posted.set()
         await self.store_state()
 
-    async def wait_for_server(self) -> str:
+    async def wait_for_server(self, request: LaunchRequest | None = None) -> str:
         """The URL of the session's server, once its job runs and it has posted its port.
 
+        ``request``: is submitted again, once, where its job is lost or its node does not answer.
         Raises StartFailed with the ending's words when the job ends first.
         """
+        while True:
+            try:
+                address = await address_of(
+                    self.watch,
+                    self._port_posted,
+                    interval=self.watch_interval,
+                    patience=self.server_timeout,
+                    see=self._see,
+                    elsewhere=request is not None,
+                )
+                return self._found(address)
+            except JobOver as error:
+                if request is None or not lost(error.job):
+                    await self._record_ending(error.job)
+                    words = self.ending.message if self.ending else "The job ended."
+                    raise StartFailed(words) from None
+                again, request, why = request, None, reason_of(error.job)
+            except SilentNode as error:
+                assert request is not None
+                again, request = request, None
+                if await self._log_tail() or not await self._cancelled():
+                    continue  # it runs there, and says its port itself
+                why = f"{error.node} does not answer Slurm, so job {error.job.id} was cancelled"
+            except NoServer as error:
+                await self._give_up(error.message)
+            await self._submit_again(again, why)
+
+    async def _cancelled(self) -> bool:
+        """Cancel the job; whether it is surely over."""
         try:
-            address = await address_of(
-                self.watch,
-                self._port_posted,
-                interval=self.watch_interval,
-                patience=self.server_timeout,
-                see=self._see,
-            )
-        except JobOver as error:
-            await self._record_ending(error.job)
-            raise StartFailed(self.ending.message if self.ending else "The job ended.") from None
-        except NoServer as error:
-            await self._give_up(error.message)
-        return self._found(address)
+            return await self.end_job(self.watch, gently=False)
+        except PortalError as error:
+            self.log.warning("%s: job %s: %s", self._log_name, self.job_id, error.message)
+            return False
+
+    async def _submit_again(self, request: LaunchRequest, why: str) -> None:
+        self.log.warning("%s: %s. It is submitted again.", self._log_name, why)
+        self.progress_state.say(f"{why}. It is submitted again")
+        self.posted_port = 0
+        self._port_posted.clear()
+        try:
+            self.job_id = await submit_again(self, request)
+        except PortalError as error:
+            await self._give_up(f"{why}. It could not be submitted again: {error.message}")
+        self._watch = None  # a Slurm that lost its state counts its jobs anew
+        self.history.resubmitted()
+        await self.store_state()
+        self.progress_state.submitted(self.job_id, why)
 
     def _see(self, job: Job | None, over: bool) -> None:
         if self.watch.snapshot is not None:
@@ -313,7 +350,7 @@ class PortalSpawner(LaunchDoor):
             return 0
         asked = self.job_id
         try:
-            job, over = await self.watch.look(time.time() - self.poll_interval)
+            job, over = await self.watch.look(time.monotonic() - self.poll_interval)
         except SlurmUnavailable:
             return None
         if job is None or not over or self.job_id != asked:
@@ -338,8 +375,9 @@ class PortalSpawner(LaunchDoor):
         except PortalError as error:
             raise refusal(error) from None
 
-    async def end_job(self, watch: JobWatch, *, gently: bool, now: bool = False) -> None:
-        """Cancel a job of this session's owner and wait until it is over (unless ``now``).
+    async def end_job(self, watch: JobWatch, *, gently: bool, now: bool = False) -> bool:
+        """Cancel a job of this session's owner and wait until it is over (unless ``now``); whether
+        it is.
 
         ``gently``: its server runs, and may end by itself first.
         """
@@ -347,10 +385,9 @@ class PortalSpawner(LaunchDoor):
         if gently and not now:
             await cancel(watch.job_id, self.user.name, gently=True)
             if await watch.is_over((0.2, 0.3, 0.5, 1, 2, 4)):
-                return
+                return True
         await cancel(watch.job_id, self.user.name)
-        if not now:
-            await watch.is_over((0.2, 0.3, 0.5, 1, 2, 4, 8, 16, 32))
+        return not now and await watch.is_over((0.2, 0.3, 0.5, 1, 2, 4, 8, 16, 32))
 
     def _why_stopped(self) -> Ending:
         reason = stops.reason(

@@ -12,6 +12,12 @@ from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.slurm import Cluster
 
 
+def unanswering(job: Job, snapshot: ClusterSnapshot) -> str:
+    """The job's first node that does not answer Slurm; "" where all do."""
+    nodes = (snapshot.nodes.get(name) for name in job.nodes)
+    return next((node.name for node in nodes if node is not None and not node.responding), "")
+
+
 class JobWatch:
     """The job ``job_id`` of the account ``owner``. ``job`` is what was seen of it last."""
 
@@ -23,8 +29,8 @@ class JobWatch:
         self._nodes: Mapping[str, Node] = {}
 
     async def look(self, newer_than: float, *, urgent: bool = False) -> tuple[Job | None, bool]:
-        """The job in a snapshot taken after ``newer_than`` (None: not known), and whether it is
-        over. Nothing is over because a question to Slurm failed.
+        """The job in a snapshot asked for at ``newer_than`` (time.monotonic()) or later (None: not
+        known), and whether it is over. Nothing is over because a question to Slurm failed.
 
         Raises SlurmUnavailable when Slurm has never answered.
         """
@@ -36,7 +42,7 @@ class JobWatch:
         """A look that waits for its turn, unless the session says its port meanwhile."""
         if said.is_set():
             return await self._look_after_word()
-        look = asyncio.ensure_future(self.look(time.time() - interval))
+        look = asyncio.ensure_future(self.look(time.monotonic() - interval))
         word = asyncio.ensure_future(said.wait())
         try:
             await asyncio.wait({look, word}, return_when=asyncio.FIRST_COMPLETED)
@@ -51,7 +57,7 @@ class JobWatch:
         job = last.jobs.get(self.job_id) if last else None
         if last is not None and job is not None and job.state.running and job.nodes:
             return await self._judge(last)
-        return await self.look(time.time(), urgent=True)
+        return await self.look(time.monotonic(), urgent=True)
 
     async def _judge(self, snapshot: ClusterSnapshot) -> tuple[Job | None, bool]:
         self.snapshot, self._nodes = snapshot, snapshot.nodes
@@ -87,12 +93,20 @@ class JobWatch:
         """Look at the job after each pause (seconds) until it is over or ending; else False."""
         for pause in pauses:
             await asyncio.sleep(pause)
-            snapshot = await self.cluster.snapshot(time.time(), jobs_only=True, urgent=True)
+            snapshot = await self.cluster.snapshot(time.monotonic(), jobs_only=True, urgent=True)
             job = snapshot.jobs.get(self.job_id)
             over = job is None or job.state.ended or job.state is JobState.COMPLETING
             if over and not snapshot.error:
                 return True
         return False
+
+    async def silent_node(self) -> str:
+        """The job's first node that does not answer Slurm; "" where all do, or nobody can say."""
+        snapshot = await self.cluster.snapshot()
+        if snapshot.error or self.job is None:
+            return ""
+        self._nodes = snapshot.nodes
+        return unanswering(self.job, snapshot)
 
     def address(self) -> str:
         """Where the session listens: NodeAddr, since node names need not resolve; "" unknown."""

@@ -116,7 +116,7 @@ def outdated(
 
     ``stale_after``: seconds after which an answer is old even though nothing failed.
     """
-    age = (time.time() if now is None else now) - snapshot.taken_at
+    age = snapshot.age if now is None else now - snapshot.taken_at
     if not snapshot.error and age <= stale_after:
         return ""
     return f"Slurm does not answer: {what} {duration(age)} old. {snapshot.error}".strip()

@@ -16,6 +16,7 @@ from typing import Any
 from . import grades, together
 from .places import set_places
 from .port import asks_for_free_port
+from .shell import set_shell
 
 _KERNEL_SPECS = "portal_session.kernels.SessionKernelSpecs"
 
@@ -23,6 +24,7 @@ _KERNEL_SPECS = "portal_session.kernels.SessionKernelSpecs"
 def main() -> None:
     """Runs until the server ends. Exits with 72 and a sentence when JupyterLab is missing."""
     set_places(os.environ)
+    set_shell(os.environ)
     together.set_settings(os.environ)
     grades.set_settings(os.environ)
     try:

@@ -25,6 +25,7 @@ from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from .container import Container
 from .kernels import HERE
+from .shell import shell_command
 
 JOB_ID = "PORTAL_JOB_ID"
 PROVISIONER = "portal-provisioner"  # an entry point of this package
@@ -118,6 +119,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
         container = Container.of(os.environ)
         if container is not None:
             terminals.shell_command = container.shell()
+        elif not getattr(app, "terminado_settings", {}).get("shell_command"):  # not the site's own
+            terminals.shell_command = shell_command(os.environ)
         terminals.make_term_env = _clean(terminals.make_term_env, container)
 
 

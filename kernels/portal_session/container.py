@@ -24,6 +24,8 @@ _NAMES = frozenset(
         "GPU_DEVICE_ORDINAL",
         "ROCR_VISIBLE_DEVICES",
         "SLURMD_NODENAME",
+        "USER",
+        "LOGNAME",
         "TERM",
         "IPYTHONDIR",
         "PIP_BREAK_SYSTEM_PACKAGES",
@@ -32,7 +34,7 @@ _NAMES = frozenset(
 _PREFIXES = ("JPY_", "JUPYTER_", "JUPYTERHUB_", "PORTAL_", "SLURM_")
 _OF_APPTAINER = ("APPTAINERENV_", "SINGULARITYENV_")
 # bash keeps the PATH of the image: a login shell would take the distribution's.
-_SHELL = "command -v bash >/dev/null 2>&1 && exec bash; exec sh"
+_SHELL = 'SHELL=$(command -v bash || command -v sh); export SHELL; exec "${SHELL##*/}"'
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class Container:
             if (name in names or name.startswith(_PREFIXES))
             and name not in (VARIABLE, PASSED, "PATH", "HOME")
         }
+        if environ.get("SHELL"):
+            inside[f"{prefix}SHELL"] = "/bin/sh"  # the account's own may not be there
         if environ.get("PYTHONUSERBASE"):
             # What a person installs comes before the image's own programs.
             inside[f"{prefix}PREPEND_PATH"] = f"{environ['PYTHONUSERBASE']}/bin"

@@ -25,7 +25,8 @@ DIED = "The kernel ended while this cell ran. It may have run out of memory.\n"
 
 
 class Execution:
-    """One run of one cell, for one client (a browser's page). Times are Unix seconds."""
+    """One run of one cell, for one client (a browser's page). Times are Unix seconds, which
+    are compared with the notebook file's, but for ``left_at``."""
 
     def __init__(self, id: str, client: str, cell: str, code: str, started: float) -> None:
         self.id, self.client, self.cell, self.code = id, client, cell, code
@@ -33,7 +34,7 @@ class Execution:
         self.started = started
         self.ended: float | None = None
         self.outputs = CellOutputs()
-        self.left_at: float | None = None  # since when its client is away
+        self.left_at: float | None = None  # since when its client is away, by time.monotonic()
         self.missed = False  # its client was away for a while: it may have missed something
         self.saved = 0  # the outputs' ``changes`` that are on disk
 
@@ -115,7 +116,7 @@ class KernelFollower:
         for one in self.executions.values():
             if one.client == client and one.left_at is None:
                 one.missed = one.missed or one.ended is None or now - one.ended < UNNOTICED
-                one.left_at = None if back else now
+                one.left_at = None if back else time.monotonic()
 
     def hand_over(self, client: str) -> list[Execution]:
         """What this page may have missed, and what a page that is away left to it."""

@@ -31,6 +31,10 @@ PASSED_ON = {
     "startup": ("POST", "session/startup"),
 }
 _NO_CHANGE = frozenset({"estimates", "startup"})
+# What a page tells once, and where it does not matter when: it is told again after so many seconds
+# where the portal cannot take it yet.
+_LATER = {"startup": (5.0, 20.0, 60.0)}
+_telling: set[asyncio.Task[None]] = set()  # else nobody keeps them
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
@@ -149,11 +153,27 @@ class PassOnHandler(LocalHandler):
             async with self.free:
                 answer = await in_thread(self.service.ask, method, self.path, body)
         except ServiceError as error:
-            raise Refused(error.status, str(error)) from None
+            if error.status != 503 or self.name not in _LATER:
+                raise Refused(error.status, str(error)) from None
+            task = asyncio.ensure_future(self._tell_later(self.service, body))
+            _telling.add(task)
+            task.add_done_callback(_telling.discard)
+            self.set_status(202)
+            answer = {}
         finally:
             if method != "GET" and self.name not in _NO_CHANGE:
                 self.situations.outdate()
         self.finish(json.dumps(answer))
+
+    async def _tell_later(self, service: Service, body: dict[str, Any] | None) -> None:
+        for seconds in _LATER[self.name]:
+            await asyncio.sleep(seconds)
+            try:
+                await in_thread(service.ask, "POST", self.path, body)
+                return
+            except ServiceError as error:
+                if error.status != 503:
+                    return
 
     def _body(self) -> dict[str, Any]:
         if len(self.request.body) > LARGEST:

@@ -128,7 +128,7 @@ class Unattended:
             if for_good and not back:
                 for one in follower.left():
                     if one.client == client:
-                        one.left_at = 0.0  # no patience
+                        one.left_at = float("-inf")  # no patience
             if follower.left() and self._loop_task is None:
                 self._loop_task = asyncio.ensure_future(self._save_left())
             self._wake.set()
@@ -202,11 +202,11 @@ class Unattended:
     ) -> None:
         async with self._writing:
             follower = self._followers[kernel_id]
-            now = time.time()
+            now, uptime = time.time(), time.monotonic()
             ours = [
                 one
                 for one in follower.executions.values()
-                if everything or (one.left_at is not None and now - one.left_at >= patience)
+                if everything or (one.left_at is not None and uptime - one.left_at >= patience)
             ]
             if kernel_id not in self._app.kernel_manager:
                 for one in ours:

@@ -44,6 +44,7 @@ from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.control import ClusterControl
 from portal.store import Store
 from portal.telemetry import Telemetry
+from portal.web.tossed import protect_service
 
 from .life import Life
 from .log import OneLineFormatter
@@ -204,6 +205,7 @@ class PortalService(Application):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
+        protect_service()
         HubOAuth.instance(parent=self, cache_max_age=self.token_age)
         address = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
         parts, pages = self.make_parts(), self.make_pages()

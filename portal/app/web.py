@@ -11,25 +11,22 @@ from typing import Any
 
 from tornado.web import Application
 
-from portal.handlers.large import LargeHandler, length_of
+from portal.handlers.large import LargeHandler
 from portal.handlers.metrics import Metrics
 from portal.handlers.openapi import document_bytes
 from portal.handlers.pages import NoPage
 from portal.handlers.parts import Parts
 from portal.handlers.rendering import Pages
 from portal.handlers.routes import ENDPOINTS, routes
+from portal.web.application import BoundedApplication
 
 
-class PortalApplication(Application):
-    """tornado's, where a request that is too large is answered in words."""
+class PortalApplication(BoundedApplication):
+    """The service's: what is too large is told as the API tells everything."""
 
-    def find_handler(self, request: Any, **kwargs: Any) -> Any:
-        """The handler of ``request``."""
-        limit, found = self.settings["max_body"], super().find_handler(request, **kwargs)
-        takes_files = getattr(getattr(found, "handler_class", None), "takes_files", False)
-        if length_of(request) > limit and not takes_files:
-            return self.get_handler_delegate(request, LargeHandler, {"limit": limit})
-        return found
+    def body_refused(self, request: Any, limit: int) -> Any:
+        """Return what answers that the body is larger than ``limit`` bytes."""
+        return self.get_handler_delegate(request, LargeHandler, {"limit": limit})
 
 
 def web_application(

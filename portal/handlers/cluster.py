@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from portal.models import Frozen
 from portal.models.dashboard import Board, ClusterSummary
 from portal.models.rights import Rights
@@ -70,7 +68,7 @@ class ClusterEndpoint(Endpoint):
             stream=view.stream,
             version=view.version,
             taken_at=view.taken_at,
-            age=max(0.0, time.time() - view.taken_at),
+            age=view.snapshot.age,
             error=view.error,
             summary=view.summary,
             partitions=tuple(

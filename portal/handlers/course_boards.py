@@ -73,7 +73,7 @@ class CourseBoards:
                 raise
             error = failed.message
         view = self._parts.dashboard.view
-        seen = Seen(view.sessions, view.jobs.bare, view.gpus) if view else Seen()
+        seen = _seen(view) if view else Seen()
         made = tiles(kept, one.rows, seen)
         error = error or (view.error if view else self._parts.dashboard.error)
         one.board = self._board(made, view, error, one.rows)
@@ -120,3 +120,14 @@ class CourseBoards:
         for name, one in list(self._kept.items()):
             if now - one.at > _UNWATCHED and (one.asking is None or one.asking.done()):
                 del self._kept[name]
+
+
+def _seen(view: ClusterView) -> Seen:
+    nodes = view.snapshot.nodes.values()
+    return Seen(
+        view.sessions,
+        view.jobs.bare,
+        view.gpus,
+        away=bool(view.snapshot.error),
+        silent=frozenset(node.name for node in nodes if not node.responding),
+    )

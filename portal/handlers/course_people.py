@@ -62,8 +62,15 @@ class CoursePersonAction(CourseAction, SessionAction):
     async def start(self, person: str) -> None:
         """Ask the Hub for the session, which it judges as it does the student's own launch."""
         async with self.audited("start-session", self.target, person, f"For {person}."):
-            server = self.kept.course.server
-            await self.parts.hub.start_server(person, server, {"course": self.kept.name})
+            server, options = self.kept.course.server, {"course": self.kept.name}
+            hub = self.parts.hub
+            try:
+                await hub.start_server(person, server, options)
+            except NotFound:  # never logged in: the Hub is told of them, as at a start for all
+                refused = (await hub.make_people([person])).get(person)
+                if refused:
+                    raise Conflict(refused) from None
+                await hub.start_server(person, server, options)
 
     async def stop_one(self, record: SessionRecord) -> None:
         """Stop it, in the name of who asks."""
@@ -321,7 +328,7 @@ class ExtendAll(AllAction):
         await parts.catalog.load()
         await parts.control.need("jobs")
         snapshot = await parts.cluster.snapshot(
-            time.time(), jobs_only=False, urgent=True, qos=True, fresh_reservations=True
+            time.monotonic(), jobs_only=False, urgent=True, qos=True, fresh_reservations=True
         )
         if snapshot.error:
             raise SlurmUnavailable(snapshot.error)

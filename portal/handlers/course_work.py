@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from portal.catalog.node_copies import NodeCopies
 from portal.courses.ahead import Ahead
 from portal.courses.around import Around
+from portal.courses.exchange import Exchanges
 from portal.courses.loop import CourseLoop
 from portal.courses.over import Over
 from portal.courses.reservations import Reservations
@@ -50,6 +51,7 @@ class CourseWork:
         over = Over(self.around, self.starter, parts.helping.end_all)
         self.loop.add(self.starter, self.starter.refill, self._ahead, self.reservations, over)
         self.loop.add(parts.desk.enrolment, parts.helping, parts.rooms, parts.handouts)
+        self.loop.add(Exchanges(parts.store, parts.courses.exchange_directory, parts.log))
 
     async def run(self) -> None:
         """Look after the courses for ever."""

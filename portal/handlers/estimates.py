@@ -53,7 +53,7 @@ class _Base(Endpoint):
         parts.estimates.admit(person.name)
         await parts.catalog.load()
         environments = {one.name: one for one in parts.catalog.visible_to(person)}
-        moment = time.time() - _JOBS_MAY_BE_OLD
+        moment = time.monotonic() - _JOBS_MAY_BE_OLD
         snapshot = await parts.cluster.snapshot(moment, jobs_only=False, qos=True)
         try:
             associations = await parts.cluster.associations(person.name)

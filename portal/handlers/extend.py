@@ -117,7 +117,7 @@ class ExtendAction(Action):
         parts, account = self.parts, record.account or record.user
         snapshot, associations, _, _ = await asyncio.gather(
             parts.cluster.snapshot(
-                time.time(), jobs_only=False, urgent=True, qos=True, fresh_reservations=True
+                time.monotonic(), jobs_only=False, urgent=True, qos=True, fresh_reservations=True
             ),
             parts.cluster.associations(account),
             parts.catalog.load(),

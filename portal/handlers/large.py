@@ -7,10 +7,9 @@ from typing import Any
 from tornado.web import stream_request_body
 
 from portal.errors import InvalidRequest
+from portal.web.refusal import DRAINED
 
 from .base import APIHandler
-
-_DRAINED = 64 * 1024 * 1024  # bytes; a larger one is cut off
 
 
 class TooLarge(InvalidRequest):
@@ -31,7 +30,7 @@ class LargeHandler(APIHandler):
         self.limit = limit
 
     async def prepare(self) -> None:
-        self.request.connection.set_max_body_size(_DRAINED)  # type: ignore[union-attr]
+        self.request.connection.set_max_body_size(DRAINED)  # type: ignore[union-attr]
 
     def check_xsrf_cookie(self) -> None:
         """Nothing is done for anybody here."""
@@ -43,9 +42,3 @@ class LargeHandler(APIHandler):
         raise TooLarge(f"The request is too large: at most {self.limit} bytes are read.")
 
     get = head = put = patch = delete = options = post
-
-
-def length_of(request: Any) -> int:
-    """What a request says of the size of its body, in bytes; 0 where it says nothing."""
-    given = request.headers.get("Content-Length", "")
-    return int(given) if given.isascii() and given.isdecimal() and len(given) < 20 else 0

@@ -38,7 +38,7 @@ class OwnMeasurements(OwnSession):
     async def on_post(self) -> None:
         """With the session's own token only. Type and number of GPUs are those that Slurm gave to
         the session's job; no more of them than that can have been used."""
-        if _pace.admit((self.person.name, self.server), time.time()):
+        if _pace.admit((self.person.name, self.server), time.monotonic()):
             raise TooManyRequests("One measurement a second is enough. Send it again in a moment.")
         record, job = await self.own()
         if not job.state.running:

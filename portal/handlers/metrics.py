@@ -5,7 +5,6 @@ The name of a route is the only label that comes from a request, and there are a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -98,7 +97,7 @@ class PartsCollector(Collector):
         yield GaugeMetricFamily(
             "portal_watcher_age_seconds",
             "Time since Slurm last answered.",
-            value=max(0.0, time.time() - view.taken_at),
+            value=view.snapshot.age,
         )
         sessions = GaugeMetricFamily(
             "portal_sessions", "Sessions whose jobs Slurm knows.", labels=("state",)
@@ -131,11 +130,11 @@ class PartsCollector(Collector):
             "Whether the source of GPU telemetry answers.",
             value=float(not telemetry.error),
         )
-        if telemetry.taken_at is not None:
+        if (age := telemetry.age) is not None:
             yield GaugeMetricFamily(
                 "portal_telemetry_age_seconds",
                 "Time since the source of GPU telemetry last answered.",
-                value=max(0.0, time.time() - telemetry.taken_at),
+                value=age,
             )
 
 

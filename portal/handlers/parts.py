@@ -37,6 +37,7 @@ from portal.notices import Notices
 from portal.sessions.asked_once import AskedOnce
 from portal.sessions.idle_gpus import Around, IdleGpus
 from portal.sessions.moves import Moves
+from portal.slurm.reserving import Reserving
 
 from .allowance import Allowance
 from .course_boards import CourseBoards
@@ -104,7 +105,9 @@ class Parts:
         self.curator.join(self.catalog, self.store, self.note)
         self.book = CourseBook(self.store)
         self.desk = self._desk()
-        self.readiness = CourseReadiness(self.store, self.cluster, self._snapshot)
+        self.readiness = CourseReadiness(
+            self.store, self.cluster, self._snapshot, Reserving(self.cluster.runner)
+        )
         self.helping = Helping(
             self.store, self.hub, self.courses, self.subdomains, self.note, self.log
         )

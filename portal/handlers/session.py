@@ -49,7 +49,7 @@ class OwnStartup(OwnSession):
     async def on_post(self) -> None:
         """With the session's own token only. What is told is added to what was told before; of
         "page" the first word stays, since a page that is loaded again has most of it already."""
-        record, _ = await self.own()
+        record = await self.own_record()  # a page is there before the next look at Slurm
         steps = {str(step): seconds for step, seconds in self.body.steps.items()}
         await self.parts.store.startups.add(record.id, steps, time.time(), {str(Step.PAGE)})
 

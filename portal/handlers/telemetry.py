@@ -14,6 +14,8 @@ from portal.telemetry import sums
 from .endpoint import Nothing, Operation
 from .own_session import OwnSession
 
+uptime = time.monotonic  # a step of the machine's clock is no time that passed
+
 
 class TelemetryEndpoint(OwnSession):
     """``telemetry``: a session's report of itself."""
@@ -37,14 +39,14 @@ class TelemetryEndpoint(OwnSession):
     async def on_post(self) -> None:
         parts, now, report = self.parts, time.time(), self.body
         who = (self.person.name, self.server)
-        self._wait = parts.telemetry.pace.admit(who, now)
+        self._wait = parts.telemetry.pace.admit(who, uptime())
         if self._wait:
             raise TooManyRequests("This session reports too often; its next report is taken later.")
         record, job = await self.own_job(report.job_id, "report-telemetry")
         node = self.view.snapshot.nodes.get(job.nodes[0]) if job.nodes else None
         parts.telemetry.take(job, report, now, node)
         parts.idle.heard(record.id, report.activity)
-        seconds = parts.telemetry.pace.passed(who, now)
+        seconds = parts.telemetry.pace.passed(who, uptime())
         try:
             await parts.store.reports.add(
                 record.id,

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 from weakref import WeakSet
 
 from portal.errors import PortalError, TooManyRequests, Unavailable
+from portal.web.refusal import DRAINED, length_of
 
 from .action import Action
-from .large import TooLarge, length_of
+from .large import TooLarge
 
 FILE = "application/octet-stream"
-_DRAINED = 64 * 1024 * 1024  # bytes; of one that is too large, or refused: then it is cut off
 _LONGEST = 600.0  # seconds that a body may take
 _AT_ONCE = 4  # files of one person: all lie on the disk while they come
 
@@ -60,7 +60,7 @@ class Upload(Action):
             await super().prepare()
             return
         connection: Any = self.request.connection
-        connection.set_max_body_size(self.most + _DRAINED)
+        connection.set_max_body_size(self.most + DRAINED)
         connection.set_body_timeout(_LONGEST)
         try:
             await super().prepare()

@@ -89,8 +89,7 @@ def course_environment(course: CourseSession | None, home: str, account: str) ->
     """What deploy/session.sh is told about a course's session; {} for others.
 
     ``home`` is the person's on the node. Without PORTAL_COURSE_FOLDER the session's home is
-    thrown away. The exchange is not in the command, which everyone on the node can read (``ps``,
-    ``scontrol show job``): who knows its name gets in.
+    thrown away. The exchange is not in the command, which is the same for everyone in the course.
     """
     if course is None:
         return {}

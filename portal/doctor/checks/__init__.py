@@ -44,6 +44,7 @@ ALL: tuple[Check, ...] = (
     apptainer.commands,
     storage.homes,
     storage.logs,
+    storage.exchange,
     environments.files,
     environments.sources,
     images.folder,

@@ -126,6 +126,9 @@ async def spawner(site: Site) -> Result:
                 "Remove apply_user_options from the configuration.",
             )
         )
+    unused = getattr(kind, "unused_settings", None)  # the portal never imports its spawner
+    for name, instead in (unused(site.config) if unused else {}).items():
+        results.append(warning(f"{name} has no effect", instead))
     if not site.of_hub("tornado_settings").get("slow_spawn_timeout", 10) > 0:
         results.append(
             failure(

@@ -38,7 +38,8 @@ async def origins(site: Site) -> Result:
         [
             _encrypted(url),
             _service(site, url.hostname),
-            await _wildcard(url.hostname),
+            _cookies(site, url),
+            await _wildcard(site, url.hostname),
             await _routing(site, url.hostname),
         ]
     )
@@ -94,15 +95,35 @@ async def _routing(site: Site, host: str) -> Result:
     )
 
 
-async def _wildcard(host: str) -> Result:
+def _cookies(site: Site, url: SplitResult) -> Result:
+    """A page below the Hub's host may set cookies for it, those of logins too without a prefix."""
+    host = url.hostname or ""
+    if not host_of_somebody(site, host).endswith(f".{host}"):
+        return ok("sessions can set no cookies for the Hub")
+    if url.scheme != "https" or site.of_hub("cookie_host_prefix_enabled"):
+        return ok("logins have cookies that sessions cannot set")  # plain HTTP is told above
+    return warning(
+        "pages in sessions can set the Hub's login cookies, and so replace a visitor's login",
+        "Set c.JupyterHub.cookie_host_prefix_enabled and c.HubOAuth.cookie_host_prefix_enabled to "
+        "True, as deploy/jupyterhub_config.py does by itself where c.JupyterHub.subdomain_host is "
+        "set in a file of jupyterhub_config.d. People log in once more.",
+    )
+
+
+def host_of_somebody(site: Site, host: str) -> str:
+    """Return the host of a person's sessions."""
+    return str(site.of_hub("subdomain_hook")(_SOMEBODY, host, "user"))
+
+
+async def _wildcard(site: Site, host: str) -> Result:
     if is_loopback(host):  # browsers take such names for this machine by themselves
         return ok(f"*.{host} is this machine")
-    below = f"{_SOMEBODY}.{host}"
+    below = host_of_somebody(site, host)
     hub, somebody = await asyncio.gather(_addresses(host), _addresses(below))
     if not somebody:
         return failure(
             f"{below} does not resolve, so no session can be opened",
-            f"Add a wildcard record for *.{host} to the DNS.",
+            f"Add a wildcard record for *.{below.partition('.')[2]} to the DNS.",
         )
     if hub and not hub & somebody:
         return warning(

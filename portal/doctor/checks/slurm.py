@@ -110,12 +110,16 @@ async def rights(site: Site) -> Result:
     level = output.stdout.strip().partition("|")[2].split("|")[0] or "None"
     private = found.get("PrivateData", "none")
     if level == "Operator":
-        return ok(f"'{site.account}' is Operator; draining nodes needs Administrator and stays off")
+        return ok(
+            f"'{site.account}' is Operator; admins' draining of nodes in the portal needs "
+            "Administrator and is refused"
+        )
     if level == "Administrator":
         return warning(
-            f"'{site.account}' is Administrator: it may also drain nodes, which the portal does "
-            "not use",
-            f"sacctmgr modify user {site.account} set adminlevel=Operator",
+            f"'{site.account}' is Administrator: with that the portal's admins drain nodes, and it "
+            "may change every account and limit",
+            f"Where nobody drains nodes in the portal: sacctmgr modify user {site.account} set "
+            "adminlevel=Operator",
         )
     mend = (
         f"sacctmgr modify user {site.account} set adminlevel=Operator (or add it first: "
@@ -148,11 +152,23 @@ async def gpus(site: Site) -> Result:
                 "Name the type in gres.conf and slurm.conf: Gres=gpu:v100:4.",
             )
         )
-    if "gres/gpu" not in found.get("AccountingStorageTRES", ""):
+    tracked = found.get("AccountingStorageTRES", "").lower().split(",")
+    typed = [f"gres/gpu:{kind}" for kind in sorted(counts) if kind != "gpu"]
+    untracked = [name for name in typed if name.lower() not in tracked]
+    mend = f"Set AccountingStorageTRES={','.join(['gres/gpu', *typed])} in slurm.conf."
+    if "gres/gpu" not in tracked:
         results.append(
             warning(
                 "GPUs are not accounted, so limits on them do not hold and use is not recorded",
-                "Set AccountingStorageTRES=gres/gpu in slurm.conf.",
+                mend,
+            )
+        )
+    elif untracked:
+        results.append(
+            warning(
+                f"{', '.join(untracked)}: not accounted by type, so courses cannot reserve GPUs of "
+                "one type, and limits by type do not hold",
+                mend,
             )
         )
     return worst(results)

@@ -1,0 +1,115 @@
+"""tornado's application, which reads headers and bodies of a bounded size and says so in words."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+from tornado.httputil import HTTPMessageDelegate, HTTPServerRequest
+from tornado.web import Application
+
+from . import cookies
+from .refusal import DRAINED, Refusal, length_of
+
+_COOKIES = (
+    "Your browser sent {size} KB of cookies, and at most {most} KB are read: a page below this "
+    "address has set too many. They are deleted now. Load this page again."
+)
+_ADDRESS = 64 * 1024  # bytes of the address, as tornado has it
+_HEADERS = 64 * 1024  # bytes of headers, without cookies that are too large
+_BODY = "The request is too large: at most {limit} bytes are read."
+
+
+class BoundedApplication(Application):
+    """``max_body`` in its settings is the largest body in bytes.
+
+    A handler's class may say ``max_body`` too, and ``takes_files`` where it bounds the body itself.
+    """
+
+    def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
+        """Let a request's headers be as large as a browser can make them.
+
+        The limit is the server's, and JupyterHub makes its server without one (tornado's is
+        64 KiB, above which it closes the connection without a word).
+        """
+        request_conn.params.max_header_size = cookies.HEADERS
+        return super().start_request(server_conn, request_conn)
+
+    def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
+        """Return the handler of ``request``, or what says that it is too large."""
+        if len(request.uri or "") > _ADDRESS:
+            request.uri = (request.uri or "")[:200]  # it goes into the log
+            return self.refusal(request, 414, "The address is longer than 64 KB.")
+        size = cookies.size_of(request.headers)
+        if size > cookies.MOST:
+            words = _COOKIES.format(size=round(size / 1024), most=cookies.MOST // 1024)
+            secure = request.protocol == "https"
+            ends = cookies.forget(request.headers, request.host_name, request.path, secure)
+            return self.refusal(request, 431, words, {"Set-Cookie": ends})
+        if sum(len(name) + len(value) for name, value in request.headers.get_all()) > _HEADERS:
+            return self.refusal(request, 431, "The request's headers are larger than 64 KB.")
+        found = super().find_handler(request, **kwargs)
+        kind = getattr(found, "handler_class", None)
+        if getattr(kind, "takes_files", False) or issubclass(kind or object, Refusal):
+            return found
+        limit = getattr(kind, "max_body", self.settings["max_body"])
+        if length_of(request) > limit:
+            return self.body_refused(request, limit)
+        connection: Any = request.connection
+        if "Transfer-Encoding" in request.headers:
+            # Its size shows as it comes; tornado would close the connection without a word.
+            connection.set_max_body_size(limit + DRAINED)
+            return _Counted(found, limit, self, request)
+        connection.set_max_body_size(limit)
+        return found
+
+    def body_refused(self, request: HTTPServerRequest, limit: int) -> Any:
+        """Return what answers that the body is larger than ``limit`` bytes."""
+        return self.refusal(request, 413, _BODY.format(limit=limit))
+
+    def refusal(
+        self,
+        request: HTTPServerRequest,
+        status: int,
+        sentence: str,
+        headers: Mapping[str, str | list[str]] | None = None,
+    ) -> Any:
+        """Return what answers ``status`` with ``sentence``."""
+        words = {"status": status, "sentence": sentence, "headers": headers}
+        return self.get_handler_delegate(request, Refusal, words)
+
+
+class _Counted(HTTPMessageDelegate):
+    """Passes a body on whose size nobody said, until it is larger than ``limit``."""
+
+    def __init__(
+        self, inner: Any, limit: int, application: BoundedApplication, request: HTTPServerRequest
+    ) -> None:
+        self.inner = inner
+        self.left = limit
+        self.limit = limit
+        self.application = application
+        self.request = request
+        self.start: tuple[Any, Any] = (None, None)
+        self.streamed = bool(getattr(inner, "stream_request_body", False))
+
+    def headers_received(self, start_line: Any, headers: Any) -> Awaitable[None] | None:
+        self.start = (start_line, headers)
+        received: Awaitable[None] | None = self.inner.headers_received(start_line, headers)
+        return received
+
+    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
+        self.left -= len(chunk)
+        if self.left < 0 and not self.streamed:
+            self.streamed = True
+            self.inner.on_connection_close()  # forgets what came
+            self.inner = self.application.body_refused(self.request, self.limit)
+            self.inner.headers_received(*self.start)
+        received: Awaitable[None] | None = self.inner.data_received(chunk)
+        return received
+
+    def finish(self) -> None:
+        self.inner.finish()
+
+    def on_connection_close(self) -> None:
+        self.inner.on_connection_close()

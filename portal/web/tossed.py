@@ -1,0 +1,61 @@
+"""Cookies that another host has set for this one: of several with one name, the own one counts.
+
+A page on a host below the Hub's may set cookies for the Hub's host and for any path there. With
+HTTPS, logins are safe from that by their names (``__Host-``: cookie_host_prefix_enabled). But
+JupyterHub 6 takes the first ``_xsrf`` that it has signed, for whomever, and the id of the browser's
+session from a cookie without such a name. A page that sets either has every action of its visitors
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jupyterhub import _xsrf_utils
+from jupyterhub.services.auth import HubOAuth
+
+PREFIX = "__Host-"
+SESSION = "jupyterhub-session-id"  # jupyterhub.handlers.base.SESSION_COOKIE_NAME
+
+_Chosen = tuple[bytes | None, bytes | None]
+
+
+def own_xsrf(handler: Any) -> _Chosen:
+    """Return the ``_xsrf`` cookie of this login and what it says; of a browser that has none,
+    the first that is signed.
+
+    In the place of jupyterhub._xsrf_utils._get_xsrf_token_cookie (6.1.1).
+    """
+    first: _Chosen = (None, None)
+    for cookie in handler.request.headers.get("Cookie", "").split(";"):
+        name, _, value = cookie.strip().partition("=")
+        token = value.strip('" ').encode("ascii", "replace")
+        if name != "_xsrf" or not token:
+            continue
+        told = _xsrf_utils._get_signed_value_urlsafe(handler, "_xsrf", token)
+        if told and told == handler._xsrf_token_id:
+            return token, told
+        if told and first[0] is None:
+            first = token, told
+    return first
+
+
+def protect() -> None:
+    """Let JupyterHub choose in that way, in this process."""
+    _xsrf_utils._get_xsrf_token_cookie = own_xsrf
+
+
+def protect_service() -> None:
+    """The same in a service, whose logins have names of the kind that cannot be set elsewhere."""
+    protect()
+    HubOAuth.get_session_id = _of_host(HubOAuth.get_session_id)
+
+
+def _of_host(get_session_id: Callable[..., Any]) -> Callable[..., Any]:
+    def own_session(self: Any, handler: Any) -> str:
+        if self.cookie_host_prefix_enabled:
+            return str(handler.get_cookie(PREFIX + SESSION, ""))
+        return str(get_session_id(self, handler))
+
+    return own_session

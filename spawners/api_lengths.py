@@ -1,0 +1,62 @@
+"""Lengths of what the Hub's API writes into its database.
+
+JupyterHub's columns have lengths, which SQLite does not mind and PostgreSQL refuses with an error
+that nobody can read; a token's note of a mebibyte is read with every list of tokens.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any
+
+from jupyterhub.apihandlers.base import APIHandler
+from jupyterhub.apihandlers.users import UserServerAPIHandler, UserTokenListAPIHandler
+from jupyterhub.handlers.base import CSPReportHandler
+from jupyterhub.handlers.login import LoginHandler
+from jupyterhub.handlers.pages import SpawnHandler
+from tornado.web import HTTPError
+
+# Fields of a request's body and their most characters, as the columns are (jupyterhub/orm.py).
+LENGTHS = {
+    "note": 1023,
+    "description": 1023,
+    "name": 255,
+    "display_name": 255,
+    "usernames": 255,
+    "users": 255,
+}
+# Bytes of a body, where it is one form or one launch.
+BODIES: dict[type, int] = {
+    LoginHandler: 16 * 1024,
+    UserTokenListAPIHandler: 16 * 1024,
+    CSPReportHandler: 16 * 1024,  # goes into the log
+    SpawnHandler: 64 * 1024,
+    UserServerAPIHandler: 64 * 1024,  # options are kept as they came, by PUT unchecked
+}
+
+
+def check(body: Any) -> None:
+    """Raise HTTPError 400 where a field of ``body`` is longer than what it is written into."""
+    for field, most in LENGTHS.items() if isinstance(body, dict) else ():
+        value = body.get(field)
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and len(text) > most:
+                raise HTTPError(400, f"'{field}' is too long: it has {most} characters at most.")
+
+
+def bound() -> None:
+    """Change JupyterHub's handlers (6.1.1 has no hook for it); a second call does nothing."""
+    for handler, most in BODIES.items():
+        handler.max_body = most  # type: ignore[attr-defined]
+    if hasattr(APIHandler.get_json_body, "bounded"):
+        return
+    read = APIHandler.get_json_body
+
+    @wraps(read)
+    def get_json_body(self: Any) -> Any:
+        body = read(self)
+        check(body)
+        return body
+
+    get_json_body.bounded = True  # type: ignore[attr-defined]
+    APIHandler.get_json_body = get_json_body

@@ -1,0 +1,99 @@
+"""The Hub's tornado application: it answers at its own addresses, to requests of a bounded size.
+
+JupyterHub answers at every host that leads to it, and reads bodies of 100 MB into memory before it
+asks who sends them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from jupyterhub.app import JupyterHub
+from tornado.httputil import HTTPServerRequest
+from traitlets import Integer, List, Unicode
+from traitlets.config import Configurable
+
+from portal.web import tossed
+from portal.web.application import BoundedApplication
+from portal.web.hosts import HubHosts, host_in
+
+from . import api_lengths, session_cookie
+
+_ELSEWHERE = "The portal answers at {home} alone. Nothing was done here."
+
+
+class HubRequests(Configurable):
+    """What the Hub answers to."""
+
+    max_body = Integer(
+        1024 * 1024,
+        min=4096,
+        help="""
+        The largest request body that the Hub reads, in bytes. Sessions and the portal's own service
+        have limits of their own.
+
+        Example::
+
+            c.HubRequests.max_body = 65536
+        """,
+    ).tag(config=True)
+
+    hosts = List(
+        Unicode(),
+        help="""
+        Further host names, without a port, at which programs reach the Hub's API where sessions
+        have hosts of their own (c.JupyterHub.subdomain_host). Its public address, its
+        hub_connect_url and loopback are known. Nobody can log in at these.
+
+        Example::
+
+            c.HubRequests.hosts = ["hub.internal.example.org"]
+        """,
+    ).tag(config=True)
+
+
+class HubApplication(BoundedApplication):
+    """``hub_hosts`` in its settings are the Hub's addresses."""
+
+    def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
+        """Return the handler of ``request``, or what sends it to the Hub's own host."""
+        hosts: HubHosts = self.settings["hub_hosts"]
+        if hosts.answers(request.host_name, request.path):
+            return super().find_handler(request, **kwargs)
+        words = _ELSEWHERE.format(home=hosts.home)
+        if request.method in ("GET", "HEAD"):
+            there = {"Location": hosts.at_home(str(request.uri))}
+            return self.refusal(request, 302, words, there)
+        return self.refusal(request, 403, words)
+
+
+def install(hub: JupyterHub) -> None:
+    """Let ``hub`` make this application instead of tornado's, for which JupyterHub has no hook."""
+
+    tossed.protect()
+    session_cookie.protect()
+    api_lengths.bound()
+
+    def make() -> None:
+        limits = HubRequests(config=hub.config)
+        settings: dict[str, Any] = {
+            "hub_hosts": hosts_of(hub, limits.hosts),
+            "max_body": limits.max_body,
+        }
+        hub.tornado_application = HubApplication(hub.handlers, **hub.tornado_settings, **settings)
+
+    hub.init_tornado_application = make
+
+
+def hosts_of(hub: JupyterHub, more: list[str]) -> HubHosts:
+    """Return the addresses of ``hub``; ``more`` are further hosts for programs."""
+    if not hub.subdomain_host:
+        return HubHosts("", prefix=hub.hub.base_url)
+    public = urlsplit(hub.public_url or hub.subdomain_host)
+    urls = [hub.hub.url, hub.hub.bind_url, hub.bind_url]
+    for kind in hub.spawner_class.mro():
+        urls.append(str(hub.config.get(kind.__name__, {}).get("hub_connect_url", "")))
+    connect = {host_in(url) for url in urls} | {host.lower() for host in more}
+    home = f"{public.scheme}://{public.netloc}"
+    return HubHosts(home, frozenset(connect - {""}), hub.hub.base_url)

@@ -1,0 +1,83 @@
+"""The Hub's progress stream, ``api/users/NAME/server/progress``, with an end and a bound.
+
+JupyterHub's own goes on until the start is over, whoever hears it: one that was left keeps its
+place in the Hub for as long as a job waits in the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from typing import Any
+
+from jupyterhub import apihandlers
+from jupyterhub.apihandlers.users import SpawnProgressAPIHandler
+from tornado import web
+
+from .progress import LEFT, LOOK_EVERY
+
+AT_MOST = 20  # open streams of one person, service or token's owner; a page has one
+_MOMENT = 2 * LOOK_EVERY  # seconds in which a spawner's events end by themselves
+
+_open: Counter[tuple[str, str]] = Counter()
+
+
+class ProgressStream(SpawnProgressAPIHandler):
+    """JupyterHub's stream, which ends with its connection. 429 for one too many."""
+
+    _left: asyncio.Event
+    _telling: asyncio.Task[None] | None = None
+    _ending: asyncio.Task[None] | None = None
+
+    async def get(self, user_name: str, server_name: str | None = "") -> None:
+        """Send events until the server is ready, the start has failed, or nobody listens."""
+        who = self.current_user
+        if who is None:
+            await super().get(user_name, server_name)  # which refuses
+            return
+        key = (who.kind, who.name)
+        if _open[key] >= AT_MOST:
+            refused = web.HTTPError(
+                429,
+                f"You follow {AT_MOST} starts already, which is the most. "
+                "Close some of the pages that show one.",
+            )
+            # JupyterHub takes headers of an error from there, and drops the handler's own.
+            refused.headers = {"Retry-After": "30"}  # type: ignore[attr-defined]
+            raise refused
+        _open[key] += 1
+        self._left = asyncio.Event()
+        LEFT.set(self._left)
+        try:
+            self._telling = asyncio.ensure_future(super().get(user_name, server_name))
+            with contextlib.suppress(asyncio.CancelledError):  # the connection is closed
+                await self._telling
+        finally:
+            _open[key] -= 1
+            if not _open[key]:
+                del _open[key]
+
+    def on_connection_close(self) -> None:
+        """End the stream, of which nobody hears more."""
+        super().on_connection_close()
+        if self._telling is not None and self._ending is None:
+            self._ending = asyncio.ensure_future(self._end(self._telling))
+
+    async def _end(self, telling: asyncio.Task[None]) -> None:
+        # Not by a cancellation alone: JupyterHub would leave the task that waits for an event, and
+        # take it for the end of the events, after which the end of the start is waited for.
+        self._left.set()
+        while not (await asyncio.wait([telling], timeout=_MOMENT))[0]:
+            telling.cancel()
+
+
+def register(handlers: list[tuple[Any, ...]]) -> None:
+    """Put our stream into a list of Hub API handlers, in the place of JupyterHub's."""
+    handlers[:] = [
+        (row[0], ProgressStream, *row[2:]) if row[1] is SpawnProgressAPIHandler else row
+        for row in handlers
+    ]
+
+
+register(apihandlers.default_handlers)

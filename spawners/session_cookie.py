@@ -1,0 +1,58 @@
+"""The id of a browser's session, in a cookie that no other host can set.
+
+JupyterHub keeps it in one for the Hub's host and all below, so that sessions' servers read it too;
+their pages may set it as well. Where logins have the prefix ``__Host-``, the Hub believes a second
+one of that kind; sessions go on reading the first.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any
+
+from jupyterhub.handlers.base import BaseHandler
+
+from portal.web.tossed import PREFIX, SESSION
+
+_HOST_SESSION = PREFIX + SESSION
+
+
+def _prefixed(handler: Any) -> bool:
+    return str(handler.hub.cookie_name).startswith(PREFIX)
+
+
+def protect() -> None:
+    """Change JupyterHub's handlers (6.1.1 has no hook for it); a second call does nothing."""
+    if hasattr(BaseHandler.get_session_cookie, "of_host"):
+        return
+    read, write, clear = (
+        BaseHandler.get_session_cookie,
+        BaseHandler.set_session_cookie,
+        BaseHandler.clear_login_cookie,
+    )
+
+    @wraps(read)
+    def get_session_cookie(self: Any) -> str | None:
+        if not _prefixed(self) or hasattr(self, "_session_id"):
+            session = read(self)
+        else:
+            session = self.get_cookie(_HOST_SESSION, None)
+        return None if session is None else str(session)
+
+    @wraps(write)
+    def set_session_cookie(self: Any) -> str:
+        session = str(write(self))
+        if _prefixed(self):
+            self._set_cookie(_HOST_SESSION, session, encrypted=False)
+        return session
+
+    @wraps(clear)
+    def clear_login_cookie(self: Any, name: str | None = None) -> None:
+        clear(self, name)
+        if _prefixed(self):
+            self.clear_cookie(_HOST_SESSION)
+
+    get_session_cookie.of_host = True  # type: ignore[attr-defined]
+    BaseHandler.get_session_cookie = get_session_cookie
+    BaseHandler.set_session_cookie = set_session_cookie
+    BaseHandler.clear_login_cookie = clear_login_cookie
