@@ -1,6 +1,7 @@
 # What people and CI call. PORTAL_HOME (state), PORTAL_CACHE and PORTAL_PORT are honoured.
 #   make run     the whole portal on this machine; Ctrl-C stops it
-#   make test    the whole suite, its three parts side by side;  make test ARGS="tests/test_form.py -k gpu"  runs a part
+#   make unit    the tests that start no process, in a minute
+#   make test    the whole suite;  make test ARGS="tests/unit/spawners/test_form.py -k gpu"  runs a part
 ifndef PORTAL_HOME
 PORTAL_HOME := $(shell [ "$$(id -u)" = 0 ] && echo /var/lib/data-scientist-portal || echo "$$HOME/.local/share/data-scientist-portal")
 endif
@@ -11,7 +12,7 @@ export PORTAL_HOME PORTAL_CACHE
 BIN := $(PORTAL_HOME)/venv/bin
 ARGS ?=
 
-.PHONY: run stop status reset test bench lint docs clean
+.PHONY: run stop status reset unit test bench lint docs clean
 .DEFAULT_GOAL := run
 
 run:
@@ -26,6 +27,10 @@ status:
 
 reset:
 	@"$(BIN)/portal" demo --reset
+
+unit:
+	@sh deploy/install.sh test
+	@exec "$(BIN)/python" -m pytest tests/unit -n 2 $(ARGS)
 
 test:
 	@sh deploy/install.sh test

@@ -43,6 +43,7 @@ CLASSES = (
     ("portal.telemetry", "Telemetry"),
     ("portal.sessions.idle_gpus", "IdleGpus"),
     ("spawners.culler", "IdleSessions"),
+    ("spawners.hub_application", "HubRequests"),
     ("portal.notices", "Notices"),
     ("portal.catalog.workshop", "Workshop"),
     ("portal.catalog.own", "OwnEnvironments"),
