@@ -283,3 +283,7 @@ flock -n 9 || {
 install_pages
 install_python "$what"
 install_proxy
+if [ "$what" = test ]; then
+  # Tests run the source; the demo's accounts cannot write its bytecode, so each process would compile it.
+  "$PORTAL_HOME/venv/bin/python" -m compileall -q -j 0 "$source/portal" "$source/spawners" "$source/kernels" || true
+fi
