@@ -17,7 +17,7 @@ from tests.hub_client import PASSWORD, Person
 
 from .cluster import Cluster, NotMeasured, wait_for
 from .lab import answers, shipped, submit_by_hand, wait_for_none
-from .page import CHROMIUM, FLAGS
+from .page import FLAGS, PROGRAM
 from .paint import usable
 from .report import Row
 
@@ -124,14 +124,14 @@ def _start_all(teacher: Caller) -> tuple[list[float], int]:
 
 def _clicks(cluster: Cluster) -> tuple[list[float], list[float]]:
     """Seconds from the click on the course's button to a usable Lab, and of its reloads after."""
-    if not CHROMIUM:
+    if not PROGRAM:
         raise NotMeasured("no chromium on this machine")
     url, clicks, reloads = str(cluster.state["url"]), [], []
     with tempfile.TemporaryDirectory() as profile, sync_playwright() as started:
         # One that keeps what it has compiled, as a person's own browser does.
         browser = started.chromium.launch_persistent_context(
             profile,
-            executable_path=CHROMIUM,
+            executable_path=PROGRAM,
             args=FLAGS,
             viewport={"width": 1400, "height": 900},
         )

@@ -21,7 +21,7 @@ from portal.slurm import parse
 from portal.store import Store
 
 from .cluster import NotMeasured
-from .page import CHROMIUM, FLAGS, hubs_own
+from .page import FLAGS, PROGRAM, hubs_own
 from .report import Row
 from .synthetic_service import ADMIN_TOKEN, Service, synthetic_service
 
@@ -38,7 +38,7 @@ _MARKS = """() => ({
 
 def measure() -> list[Row]:
     """The rows; takes a minute and a half."""
-    if not CHROMIUM:
+    if not PROGRAM:
         raise NotMeasured("no chromium on this machine")
     with synthetic_service(100, 1000, interval=2.0) as service:
         asyncio.run(_course(service))
@@ -118,7 +118,7 @@ async def _course(service: Service) -> None:
 def _visit(service: Service) -> tuple[float, float]:
     """Milliseconds from the navigation to the first paint, and to the last tile with its words."""
     with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = started.chromium.launch(executable_path=PROGRAM, args=FLAGS)
         page = browser.new_page(
             viewport={"width": 1400, "height": 900},
             extra_http_headers={"Authorization": f"token {ADMIN_TOKEN}"},

@@ -4,13 +4,14 @@ scrolls, and what a refresh costs. All figures are the browser's own (its perfor
 from __future__ import annotations
 
 import mimetypes
-import shutil
 import statistics
 from pathlib import Path
 from typing import Any
 
 from jupyterhub._data import DATA_FILES_PATH
 from playwright.sync_api import sync_playwright
+
+from tests.chromium import PROGRAM
 
 from .cluster import NotMeasured
 from .report import Row
@@ -19,7 +20,6 @@ from .synthetic_service import ADMIN_TOKEN, Service, synthetic_service
 NODES, JOBS = 1000, 10_000
 VISITS = 3
 WHAT = f"The cluster page in Chromium, {NODES} synthetic nodes, {8 * NODES} GPUs"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 # Milliseconds since the navigation began; the grid's are from the board's arrival on.
@@ -63,7 +63,7 @@ _TASKS = """(wait) => new Promise((resolve) => {
 
 def measure() -> list[Row]:
     """The rows; takes a minute."""
-    if not CHROMIUM:
+    if not PROGRAM:
         raise NotMeasured("no chromium on this machine")
     with synthetic_service(NODES, JOBS, telemetry="simulated") as service:
         visits = [visit(service, watch=5) for _ in range(VISITS - 1)]
@@ -98,7 +98,7 @@ def visit(service: Service, watch: float) -> dict[str, float]:
     navigation to it. Raises NotMeasured where the grid does not come.
     """
     with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = started.chromium.launch(executable_path=PROGRAM, args=FLAGS)
         page = browser.new_page(
             viewport={"width": 1400, "height": 900},
             extra_http_headers={"Authorization": f"token {ADMIN_TOKEN}"},

@@ -14,7 +14,7 @@ from tests.hub_client import PASSWORD, Person
 
 from .cluster import Cluster, NotMeasured
 from .lab import ENVIRONMENT, PATIENCE, RESOURCES, WHO, server_by_hand, wait_for_none
-from .page import CHROMIUM, FLAGS
+from .page import FLAGS, PROGRAM
 from .report import Row
 
 TIMES = 5
@@ -28,11 +28,11 @@ def measure(cluster: Cluster) -> list[Row]:
     The browser's own cache is empty each time, for both: by hand each server has an address that
     no browser has seen.
     """
-    if not CHROMIUM:
+    if not PROGRAM:
         raise NotMeasured("no chromium on this machine")
     person = Person(str(cluster.state["url"]), WHO)
     with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = started.chromium.launch(executable_path=PROGRAM, args=FLAGS)
         by_hand(cluster, browser)
         through_portal(cluster, browser, person)
         hand, ours = [], []
