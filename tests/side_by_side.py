@@ -1,9 +1,9 @@
 """``make test`` without ARGS: the whole suite, in stages.
 
 First what starts no process (tests/unit, as `make unit`); then, side by side, what waits for Slurm
-and for browsers, the rest, and ruff and mypy. Each part has a demo of its own; what is slow to make
-is shared (PORTAL_CACHE). Their output goes to build/test-*.log, and to the terminal when all are
-done, with the slowest tests of all parts. Ended by a signal, it ends them first.
+and for browsers, the rest, and ruff and mypy. Each process has a demo of its own; what is slow to
+make is shared (PORTAL_CACHE). Their output goes to build/test-*.log, and to the terminal when all
+are done, with the slowest tests of all parts. Ended by a signal, it ends them first.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from tests import runs
 BUILD = Path(__file__).resolve().parents[1] / "build"
 UNIT = {"unit": ["tests/unit", "-n", "2"]}
 _OUTSIDE = ["tests/unit", "tests/hub", "tests/browser", "tests/test_lint.py"]
+# Half of their time is waiting, so each has two processes, with a demo each.
+_TWICE = ["-n", "2", "--dist", "loadfile"]
 PARTS = {
-    "hub": ["tests/hub"],
-    "browser": ["tests/browser"],
-    "rest": ["tests", *(f"--ignore={path}" for path in _OUTSIDE)],
+    "hub": ["tests/hub", *_TWICE],
+    "browser": ["tests/browser", *_TWICE],
+    "rest": ["tests", *(f"--ignore={path}" for path in _OUTSIDE), *_TWICE],
     "lint": ["tests/test_lint.py"],
 }
 _EVERY = 60.0  # seconds between two lines that say how far they are

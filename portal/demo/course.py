@@ -22,12 +22,11 @@ def make_course(
     hub: Daemon, deploy: Path, home: Home, people: People, say: Callable[[str], None]
 ) -> None:
     """Put the course into the portal's database with `portal courses import`, as the Hub's account,
-    unless it is there; says so where that does not work."""
-    portal = [sys.executable, "-m", "portal", "courses"]
-    config = f"-f={deploy / 'demo' / 'jupyterhub_config.py'}"
-    if hub.once([*portal, "export", config, NAME]).returncode == 0:
-        return
+    unless an earlier start did; raises PortalError where that does not work."""
     shared = home.data / "courses" / NAME
+    file = shared / "course.yaml"  # has its name once the course is there
+    if file.exists():
+        return
     handouts, data = shared / "handouts", shared / "data"
     shutil.copytree(deploy / "demo/courses" / NAME, handouts, dirs_exist_ok=True)
     data.mkdir(exist_ok=True)
@@ -40,9 +39,13 @@ def make_course(
         instructors=", ".join(people.instructors),
         students=", ".join(people.students),
     )
-    file = shared / "course.yaml"
-    file.write_text(text)
-    done = hub.once([*portal, "import", "--approved", config, str(file)])
-    if done.returncode:
+    new = file.with_suffix(".new.yaml")
+    new.write_text(text)
+    config = f"-f={deploy / 'demo' / 'jupyterhub_config.py'}"
+    portal = [sys.executable, "-m", "portal", "courses"]
+    done = hub.once([*portal, "import", "--approved", config, str(new)])
+    # It is there, too, where a start was ended before the rename.
+    if done.returncode and hub.once([*portal, "export", config, NAME]).returncode:
         raise PortalError(f"The demo's course was not made: {done.stdout}{done.stderr}")
+    new.rename(file)
     say("course: Deep Learning 101, taught by " + " and ".join(people.instructors))

@@ -18,7 +18,7 @@ from portal.demo.ports import free_port
 
 API = "/services/portal/api/v1/"
 ENVIRONMENT = "idle-gpus"
-IDLE, WARN, SNOOZE, CULL = 72, 36, 45, 225  # seconds
+IDLE, WARN, SNOOZE, CULL = 40, 20, 25, 110  # seconds
 
 SETTINGS = """
 import os
