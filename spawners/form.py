@@ -153,6 +153,7 @@ class LaunchForm(LoggingConfigurable):
         last: Mapping[str, Any] | None = None,
         storage: Sequence[StorageArea] = (),
         problems: Sequence[str] = (),
+        unknown: str = "",
         defaults: Resources | None = None,
         habits: Habits = NO_HABITS,
         tiles: Callable[[Environment], Tile] = tile_of,
@@ -162,7 +163,8 @@ class LaunchForm(LoggingConfigurable):
 
         ``snapshot`` None: Slurm never answered yet. ``environments`` are those that this person
         may use; ``last`` is the last session's ``user_options``; ``defaults`` is what the site
-        takes where neither the person nor the environment says anything. ``habits``: what this
+        takes where neither the person nor the environment says anything. ``unknown``: a sentence
+        where this person's associations could not be read. ``habits``: what this
         person likes and used last; ``tiles`` says what a card tells of an environment.
         """
         now = time.time() if now is None else now
@@ -225,6 +227,7 @@ class LaunchForm(LoggingConfigurable):
             reservations=choices.reservation_choices(snapshot, person, associations, last, now),
             areas=tuple(choices.area_in_words(area) for area in storage),
             stale=stale,
+            unknown=unknown,
             problems=tuple(problems),
             contact=self.contact,
             client=choices.client_data(

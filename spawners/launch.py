@@ -45,6 +45,7 @@ class Readiness(NamedTuple):
     problems: Sequence[str]
     error: type[PortalError] = NotAllowed  # what a launch is refused with
     missing: bool = False  # no account, home or association: what a site may make on demand
+    unknown: str = ""  # a sentence where the associations could not be read
 
 
 async def environments(spawner: PortalSpawner) -> dict[str, Environment]:
@@ -66,23 +67,28 @@ async def readiness(spawner: PortalSpawner) -> Readiness:
 
 
 async def _look(spawner: PortalSpawner) -> Readiness:
-    shared = spawner.shared
+    shared, unknown = spawner.shared, ""
     try:
         associations = await shared.cluster.associations(spawner.user.name)
     except SlurmUnavailable as error:
         spawner.log.warning("Associations of %s: %s", spawner.user.name, error)
         associations = None
+        unknown = (
+            "Which Slurm accounts are yours cannot be read now, so Slurm alone says whether a "
+            f"session may start. {error.message}"
+        )
     try:
         home = await spawner.home()
     except PortalError as error:
         missing = isinstance(error, NotAllowed) or associations == ()
-        return Readiness(associations, (), [error.message], type(error), missing)
+        return Readiness(associations, (), [error.message], type(error), missing, unknown)
     storage = await shared.storage.look(spawner.user.name, home)
     return Readiness(
         associations,
         storage,
         shared.form.problems(associations, spawner.person, storage),
         missing=associations == () or any(area.missing for area in storage),
+        unknown=unknown,
     )
 
 
@@ -128,6 +134,7 @@ async def render_form(spawner: PortalSpawner) -> str:
         last=prefill or spawner.last_options or None,
         storage=ready.storage,
         problems=ready.problems,
+        unknown=ready.unknown,
         defaults=Resources.model_validate(spawner.default_resources),
         habits=habits,
         tiles=spawner.shared.tiles.of,

@@ -74,6 +74,7 @@ class LaunchView(Frozen):
     reservations: tuple[Choice, ...] = ()
     areas: tuple[Area, ...] = ()
     stale: str = ""
+    unknown: str = ""
     problems: tuple[str, ...] = ()
     contact: str = ""
     client: dict[str, Any] = {}  # what the page's script needs, JSON

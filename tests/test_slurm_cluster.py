@@ -398,12 +398,12 @@ async def test_those_who_ask_meanwhile_share_the_next_question(cluster: Cluster)
         assert await cluster.associations(f"nobody{number}") == ()
 
     await asyncio.gather(*(ask(number) for number in range(20)))
-    assert cluster.runner.runs["sacctmgr"] <= 3
+    assert cluster.runner.runs["sacctmgr"] <= 4  # one whether slurmdbd hides people
 
 
 async def test_a_course_of_three_hundred_is_one_question(cluster: Cluster) -> None:
     await asyncio.gather(*(cluster.associations(f"student{number}") for number in range(300)))
-    assert cluster.runner.runs["sacctmgr"] == 1
+    assert cluster.runner.runs["sacctmgr"] == 2  # one whether slurmdbd hides people
 
 
 async def test_whether_an_account_is_there(slurm: SmallSlurm, cluster: Cluster) -> None:

@@ -17,6 +17,7 @@ from ..errors import InvalidRequest, SlurmRefused, SlurmUnavailable
 from ..models.cluster import Association
 from ..models.resources import SLURM_NAME
 from . import parse, queries
+from .private_data import PrivateData
 from .run import SlurmRunner
 
 # Linux login names, and the names that directories give: nothing that sacctmgr reads as syntax.
@@ -45,6 +46,7 @@ class Accounts:
         self._too_many = False
         self._forgotten: dict[str, float] = {}
         self._names: dict[str, tuple[float, bool]] = {}  # of accounts: asked at, and whether there
+        self._private = PrivateData(runner, ttl)
 
     def expect(self) -> None:
         """Someone will launch soon: ask for everyone now, unless that was done lately."""
@@ -98,6 +100,8 @@ class Accounts:
         asked_at = time.monotonic()
         try:
             answer = (await asyncio.shield(self._question(user)))[user]
+            if answer == ():
+                await self._private.check_users()
         except SlurmUnavailable:
             if kept:
                 return kept[1]
@@ -117,9 +121,9 @@ class Accounts:
         try:
             output = await self._runner.run(queries.account(account))
         except SlurmRefused as error:
-            if any(words in error.message.lower() for words in _NO_ACCOUNTING):
+            if _no_accounting(error):
                 return None
-            raise
+            raise _unreadable(error) from None
         # sacctmgr writes and finds names in small letters.
         there = account.lower() in output.stdout.lower().split()
         if len(self._names) >= _MOST:
@@ -148,9 +152,9 @@ class Accounts:
                 self._next = None  # from now on it is too late for this one
             output = await self._runner.run(queries.associations(",".join(sorted(users))))
         except SlurmRefused as error:
-            if any(words in error.message.lower() for words in _NO_ACCOUNTING):
+            if _no_accounting(error):
                 return dict.fromkeys(users)
-            raise
+            raise _unreadable(error) from None
         finally:
             for user in users:
                 self._asked.pop(user, None)
@@ -159,3 +163,12 @@ class Accounts:
             # sacctmgr writes names in small letters unless the site has PreserveCaseUser.
             rows.setdefault(row.user.lower(), []).append(row)
         return {user: tuple(rows[user.lower()]) for user in users}
+
+
+def _no_accounting(error: SlurmRefused) -> bool:
+    return any(words in error.message.lower() for words in _NO_ACCOUNTING)
+
+
+def _unreadable(error: SlurmRefused) -> SlurmUnavailable:
+    """slurmdbd's refusal to tell the portal is no word about the person."""
+    return SlurmUnavailable(f"Slurm's accounting does not tell the portal: {error.message}")

@@ -206,14 +206,14 @@ class Cluster(LoggingConfigurable):
     async def associations(self, user: str) -> tuple[Association, ...] | None:
         """What this person may charge; () for nothing, None where the site has no accounting.
 
-        Cached; the last answer stays when accounting does not answer, and SlurmUnavailable is
-        raised when there is none.
+        Cached; the last answer stays when accounting does not answer, or does not show the portal
+        this person's, and SlurmUnavailable is raised when there is none.
         """
         return await self._accounts.of(user)
 
     async def has_account(self, name: str) -> bool | None:
         """Whether Slurm's accounting has an account; None where the site keeps no accounting.
-        Raises SlurmRefused, SlurmUnavailable."""
+        Raises SlurmUnavailable."""
         return await self._accounts.exists(name)
 
     def known_associations(self, user: str) -> tuple[Association, ...] | None:

@@ -22,6 +22,7 @@ _UNAVAILABLE = re.compile(
     | could\snot\sestablish\sa\sconfiguration
     | munge | authentication\s(plugin|error) | protocol\sauthentication
     | problem\stalking\sto\sthe\sdatabase | slurmdbd:.*(connect|refused|timed)
+    | unable\sto\sconnect\sto\sdatabase
     | persistent\sconnection | no\sroute\sto\shost | network\sis\sunreachable
     | name\sor\sservice\snot\sknown | temporary\sfailure\sin\sname
     | resource\stemporarily\sunavailable | temporarily\sunable\sto\saccept

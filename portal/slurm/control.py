@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
-import pwd
 import re
 import time
 from typing import Any, Literal
@@ -22,7 +20,7 @@ from ..models.plain_text import plain_line
 from ..models.rights import Rights
 from . import queries
 from .parse import rights as told
-from .run import SlurmRunner
+from .run import SlurmRunner, own_account
 
 # squeue's ids: "12", "12_3" (a task of an array), "12_[4-9%2]" (its tasks that still wait),
 # "12+1" (a part of a heterogeneous job).
@@ -112,7 +110,7 @@ class ClusterControl(LoggingConfigurable):
 
     async def _found(self) -> Rights:
         config = told.config((await self.runner.run(queries.CONFIG)).stdout)
-        uid, account = await asyncio.to_thread(_own_account)
+        uid, account = await asyncio.to_thread(own_account)
         if uid in (0, told.uid_of(config.get("SlurmUser", ""))):
             return Rights(jobs=True, nodes=True)
         accounting = config.get("AccountingStorageType", "").endswith("/slurmdbd")
@@ -234,12 +232,3 @@ def _missing(what: str, account: str, level: str) -> str:
 def _unknown(why: str) -> Rights:
     said = f"What the portal's Slurm account may do is not known now. {why}"
     return Rights(known=False, missing=dict.fromkeys(_ENOUGH, said))
-
-
-def _own_account() -> tuple[int, str]:
-    """The uid and the name of this process's account. Blocking: the directory may be asked."""
-    uid = os.geteuid()
-    try:
-        return uid, pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return uid, ""

@@ -24,6 +24,8 @@ QOS = (
 )
 
 CONFIG = ("scontrol", "show", "config")
+# It knows no --noheader. Slurm 22.05 answers everyone.
+ACCOUNTING_CONFIG = ("sacctmgr", "--readonly", "show", "configuration")
 
 
 def jobs_environment(separator: str) -> dict[str, str]:

@@ -112,7 +112,7 @@ class SlurmRunner(LoggingConfigurable):
         # Questions have threads of their own, so that a rush of submissions does not delay them.
         self._people = ThreadPoolExecutor(self.concurrency, thread_name_prefix="slurm-people")
         self._questions = ThreadPoolExecutor(4, thread_name_prefix="slurm-questions")
-        self._own_name = _own_name()
+        self._own_name = own_account()[1]
         self._asking: set[subprocess.Popen[bytes]] = set()  # questions that run
 
     def _slurm_conf_default(self) -> str:
@@ -268,8 +268,10 @@ def _close(pipe: object) -> None:
         pipe.close()  # type: ignore[attr-defined]
 
 
-def _own_name() -> str:
+def own_account() -> tuple[int, str]:
+    """The uid and the name of this process's account. Blocking: the directory may be asked."""
+    uid = os.geteuid()
     try:
-        return pwd.getpwuid(os.geteuid()).pw_name
+        return uid, pwd.getpwuid(uid).pw_name
     except KeyError:
-        return ""
+        return uid, ""

@@ -1,4 +1,4 @@
-"""What Prometheus's answers about the DCGM exporter's metrics mean. Pure: bytes in, readings out.
+"""The question to Prometheus about the DCGM exporter's metrics, and what its answer means. Pure.
 
 Metrics and labels: github.com/NVIDIA/dcgm-exporter, etc/default-counters.csv and
 internal/pkg/rendermetrics. Prometheus's answers: prometheus.io, "HTTP API", instant queries.
@@ -25,6 +25,7 @@ USED = "DCGM_FI_DEV_FB_USED"  # MiB
 FREE = "DCGM_FI_DEV_FB_FREE"  # MiB
 METRICS = (UTILIZATION, ENGINE, USED, FREE)
 TIMES = {f"time of {name}": name for name in (UTILIZATION, USED)}  # by Prometheus's clock
+_PART = "portal_part"  # the label that says which part of the question a sample answers
 
 _MOST_MEMORY = 4 * 1024 * 1024  # MiB. DCGM's "no value" is near 2**63; it must not pass for memory
 _UUID = re.compile(r"[A-Za-z0-9/_-]{0,96}")
@@ -32,18 +33,23 @@ _INDEX = re.compile(r"(?:nvidia)?([0-9]{1,4})")
 _HOST = re.compile(r"\[(.+)\](?::[0-9]+)?|([^:]+)(?::[0-9]+)?|(.+)")
 
 
-def queries(labels: Iterable[str]) -> dict[str, str]:
-    """PromQL for the TIMES and for the METRICS, to be asked in this order: Prometheus gives what
-    is up to five minutes old, and does not say so.
+def query(labels: Iterable[str]) -> str:
+    """PromQL for the TIMES and the METRICS in one question, which Prometheus answers as of one
+    moment: of several, some would be from before a scrape and some from after it. The times are
+    asked for because Prometheus gives what is up to five minutes old, and does not say so.
 
     ``labels`` are kept; whatever else the exporter adds (the model, a job, a container) would make
-    the answers long, and one GPU several series.
+    the answer long, and one GPU several series.
     """
     by = ", ".join(sorted({*labels, "instance", "GPU_I_ID"}))
-    return {
+    parts = {
         **{time: f"max by ({by}, UUID) (timestamp({name}))" for time, name in TIMES.items()},
         **{name: f"max by ({by}) ({name})" for name in METRICS},
     }
+    return " or ".join(
+        f'label_replace({part}, "{_PART}", "{name}", "instance", ".*")'
+        for name, part in parts.items()
+    )
 
 
 class Row(TypedDict):
@@ -123,7 +129,7 @@ Parts = dict[str, dict[str, float]]  # of a GPU: its MIG instances ("": itself) 
 
 
 def readings(
-    answers: Mapping[str, bytes],
+    answer: bytes,
     snapshot: ClusterSnapshot,
     now: float,
     max_age: float,
@@ -133,30 +139,30 @@ def readings(
 ) -> dict[Gpu, GpuReading]:
     """A reading for each GPU of the snapshot's nodes of which Prometheus knows something.
 
-    ``answers`` are the answers to ``queries``, in their order; ``now`` is this machine's clock
-    (Unix seconds). A sample that is older than ``max_age`` seconds is none. Raises ValueError for
-    an answer that is none.
+    ``answer`` is the answer to ``query``; ``now`` is this machine's clock (Unix seconds). A sample
+    that is older than ``max_age`` seconds is none. Raises ValueError for an answer that is none.
     """
     nodes, ages = Nodes(snapshot), Ages()
     found: dict[str, dict[int, Parts]] = {}
-    for name, answer in answers.items():
-        for row in vector(answer):
-            labels, (evaluated, value) = row["metric"], row["value"]
-            host, number = labels.get(node_label, ""), labels.get(index_label, "")
-            instance, part = labels.get("instance", ""), labels.get("GPU_I_ID", "")
-            node, match = nodes.find(host or instance), _INDEX.fullmatch(number)
-            if node is None or match is None or not math.isfinite(value):
-                continue
-            index, series = int(match[1]), (host, instance, number, part)
-            if name in TIMES:
-                # Prometheus's clock on both sides: this machine's may differ.
-                age, uuid = max(0.0, evaluated - value), labels.get("UUID", "")
-                ages.add(TIMES[name], series, (node.name, index), age, uuid)
-            elif ages.of(name, series) <= max_age:
-                parts = found.setdefault(node.name, {}).setdefault(index, {})
-                values = parts.setdefault(part, {})
-                # The same GPU twice (two exporters, two jobs that share it): the larger of both.
-                values[name] = max(value, values.get(name, -math.inf))
+    rows = sorted(vector(answer), key=lambda row: row["metric"].get(_PART) not in TIMES)
+    for row in rows:  # the times first: they say which values count
+        labels, (evaluated, value) = row["metric"], row["value"]
+        name = labels.get(_PART, "")
+        host, number = labels.get(node_label, ""), labels.get(index_label, "")
+        instance, part = labels.get("instance", ""), labels.get("GPU_I_ID", "")
+        node, match = nodes.find(host or instance), _INDEX.fullmatch(number)
+        if node is None or match is None or not math.isfinite(value):
+            continue
+        index, series = int(match[1]), (host, instance, number, part)
+        if name in TIMES:
+            # Prometheus's clock on both sides: this machine's may differ.
+            age, uuid = max(0.0, evaluated - value), labels.get("UUID", "")
+            ages.add(TIMES[name], series, (node.name, index), age, uuid)
+        elif name in METRICS and ages.of(name, series) <= max_age:
+            parts = found.setdefault(node.name, {}).setdefault(index, {})
+            values = parts.setdefault(part, {})
+            # The same GPU twice (two exporters, two jobs that share it): the larger of both.
+            values[name] = max(value, values.get(name, -math.inf))
     return {
         (name, index): _reading(name, index, parts, now, *ages.gpus[name, index])
         for name, gpus in found.items()

@@ -4,6 +4,7 @@
     sudo PYTHON tests/slurm_outputs/record.py trixie         # of another Debian suite
     sudo PYTHON tests/slurm_outputs/record.py testing
     sudo PYTHON tests/slurm_outputs/record.py trixie --only=test-only    # these files, no others
+    sudo PYTHON tests/slurm_outputs/record.py installed --only=private
 
 PYTHON is that of the virtual environment with the portal in it.
 
@@ -67,6 +68,8 @@ def portal_commands() -> dict[str, object]:
         "sacct": queries.ended_job("JOB", SEPARATOR)[:-1],
         "sacctmgr": queries.associations("USER"),
         "qos": queries.QOS,
+        "account": queries.account("research"),
+        "accounting_config": queries.ACCOUNTING_CONFIG,
     }
 
 
@@ -293,6 +296,21 @@ class Recorder:
         for label in ("forever", "hour", "too-long-first"):
             self.slurm.run("scancel", self.jobs.pop(label))
 
+    def private(self) -> None:
+        """What slurmdbd answers barbara, who has no rights, where PrivateData hides others'."""
+        from_portal = json.loads((WORK / "src/commands.json").read_text())
+        settings = self.slurm.home / "slurmdbd.conf"
+        before = settings.read_text()
+        settings.write_text(f"{before}PrivateData=accounts,users\n")
+        self.slurm.run("sacctmgr", "-i", "reconfigure")
+        barbara = ["setpriv", "--reuid=6103", "--regid=6103", "--clear-groups"]
+        ada = [one.replace("USER", "ada") for one in from_portal["sacctmgr"]]
+        self.save("private-associations.txt", *barbara, *ada)
+        self.save("private-configuration.txt", *barbara, *from_portal["accounting_config"])
+        self.save_error("private-account", *barbara, *from_portal["account"])
+        settings.write_text(before)
+        self.slurm.run("sacctmgr", "-i", "reconfigure")
+
     def write(self) -> None:
         """Everything that the portal asks."""
         from_portal = json.loads((WORK / "src/commands.json").read_text())
@@ -338,7 +356,10 @@ def inside(only: str) -> None:
         slurm.start()
         recorder = Recorder(slurm, out)
         recorder.prepare()
-        recorder.test_only()
+        if only != "private":
+            recorder.test_only()
+        if only != "test-only":
+            recorder.private()
         if not only:
             recorder.fill()
             recorder.wait()
@@ -351,7 +372,7 @@ def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("suite", nargs="?", default="installed", help="installed, trixie, testing")
-    parser.add_argument("--only", default="", choices=("", "test-only"))
+    parser.add_argument("--only", default="", choices=("", "private", "test-only"))
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if os.geteuid():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from portal.errors import PortalError
+from portal.slurm.private_data import PrivateData
 
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
@@ -129,6 +130,13 @@ async def rights(site: Site) -> Result:
         return failure(
             f"PrivateData={private} hides other people's jobs from '{site.account}', which has no "
             "rights of its own, so their sessions would seem gone",
+            mend,
+        )
+    hidden = await PrivateData(site.runner, lambda: 0).hidden()
+    if hidden & {"jobs", "users"}:
+        return failure(
+            f"PrivateData={','.join(sorted(hidden))} of slurmdbd.conf hides from '{site.account}', "
+            "which has no rights of its own, who may use which account and why jobs ended",
             mend,
         )
     return warning(f"'{site.account}' is no Operator, so it cannot make reservations", mend)

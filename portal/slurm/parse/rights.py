@@ -20,8 +20,17 @@ def config(text: str) -> dict[str, str]:
         if equals:
             found.setdefault(name.strip(), value.strip())
     if "SlurmUser" not in found:
-        raise ValueError("scontrol did not say who SlurmUser is")
+        raise ValueError("Slurm did not say who SlurmUser is")
     return found
+
+
+def accounting_config(text: str) -> dict[str, str]:
+    """slurmdbd.conf as slurmdbd has it, from ``sacctmgr show configuration``, which has
+    slurm.conf's settings before it. Raises ValueError where that is not what ``text`` is."""
+    _, heading, its = text.partition("SlurmDBD configuration:")
+    if not heading:
+        raise ValueError("sacctmgr did not say how slurmdbd is configured")
+    return config(its)
 
 
 def uid_of(text: str) -> int | None:

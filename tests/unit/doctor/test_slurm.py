@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +12,15 @@ from portal.doctor.checks import slurm
 from portal.models.cluster import ClusterSnapshot, GpuPool, Node
 from portal.slurm.run import Output
 
+PRIVATE = (Path(__file__).parents[2] / "slurm_outputs/22.05/private-configuration.txt").read_text()
+
 
 def site(tres: str, level: str = "Operator", *types: str) -> Any:
     """A site whose Slurm counts ``tres`` and has one node of each of ``types``."""
 
     async def run(argv: list[str], **how: Any) -> Output:
+        if "configuration" in argv:
+            return Output(PRIVATE, "", 0)
         if argv[0] == "sacctmgr":
             return Output(f"portal|{level}\n", "", 0)
         said = (
@@ -63,3 +68,17 @@ async def test_an_administrator_may_drain_nodes_and_the_portal_uses_that() -> No
     assert "the portal's admins drain nodes" in found.found
     assert "does not use" not in found.found
     assert "adminlevel=Operator" in found.mend
+
+
+async def test_a_slurmdbd_that_hides_people_from_the_portal_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("portal.slurm.private_data.own_account", lambda: (6100, "portal"))
+    found = await slurm.rights.function(site("gres/gpu", "None"))
+    assert (found.level.name.lower(), "PrivateData=accounts,users" in found.found) == (
+        "failure",
+        True,
+    ), found
+    assert "sacctmgr modify user portal set adminlevel=Operator" in found.mend
+    found = await slurm.rights.function(site("gres/gpu", "Operator"))
+    assert found.level.name.lower() == "ok"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from portal.errors import InvalidRequest, NotAllowed, Unavailable
+from portal.errors import InvalidRequest, NotAllowed, SlurmUnavailable, Unavailable
 from portal.models.cluster import Association
 from portal.models.person import Person
 from spawners.blocking import Blocking
@@ -156,3 +156,24 @@ async def test_a_hook_that_hangs_is_not_waited_for() -> None:
     who = spawner(hang_too, seconds=0.05)
     assert "within 0.05 seconds" in (await readiness(who)).problems[0]
     await asyncio.wait_for(cancelled.wait(), 60)
+
+
+async def test_accounts_that_cannot_be_read_are_not_missing_and_the_page_says_so() -> None:
+    calls: list[Any] = []
+    who = spawner(calls.append)
+
+    async def refuse(user: str) -> tuple[Association, ...]:
+        raise SlurmUnavailable("Slurm's accounting does not tell the portal.")
+
+    who.shared.cluster.associations = refuse
+    ready = await readiness(who)
+    assert (ready.associations, list(ready.problems), ready.missing) == (None, [], False)
+    assert calls == [], "nobody has to make an account that may be there"
+    assert ready.unknown == (
+        "Which Slurm accounts are yours cannot be read now, so Slurm alone says whether a session "
+        "may start. Slurm's accounting does not tell the portal."
+    )
+    view = who.shared.form.view(None, [], ready.associations, who.person, unknown=ready.unknown)
+    page = who.shared.form.render(view)
+    assert "Which Slurm accounts are yours cannot be read now" in page
+    assert "no Slurm account" not in page

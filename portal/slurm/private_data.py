@@ -1,0 +1,68 @@
+"""What slurmdbd keeps from the portal's own account: PrivateData of slurmdbd.conf(5).
+
+With "users" in it slurmdbd gives whoever is no operator their own rows only, without a word and
+with status 0 (as_mysql_get_users in src/plugins/accounting_storage/mysql/as_mysql_user.c): an
+answer about somebody else is empty, as it is for somebody whom it does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from ..errors import SlurmRefused, SlurmUnavailable
+from . import queries
+from .parse import rights
+from .run import SlurmRunner, own_account
+
+_SEES_ALL = ("Operator", "Administrator")
+
+
+class PrivateData:
+    """Asked at most once in ``ttl()`` seconds, by whoever comes first."""
+
+    def __init__(self, runner: SlurmRunner, ttl: Callable[[], float]) -> None:
+        self._runner = runner
+        self._ttl = ttl
+        self._hidden: frozenset[str] = frozenset()
+        self._asked_at = float("-inf")
+        self._one_asks = asyncio.Lock()
+
+    async def hidden(self) -> frozenset[str]:
+        """The words of PrivateData that hold for this process's account; none where it may see
+        all, or Slurm does not say. Raises SlurmUnavailable."""
+        async with self._one_asks:
+            if time.monotonic() - self._asked_at >= self._ttl():
+                began = time.monotonic()
+                self._hidden = await self._ask()
+                self._asked_at = began
+        return self._hidden
+
+    async def _ask(self) -> frozenset[str]:
+        try:
+            output = await self._runner.run(queries.ACCOUNTING_CONFIG)
+            config = rights.accounting_config(output.stdout)
+        except (SlurmRefused, ValueError):
+            return frozenset()
+        words = config.get("PrivateData", "none").lower().split(",")
+        private = frozenset(words) - {"none", ""}
+        if not private:
+            return private
+        uid, name = await asyncio.to_thread(own_account)
+        if uid == 0 or name == config.get("SlurmUser", "").partition("(")[0]:
+            return frozenset()
+        level = ""
+        if name:
+            output = await self._runner.run(queries.admin_level(name))
+            level = rights.admin_levels(output.stdout).get(name, "")
+        return frozenset() if level in _SEES_ALL else private
+
+    async def check_users(self) -> None:
+        """Raises SlurmUnavailable where an empty answer about somebody says nothing of them."""
+        if "users" in await self.hidden():
+            raise SlurmUnavailable(
+                "Slurm's accounting does not show the portal who may use which account "
+                "(PrivateData=users in slurmdbd.conf). An admin makes the portal's account an "
+                "Operator: 'portal doctor' has the command."
+            )
