@@ -7,12 +7,14 @@ from typing import Any
 
 from jupyterhub.proxy import ConfigurableHTTPProxy
 from jupyterhub.user import User
+from traitlets import Float
 
 from portal.errors import StartFailed
 from portal.launch.course import server_of
 from portal.web.cookies import HEADERS
 
 from . import hosts
+from .proxy_watch import ProxyWatch
 
 _Owner = tuple[str, str]  # a person, and the server where it has a host of its own
 
@@ -27,9 +29,25 @@ class SessionProxy(ConfigurableHTTPProxy):
     other's. Names make hosts (domains.py); this is the second lock.
     """
 
+    watch_interval = Float(
+        2.0,
+        min=0.1,
+        help="""
+        Seconds between two looks for a proxy that has restarted on its own; its routes are restored
+        at once. A look is one small request to the proxy's API.
+
+        Example::
+
+            c.SessionProxy.watch_interval = 5
+        """,
+    ).tag(config=True)
+
     def __init__(self, **traits: Any) -> None:
         super().__init__(**traits)
         self._owners: dict[str, dict[str, _Owner]] = {}  # host -> route -> whose it is
+        self._watch = ProxyWatch(
+            self.api_request, self._restore, lambda: self.hub.host, self.watch_interval, self.log
+        )
 
     async def start(self) -> None:
         """Start the proxy, so that it reads what a browser can send: with more than 16 KiB of
@@ -44,6 +62,14 @@ class SessionProxy(ConfigurableHTTPProxy):
                 os.environ["NODE_OPTIONS"] = site
             else:
                 os.environ.pop("NODE_OPTIONS", None)
+
+    async def check_routes(self, user_dict: Any, service_dict: Any, routes: Any = None) -> None:
+        """Bring the proxy's routes up to date, and watch for a new proxy from then on."""
+        await self._watch.start()
+        await super().check_routes(user_dict, service_dict, routes)
+
+    async def _restore(self) -> None:
+        await self.check_routes(self.app.users, self.app._service_map)
 
     async def get_all_routes(self) -> dict[str, Any]:
         """Return the routes as JupyterHub wants them; sessions' without ``last_activity``."""
