@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 
-from jupyterhub.auth import Authenticator
-
 from portal.errors import NotAllowed, Unavailable
-from portal.images.settings import Images
 
 from .blocking import Blocking, StillRunning
 
@@ -22,41 +18,14 @@ def _own_account() -> bool:
         return False
 
 
-def service_accounts(images: Images) -> frozenset[str]:
-    """Return the names of the accounts that are nobody's: root's, the Hub's, and that of builds and
-    tests. A person of the directory with such a name would act as them."""
-    own = []
-    with contextlib.suppress(KeyError):
-        own.append(pwd.getpwuid(os.geteuid()).pw_name)
-    return frozenset({"root", *own, images.service_account} - {""})
+async def home_of(name: str, blocking: Blocking, seconds: float) -> str:
+    """The home directory of the account ``name``, waited for at most ``seconds``.
 
-
-def block(authenticator: Authenticator, names: frozenset[str]) -> None:
-    """Let nobody with one of these names log in or stay."""
-    authenticator.blocked_users = {*authenticator.blocked_users, *names}
-
-
-def _looked_up(name: str, services: frozenset[str]) -> tuple[pwd.struct_passwd, set[int]]:
-    """Return the account ``name`` and the user ids of ``services``. Raises KeyError."""
-    account, nobodys = pwd.getpwnam(name), {0, os.geteuid()}
-    for service in services:
-        with contextlib.suppress(KeyError):
-            nobodys.add(pwd.getpwnam(service).pw_uid)
-    return account, nobodys
-
-
-async def home_of(
-    name: str, blocking: Blocking, seconds: float, services: frozenset[str] = frozenset()
-) -> str:
-    """Return the home directory of the account ``name``, waited for at most ``seconds``.
-
-    Raises NotAllowed when there is no such account, or it has the user id of root, of the Hub or
-    of one of ``services``; Unavailable when NSS does not answer.
+    Raises NotAllowed when there is no such account, or it is root's or the Hub's own; Unavailable
+    when NSS does not answer.
     """
     try:
-        account, nobodys = await blocking.call(
-            f"account-{name}", lambda: _looked_up(name, services), seconds
-        )
+        account = await blocking.call(f"account-{name}", lambda: pwd.getpwnam(name), seconds)
     except KeyError:
         if not await blocking.call("own-account", _own_account, seconds):
             raise Unavailable(
@@ -73,7 +42,7 @@ async def home_of(
             "service that knows the accounts does not answer on the Hub's machine. Sessions that "
             "run go on. Try again in a minute; if it lasts, tell an admin."
         ) from None
-    if account.pw_uid in nobodys:
-        # sudo lets the Hub act for the account of builds, and would here for who is called so.
+    if account.pw_uid in (0, os.geteuid()):
+        # Slurm's commands for this one would not pass sudo, which guards whom the Hub acts for.
         raise NotAllowed(f"'{name}' is a service account: it has no sessions.")
     return str(account.pw_dir)

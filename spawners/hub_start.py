@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from portal.models.session import SessionRecord
 
-from . import accounts
 from .settings import SessionSettings
 from .shared import Shared
 
@@ -32,7 +31,6 @@ def _began(change: Any) -> None:
         return
     _tell_unused(hub)
     shared = Shared.of(hub.config)
-    accounts.block(hub.authenticator, accounts.service_accounts(shared.images))
     shared.form.load()
     pages = change.new["jinja2_env"]
     for page in pages.list_templates(("html",)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 from traitlets import Bool, Set, Unicode
 from traitlets.config import Configurable
@@ -90,8 +89,6 @@ class Instructors(Members):
         return sorted(getattr(authenticator, "instructor_groups", ()))
 
 
-def role_groups(db: orm.Session) -> set[str]:
-    """Return the groups whose members have a role: the portal's admins and instructors, and those
-    of the site's own roles, as JupyterHub has them in its database."""
-    bound = db.query(orm.Group.name).filter(orm.Group.roles.any())
-    return {*Members("groups"), *Instructors(), *(name for (name,) in bound)}
+def role_groups() -> set[str]:
+    """The groups whose members are the portal's admins or instructors."""
+    return {*Members("groups"), *Instructors()}

@@ -44,7 +44,7 @@ from . import (
     stops,  # registers the routes that note who asks for a stop
     turns,  # noqa: F401  launches go on one after the other
 )
-from .accounts import home_of, service_accounts
+from .accounts import home_of
 from .arrival import JobOver, NoServer, SilentNode, address_of
 from .door import LaunchDoor, refusal
 from .history import SessionHistory
@@ -139,9 +139,7 @@ class PortalSpawner(LaunchDoor):
         Unavailable when nobody can say."""
         if time.monotonic() > self._home_until:  # a launch asks when it is checked and submitted
             name, shared = self.user.name, self.shared
-            self._home = await home_of(
-                name, shared.blocking, self.account_timeout, service_accounts(shared.images)
-            )
+            self._home = await home_of(name, shared.blocking, self.account_timeout)
             self._home_until = time.monotonic() + _LAUNCH
         return self._home
 

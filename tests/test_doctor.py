@@ -306,14 +306,6 @@ async def test_service_that_the_site_dropped(tmp_path: Path) -> None:
         assert "role 'user'" in finding.found
 
 
-async def test_roles_by_the_name_of_a_course(tmp_path: Path) -> None:
-    assert (await asked(hub.roles, tmp_path)).level is Level.OK
-    role = "{'name': 'helpers', 'scopes': [], 'groups': ['staff', 'course-dl101']}"
-    finding = await asked(hub.roles, tmp_path, f"c.JupyterHub.load_roles.append({role})")
-    assert finding.level is Level.WARNING
-    assert "helpers (course-dl101)" in finding.found and "staff" not in finding.found
-
-
 async def test_account_tells_about_root(tmp_path: Path) -> None:
     finding = await asked(hub.account, tmp_path)
     if os.geteuid() == 0:

@@ -25,7 +25,6 @@ ALL: tuple[Check, ...] = (
     hub.packages,
     hub.spawner,
     hub.service,
-    hub.roles,
     access.public_address,
     access.hub_address,
     access.secrets,

@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
 
-from portal.models.course import group_of
-
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
 
@@ -171,19 +169,3 @@ async def service(site: Site) -> Result:
                     "Choose another port: set PORTAL_SERVICE_PORT for the Hub.",
                 )
     return ok(f"{address.geturl()}")
-
-
-@check("roles", "No role of the site's goes by the name of a course")
-async def roles(site: Site) -> Result:
-    prefix, named = group_of(""), []
-    for role in site.of_hub("load_roles"):
-        groups = role.get("groups", ())
-        if isinstance(groups, list | tuple | set):  # the portal's own are made when the Hub starts
-            named += [f"{role.get('name')} ({one})" for one in groups if one.startswith(prefix)]
-    if named:
-        return warning(
-            f"roles are given to groups that are called like a course's: {', '.join(named)}. Who "
-            "is on the roster of such a course does not get the role, nor the course's group",
-            f"Name a group of the directory's in c.JupyterHub.load_roles, without '{prefix}'.",
-        )
-    return ok("none")

@@ -49,7 +49,7 @@ def members(monkeypatch: pytest.MonkeyPatch) -> Members:
     hub = SimpleNamespace(config=None, db=None, log=logging.getLogger("hub"))
     monkeypatch.setattr(course_groups, "JupyterHub", SimpleNamespace(instance=lambda: hub))
     monkeypatch.setattr(course_groups, "PATIENCE", 0.05)
-    monkeypatch.setattr(course_groups, "role_groups", lambda db: {"hpc-operators"})
+    monkeypatch.setattr(course_groups, "role_groups", lambda: {"hpc-operators"})
     monkeypatch.setattr(
         course_groups, "Shared", SimpleNamespace(of=lambda config: SimpleNamespace(book=book))
     )
@@ -73,7 +73,7 @@ async def test_no_course_makes_admins_or_instructors(
     members: Members, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its name is its instructor's choice, and the Hub gives roles by the names of groups."""
-    monkeypatch.setattr(course_groups, "role_groups", lambda db: {"course-approved"})
+    monkeypatch.setattr(course_groups, "role_groups", lambda: {"course-approved"})
     assert await course_groups.course_groups("ada") == ()
 
 
@@ -85,14 +85,6 @@ async def test_without_the_database_what_the_hub_knows_stays(members: Members, h
     assert await course_groups.course_groups("ada") == ("course-known",)
     assert await course_groups.course_groups("grace") == ()
     assert awake() - began < 2
-
-
-async def test_what_stays_has_no_role_either(
-    members: Members, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    members.trouble = StoreUnavailable("It does not answer.")
-    monkeypatch.setattr(course_groups, "role_groups", lambda db: {"course-known"})
-    assert await course_groups.course_groups("ada") == ()
 
 
 @pytest.mark.parametrize("how", ["away", "hangs"])
