@@ -33,6 +33,7 @@ ALL: tuple[Check, ...] = (
     database.database,
     directory.servers,
     directory.refresh,
+    directory.service_names,
     slurm.answers,
     slurm.accounting,
     slurm.rights,
