@@ -25,6 +25,7 @@ ALL: tuple[Check, ...] = (
     hub.packages,
     hub.spawner,
     hub.service,
+    hub.course_roles,
     access.public_address,
     access.hub_address,
     access.secrets,
