@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pwd
+from contextlib import suppress
 
 from portal.errors import NotAllowed, Unavailable
+from portal.service_accounts import is_service, refusal
 
 from .blocking import Blocking, StillRunning
 
@@ -18,14 +20,31 @@ def _own_account() -> bool:
         return False
 
 
-async def home_of(name: str, blocking: Blocking, seconds: float) -> str:
+def _account(name: str, services: frozenset[str]) -> tuple[pwd.struct_passwd, bool]:
+    """The account, and whether it is one of ``services``, under whatever name. Raises KeyError."""
+    account = pwd.getpwnam(name)
+    own = {0, os.geteuid()}
+    for service in services:
+        with suppress(KeyError):
+            own.add(pwd.getpwnam(service).pw_uid)
+    same = is_service(name, services) or is_service(account.pw_name, services)
+    return account, same or account.pw_uid in own
+
+
+async def home_of(
+    name: str, blocking: Blocking, seconds: float, services: frozenset[str] = frozenset()
+) -> str:
     """The home directory of the account ``name``, waited for at most ``seconds``.
 
-    Raises NotAllowed when there is no such account, or it is root's or the Hub's own; Unavailable
-    when NSS does not answer.
+    Raises NotAllowed when there is no such account, or it is root's, the Hub's own or one of
+    ``services``; Unavailable when NSS does not answer.
     """
+    if is_service(name, services):
+        raise refusal(name)
     try:
-        account = await blocking.call(f"account-{name}", lambda: pwd.getpwnam(name), seconds)
+        account, service = await blocking.call(
+            f"account-{name}", lambda: _account(name, services), seconds
+        )
     except KeyError:
         if not await blocking.call("own-account", _own_account, seconds):
             raise Unavailable(
@@ -42,7 +61,6 @@ async def home_of(name: str, blocking: Blocking, seconds: float) -> str:
             "service that knows the accounts does not answer on the Hub's machine. Sessions that "
             "run go on. Try again in a minute; if it lasts, tell an admin."
         ) from None
-    if account.pw_uid in (0, os.geteuid()):
-        # Slurm's commands for this one would not pass sudo, which guards whom the Hub acts for.
-        raise NotAllowed(f"'{name}' is a service account: it has no sessions.")
+    if service:  # sudo lets the Hub act as the account of images, too
+        raise refusal(name)
     return str(account.pw_dir)

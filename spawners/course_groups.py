@@ -27,8 +27,8 @@ _late: set[asyncio.Task[tuple[str, ...]]] = set()
 async def course_groups(name: str) -> tuple[str, ...]:
     """The groups of the approved courses that ``name`` is in (c.LDAPAuthenticator.more_groups).
 
-    Where a group of the directory that makes admins or instructors is called like a course's, the
-    roster of that course, which its instructor writes, makes neither: the Hub gives roles by name.
+    Where a group that has a role of the site is called like a course's, the roster of that course,
+    which its instructor writes, gives nobody that role: the Hub gives roles by name.
     """
     hub = JupyterHub.instance()
     asked = asyncio.create_task(groups_in(Shared.of(hub.config).book, name))
@@ -36,10 +36,12 @@ async def course_groups(name: str) -> tuple[str, ...]:
     asked.add_done_callback(_done)
     await asyncio.wait({asked}, timeout=PATIENCE)
     if asked.done() and asked.exception() is None:
-        others = role_groups()
-        return tuple(one for one in asked.result() if one not in others)
-    hub.log.warning("Courses of %s stay as they were: the portal's database is away", name)
-    return held(hub.db, name)
+        mine = asked.result()
+    else:
+        hub.log.warning("Courses of %s stay as they were: the portal's database is away", name)
+        mine = held(hub.db, name)
+    others = role_groups() if mine else ()
+    return tuple(one for one in mine if one not in others)
 
 
 async def groups_in(book: CourseBook, name: str) -> tuple[str, ...]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from jupyterhub import orm
 from jupyterhub.app import JupyterHub
+from sqlalchemy import select
 from traitlets import Bool, Set, Unicode
 from traitlets.config import Configurable
+
+from portal.courses.site_roles import groups_with_roles
 
 
 class PortalAdmins(Configurable):
@@ -90,5 +94,7 @@ class Instructors(Members):
 
 
 def role_groups() -> set[str]:
-    """The groups whose members are the portal's admins or instructors."""
-    return {*Members("groups"), *Instructors()}
+    """Return the groups whose members hold a role: of the configuration, or as the Hub has it."""
+    hub = JupyterHub.instance()
+    named = groups_with_roles(hub.config) | {*Members("groups"), *Instructors()}
+    return named | set(hub.db.scalars(select(orm.Group.name).where(orm.Group.roles.any())))

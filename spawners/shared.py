@@ -21,6 +21,7 @@ from portal.courses.settings import Courses
 from portal.estimates import HUB, StartEstimates
 from portal.images.settings import Images
 from portal.models.announcement import Announcement
+from portal.service_accounts import service_accounts
 from portal.slurm import Cluster
 from portal.store import Store
 
@@ -50,6 +51,7 @@ class Shared:
     courses: Courses = field(default_factory=Courses)
     commits: Commits = field(default_factory=Commits)
     blocking: Blocking = field(default_factory=Blocking)
+    services: frozenset[str] = frozenset()  # accounts that are no person's
 
     preparation: Preparation = field(init=False)
     recorder: Recorder = field(init=False)
@@ -87,6 +89,7 @@ class Shared:
                 ),
                 images=Images(config=config),
                 courses=Courses(config=config),
+                services=service_accounts(config),
             )
             with contextlib.suppress(RuntimeError):  # no event loop: not in a Hub that serves
                 asyncio.get_running_loop()

@@ -139,7 +139,7 @@ class PortalSpawner(LaunchDoor):
         Unavailable when nobody can say."""
         if time.monotonic() > self._home_until:  # a launch asks when it is checked and submitted
             name, shared = self.user.name, self.shared
-            self._home = await home_of(name, shared.blocking, self.account_timeout)
+            self._home = await home_of(name, shared.blocking, self.account_timeout, shared.services)
             self._home_until = time.monotonic() + _LAUNCH
         return self._home
 

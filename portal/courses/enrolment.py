@@ -7,12 +7,14 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, Literal
 
 from portal.errors import Conflict, InvalidRequest, NotFound, PortalError
 from portal.models import Frozen
 from portal.models.course import CourseMember, CourseState, KeptCourse, Role
 from portal.models.course_problem import RosterProblem
+from portal.service_accounts import is_service, service_accounts
 from portal.store import Store
 
 from . import roster
@@ -56,6 +58,11 @@ class Enrolment:
     troubles: dict[str, str] = field(default_factory=dict)  # of copying a group, by course
     _due: dict[str, tuple[float, str]] = field(default_factory=dict)
 
+    @cached_property
+    def services(self) -> frozenset[str]:
+        """The accounts that are no person's."""
+        return service_accounts(self.settings.config)
+
     async def enrol(
         self,
         kept: KeptCourse,
@@ -74,7 +81,7 @@ class Enrolment:
         """
         if kept.state is CourseState.ARCHIVED:
             raise Conflict("This course is archived; its roster stays as it was.")
-        read = await asyncio.to_thread(roster.read, text)
+        read = await asyncio.to_thread(roster.read, text, self.services)
         names, unknown = await self._known(read.names)
         refused = () if trusted or role is not Role.INSTRUCTOR else await self._refused(names, by)
         names = [name for name in names if name not in refused]
@@ -165,7 +172,8 @@ class Enrolment:
         Raises NotFound, DirectoryUnavailable, ConfigurationError: then nothing is changed.
         """
         group = kept.course.roster_group
-        names = await self.directory.members_of(group) if group else ()
+        members = await self.directory.members_of(group) if group else ()
+        names = [name for name in members if not is_service(name, self.services)]
         if len(names) > _MOST:
             raise InvalidRequest(f"The group '{group}' has {len(names)} people, {_MOST} at most.")
         before = {one.person: one for one in await self.store.members.of(kept.name)}

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from portal.errors import InvalidRequest
 from portal.models.course_problem import RosterProblem
+from portal.service_accounts import is_service, refusal
 
 _MOST_LINES = 20_000
 _MOST_TOLD = 50  # problems; how many more there are stands in the last one
@@ -40,13 +41,14 @@ class Roster(NamedTuple):
     problems: tuple[RosterProblem, ...]
 
 
-def read(text: str) -> Roster:
+def read(text: str, services: frozenset[str] = frozenset()) -> Roster:
     """The user names in ``text``: one a line, or with commas, semicolons or blanks between them
     on one line; or CSV, with commas, semicolons or tabs.
 
     A table's column is the one whose head says "user name" or the like; without a head, the first.
     A byte order mark is passed over. What is no user name, a spreadsheet's formula say, is a
-    problem with its line. Raises InvalidRequest for a text that is too long.
+    problem with its line, and so is one of ``services``, the accounts that are no person's. Raises
+    InvalidRequest for a text that is too long.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if text.count("\n") > _MOST_LINES:
@@ -59,6 +61,8 @@ def read(text: str) -> Roster:
         if not _NAME.fullmatch(name):
             shown = cell if len(cell) <= _CELL else f"{cell[:_CELL]}…"
             problems.append(RosterProblem(line=line, message=f"{shown!r} is no user name."))
+        elif is_service(name, services):
+            problems.append(RosterProblem(line=line, message=refusal(name).message))
         elif name in found:
             twice[name] = None
         else:

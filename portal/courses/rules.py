@@ -24,6 +24,7 @@ from portal.store import Store
 from .calendar import all_meetings, overlaps
 from .limits import more_than_approved, resource_problems
 from .settings import Courses
+from .site_roles import groups_with_roles
 from .sources import below, repository_problem
 
 _ADDRESSES = ("new", "validate")  # of pages and the API, where the name of a course stands
@@ -68,7 +69,12 @@ class CourseRules:
         StoreUnavailable."""
         # Up to five thousand meetings: not beside other requests.
         calendar = await asyncio.to_thread(_calendar, course, now)
-        problems = [*_names(course), *calendar, *self._roster(course), *self._files(course)]
+        problems = [
+            *self._names(course, before),
+            *calendar,
+            *self._roster(course),
+            *self._files(course),
+        ]
         pinned, number = None, course.version
         kept = before.course if before else None
         same = kept and (kept.environment, kept.version) == (course.environment, course.version)
@@ -164,6 +170,21 @@ class CourseRules:
             )
         return problems
 
+    def _names(self, course: Course, before: KeptCourse | None) -> list[CourseProblem]:
+        if course.name in _ADDRESSES:
+            message = f"'{course.name}' is an address of the portal: choose another."
+            return [CourseProblem(field="name", message=message)]
+        if course.group not in groups_with_roles(self.settings.config):
+            return []
+        there = before is not None and before.name == course.name
+        way = "ask an admin to name that group otherwise" if there else "choose another name"
+        message = (
+            f"The site gives a role to the group '{course.group}', and a course's people must not "
+            f"get it: {way}."
+        )
+        # A course that is there keeps its name. Its people are not put into that group.
+        return [CourseProblem(field="name", message=message, hint=there)]
+
     def _roster(self, course: Course) -> list[CourseProblem]:
         group, patterns = course.roster_group, self.settings.roster_groups
         if not group or any(fnmatchcase(group, one) for one in patterns):
@@ -191,16 +212,6 @@ class CourseRules:
         if there is not False:
             return []
         return [CourseProblem(field="account", message=f"Slurm has no account '{course.account}'.")]
-
-
-def _names(course: Course) -> list[CourseProblem]:
-    if course.name not in _ADDRESSES:
-        return []
-    return [
-        CourseProblem(
-            field="name", message=f"'{course.name}' is an address of the portal: choose another."
-        )
-    ]
 
 
 def _calendar(course: Course, now: float) -> list[CourseProblem]:

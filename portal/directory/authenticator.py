@@ -24,6 +24,7 @@ from ..errors import (
     NotFound,
     PortalError,
 )
+from ..service_accounts import is_service, refusal, service_accounts
 from .origin import attempt_of, remember
 from .people import DirectoryPerson, People
 from .rosters import Rosters
@@ -86,6 +87,7 @@ class LDAPAuthenticator(DirectorySettings):
             self.wrong_passwords_per_address,
             each=max(1, len(self.bind_name_templates)),
         )
+        self._services = service_accounts(self.config)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         for text, on in (
             ("server certificates are NOT verified", not self.verify_certificates),
@@ -107,7 +109,7 @@ class LDAPAuthenticator(DirectorySettings):
 
         Raises web.HTTPError, shown on the login form: 503 when no server answers in time, 429
         after too many wrong passwords, with Retry-After, and 403 where the password was right but
-        the directory wants something else first.
+        the directory wants something else first, or the name is that of a service account.
         """
         name = (data.get("username") or "").strip().lower()
         password = data.get("password") or ""
@@ -134,6 +136,9 @@ class LDAPAuthenticator(DirectorySettings):
         remember(handler, name)
         model = self._model(person)
         self._forget(model["name"])
+        if is_service(model["name"], self._services):
+            self.log.warning("User %s has the name of a service account: refused", model["name"])
+            raise web.HTTPError(403, refusal(model["name"]).message)
         if self._welcome(model):
             self._refused.pop(model["name"], None)
         return await self._with_more_groups(model)
@@ -271,6 +276,8 @@ class LDAPAuthenticator(DirectorySettings):
         if person is None:
             raise NotFound(f"The directory has nobody with the name '{name[:100]}'.")
         model = self._model(person)
+        if is_service(model["name"], self._services):
+            raise refusal(model["name"])
         if not self._welcome(model):
             raise NotAllowed(f"'{name}' is not allowed to use this portal.")
         return await self._with_more_groups(model)
@@ -360,7 +367,7 @@ class LDAPAuthenticator(DirectorySettings):
 
     def _allowed(self, name: str, model: dict[str, Any]) -> bool:
         groups = (model.get("auth_state") or model)["groups"]  # without ``more_groups``
-        return bool(
+        return not is_service(name, self._services) and bool(
             self.allow_all
             or model.get("admin")
             or name in self.admin_users | self.allowed_users

@@ -11,7 +11,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Each room, and the rooms that it may import from. Rooms without code yet stand here too, so that
 # their place is known: images, store, hubapi, telemetry, courses.
-BASE = {"models", "errors", "where", "command", "session_packages", "addresses", "web"}
+BASE = {
+    "models",
+    "errors",
+    "where",
+    "command",
+    "session_packages",
+    "addresses",
+    "web",
+    "service_accounts",
+}
 ADAPTERS = {"slurm", "directory", "images", "store", "hubapi", "telemetry"}
 NOUNS = {"catalog", "sessions", "courses", "dashboard", "notices", "estimates"}
 MAY_KNOW: dict[str, set[str]] = {
@@ -21,6 +30,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "command": {"errors"},
     "addresses": {"errors"},
     "web": set(),
+    "service_accounts": {"errors"},
     "session_packages": {"errors", "where"},
     "launch": BASE,
     **{adapter: BASE | {"launch"} for adapter in ADAPTERS},

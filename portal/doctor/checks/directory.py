@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from portal.directory import LDAPAuthenticator
-from portal.errors import ConfigurationError
+from portal.errors import ConfigurationError, PortalError
+from portal.service_accounts import service_accounts
 
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
@@ -85,4 +86,26 @@ async def refresh(site: Site) -> Result:
         "there is no search account, so groups are refreshed at login only: who leaves a group "
         "keeps its rights until the next login",
         "Set c.LDAPAuthenticator.search_bind_dn and search_password_file.",
+    )
+
+
+@check("service-names", "Nobody in the directory has the name of a service account")
+async def service_names(site: Site) -> Result:
+    if stranger := _stranger(site):
+        return stranger
+    try:
+        authenticator = _authenticator(site)
+        if not authenticator.can_refresh:
+            return skipped("the directory is not asked for people: no search account")
+        names = sorted(service_accounts(site.config))
+        known = await authenticator.known(names)
+    except PortalError as error:
+        return skipped(error.message)
+    if not known:
+        return ok(f"none is {', '.join(names)}")
+    return warning(
+        f"the directory has people with the names of service accounts: {', '.join(sorted(known))}. "
+        "The portal lets none of them in",
+        "Give these people other user names, or the service another account "
+        "(c.Images.service_account, c.ServiceAccounts.names).",
     )

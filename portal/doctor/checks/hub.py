@@ -13,6 +13,9 @@ from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
 
+from portal.courses.site_roles import course_groups_with_roles
+from portal.models.course import group_of
+
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
 
@@ -169,3 +172,17 @@ async def service(site: Site) -> Result:
                     "Choose another port: set PORTAL_SERVICE_PORT for the Hub.",
                 )
     return ok(f"{address.geturl()}")
+
+
+@check("course-roles", "No role of the site belongs to a course's group")
+async def course_roles(site: Site) -> Result:
+    names = course_groups_with_roles(site.config)
+    if not names:
+        return ok(f"no role names a group '{group_of('NAME')}'")
+    return warning(
+        f"roles are given to {', '.join(names)}: groups of such names are of courses, whose people "
+        "their instructors choose. No course can be called so, and the people of one that is there "
+        "are not put into its group",
+        "Give the role to a group of another name (c.JupyterHub.load_roles, c.PortalAdmins.groups, "
+        "c.LDAPAuthenticator.admin_groups and instructor_groups).",
+    )

@@ -24,7 +24,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
     def hang(name: str) -> Any:
         assert event.wait(60), "nobody let it go"
-        return SimpleNamespace(pw_dir=f"/home/{name}", pw_uid=6101)
+        return SimpleNamespace(pw_name=name, pw_dir=f"/home/{name}", pw_uid=6101)
 
     monkeypatch.setattr(pwd, "getpwnam", hang)
     yield event

@@ -1,0 +1,57 @@
+"""Accounts of programs, which are nobody's: who has such a name in the directory is not let in.
+
+The Hub submits jobs as whoever is logged in, and the sudo rule lets it do that as the account of
+images too. A person with that name would be that account, and could change everybody's images.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from contextlib import suppress
+
+from traitlets import Set, Unicode
+from traitlets.config import Config, Configurable
+
+from .errors import NotAllowed
+
+
+class ServiceAccounts(Configurable):
+    """Which names are no person's, beside `c.Images.service_account` and the Hub's own account."""
+
+    names = Set(
+        Unicode(),
+        {"root", "slurm", "munge"},
+        help="""
+        Accounts of this machine that are no person's. Nobody logs in, is enrolled in a course or
+        has sessions under these names, whatever the directory says. The account of images
+        (`c.Images.service_account`) and the one that the Hub runs as always count.
+
+        Example::
+
+            c.ServiceAccounts.names = {"root", "slurm", "munge", "backup"}
+        """,
+    ).tag(config=True)
+
+
+def service_accounts(config: Config) -> frozenset[str]:
+    """Return the names that no person may have at this site."""
+    images = config.get("Images", {}).get("service_account", "")
+    own = ""
+    with suppress(KeyError):  # an account that NSS does not know
+        own = pwd.getpwuid(os.geteuid()).pw_name
+    names = ServiceAccounts(config=config).names
+    return frozenset(name.casefold() for name in (*names, images, own) if name)
+
+
+def is_service(name: str, accounts: frozenset[str]) -> bool:
+    """Return whether ``name`` is one of ``accounts``; some directories ignore case."""
+    return name.casefold() in accounts
+
+
+def refusal(name: str) -> NotAllowed:
+    """Return the error that says why ``name`` cannot use the portal."""
+    return NotAllowed(
+        f"'{name}' is the name of a service account of this cluster: nobody logs in or has "
+        "sessions under it. Ask the people who run the directory for another user name."
+    )
