@@ -19,6 +19,7 @@ import runs
 import skips
 from postgres import PostgreSQL
 
+from portal.demo import namespace
 from portal.demo.home import Home
 from portal.demo.ports import free_port
 from portal.demo.running import Running
@@ -200,6 +201,18 @@ def started_demo(*options: str, prefix: tuple[str, ...] = (), place: Path) -> It
             process.wait()
 
 
+def host_of(place: Path) -> tuple[str, ...]:
+    """What starts a demo in ``place`` on a host with an /etc of its own, ``place``/host/etc: a copy
+    of the machine's, in which a test may change accounts. Nothing where the kernel refuses that."""
+    if not namespace.allowed():
+        return ()
+    host = place / "host"
+    host.mkdir(mode=0o700)
+    subprocess.run(["cp", "-a", "/etc", host], check=True)
+    script = 'mount --bind "$0" /etc && exec "$@"'
+    return ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, f"{host}/etc")
+
+
 @pytest.fixture(scope="session")
 def demo() -> Iterator[Demo]:
     """ONE whole demo for the run; the root form when the tests run as root.
@@ -210,7 +223,10 @@ def demo() -> Iterator[Demo]:
     if running:
         yield Demo(Home.find(running))
         return
-    with a_home() as place, started_demo(f"--port={free_port()}", place=place) as demo:
+    with (
+        a_home() as place,
+        started_demo(f"--port={free_port()}", prefix=host_of(place), place=place) as demo,
+    ):
         yield demo
 
 

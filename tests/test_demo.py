@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -249,6 +250,28 @@ def test_images_can_be_mounted_by_people(people: Demo) -> None:
 
 
 # -- the host -------------------------------------------------------------------------------------
+
+
+def test_a_package_with_an_account_is_installed_meanwhile(people: Demo) -> None:
+    """On the host of the demo, which has an /etc of its own: see conftest.host_of."""
+    host = people.home.root / "host/etc"
+    if not host.exists():
+        pytest.skip("this demo was not started by the tests: its host is the machine")
+    for name in ("passwd", "group", "shadow", "gshadow"):  # as useradd(8) does
+        new = Path(shutil.copy2(host / name, host / f"{name}+"))
+        with new.open("a") as added:
+            added.write("package:x:987:987::/nonexistent:/bin/false\n")
+        new.rename(host / name)
+    assert people.run(["id", "-u", "ada"]).stdout.strip() == "6101"
+    assert "research" in people.run(["sacctmgr", "-nP", "show", "account"], user="portal").stdout
+    ada = Person(people.url, "ada")
+    assert ada.logged_in
+    answer = ada.launch({"environment": "python-venv", "gpus": 1})
+    assert answer.status_code < 300, answer.text + people.session_logs()
+    ada.wait_ready()
+    assert ada.session("GET", "api/contents").status_code == 200
+    ada.stop()
+    assert "package:" not in Path("/etc/passwd").read_text()
 
 
 def test_the_hosts_accounts_are_not_touched(people: Demo) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from session_server import make_python
 from test_session_kernels import image  # noqa: F401  a fixture
@@ -19,6 +18,7 @@ from test_session_kernels import image  # noqa: F401  a fixture
 from portal.demo.apptainer import apptainer_environment
 from portal.images import smoke
 from portal.images.outcome import CouldNotRun, WorkFailed
+from portal.images.processes import children, descendants
 from portal.models.environment import Environment, Server
 from portal.models.image_job import Event, ImageJob, TestResult, Work
 
@@ -32,13 +32,14 @@ END = {"step": "end", "reason": ""}
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing that a test has started outlives it."""
-    before = set(psutil.Process().children(recursive=True))
+    """Nothing that a test has started outlives it. What lived before may start what it likes: a
+    demo of the same run does all the time."""
+    before = children()
     for name, value in apptainer_environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("JUPYTER_FOREIGN", "x")
     yield
-    left = set(psutil.Process().children(recursive=True)) - before
+    left = descendants(os.getpid(), but=before)
     assert not left, left
 
 
