@@ -35,5 +35,5 @@ async def test_where_nss_has_not_even_the_hubs_account_nobody_is_told_to_have_no
 
 
 async def test_service_accounts_have_no_sessions() -> None:
-    with pytest.raises(NotAllowed, match="is a service account"):
+    with pytest.raises(NotAllowed, match="is the name of a service account"):
         await home_of(pwd.getpwuid(os.geteuid()).pw_name, Blocking(), 30)
