@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import runs
+
 from portal.demo.debian import distribution_mirror
 from portal.demo.making import locked, make_readable_directory, new_directory
 from portal.demo.python_packages import digest
@@ -189,6 +191,7 @@ def enter(
             stdout=output,  # type: ignore[call-overload]
             stderr=subprocess.STDOUT if output else None,
             env=_environment(cache, env or {}),
+            preexec_fn=runs.ends_with_parent,
         )
         try:
             return inner.wait()

@@ -4,7 +4,7 @@
     python -m tests.live_slurm 24.11           # one: 24.11 or newest
     python -m tests.live_slurm newest -- tests/hub/test_session.py -k gpu    # other tests
 
-A stage beside the rest of the suite. Each version runs in a root of the Debian suite that has it
+The last stages of `make test`, too. Each version runs in a root of the Debian suite that has it
 (tests/debian_root.py). What this machine or its mirror cannot give is skipped, by name.
 """
 
@@ -16,7 +16,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import debian_root  # it lies beside this file
+import debian_root  # they lie beside this file
+import runs
 
 # The suites that have a version, the first that this machine can make a root of counts.
 SUITES = {"24.11": ("trixie",), "newest": ("testing", "unstable")}
@@ -32,7 +33,8 @@ TESTS = (
 
 
 def main() -> int:
-    """1 when a test has failed."""
+    """Return 1 when a test has failed."""
+    runs.end_on_signals()
     words, _, more = " ".join(sys.argv[1:]).partition("-- ")
     named = [word for word in words.split() if word != "--"] or list(SUITES)
     unknown = [name for name in named if name not in SUITES]

@@ -2,8 +2,9 @@
 
 First what starts no process (tests/unit, as `make unit`); then, side by side, what waits for Slurm
 and for browsers, the rest, and ruff and mypy. Each process has a demo of its own; what is slow to
-make is shared (PORTAL_CACHE). Their output goes to build/test-*.log, and to the terminal when all
-are done, with the slowest tests of all parts. Ended by a signal, it ends them first.
+make is shared (PORTAL_CACHE). Last, one after the other, the newer Slurms (tests/live_slurm.py).
+Output goes to build/test-*.log, and to the terminal when a stage is done; at the end come the
+slowest tests of all parts. Ended by a signal, it ends them first.
 """
 
 from __future__ import annotations
@@ -15,20 +16,33 @@ import time
 from pathlib import Path
 
 from tests import runs
+from tests.live_slurm import SUITES
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
-UNIT = {"unit": ["tests/unit", "-n", "2"]}
 _OUTSIDE = ["tests/unit", "tests/hub", "tests/browser", "tests/test_lint.py"]
 # Half of their time is waiting, so each has two processes, with a demo each.
 _TWICE = ["-n", "2", "--dist", "loadfile"]
-PARTS = {
-    "hub": ["tests/hub", *_TWICE],
-    "browser": ["tests/browser", *_TWICE],
-    "rest": ["tests", *(f"--ignore={path}" for path in _OUTSIDE), *_TWICE],
-    "lint": ["tests/test_lint.py"],
-}
-_EVERY = 60.0  # seconds between two lines that say how far they are
 _SLOWEST = 20
+
+
+def _pytest(*words: str) -> list[str]:
+    return [sys.executable, "-m", "pytest", f"--durations={_SLOWEST}", *words]
+
+
+def _live(version: str) -> list[str]:
+    return ["timeout", "--kill-after=60", "900", sys.executable, "-m", "tests.live_slurm", version]
+
+
+UNIT = {"unit": _pytest("tests/unit", "-n", "2")}
+PARTS = {
+    "hub": _pytest("tests/hub", *_TWICE),
+    "browser": _pytest("tests/browser", *_TWICE),
+    "rest": _pytest("tests", *(f"--ignore={path}" for path in _OUTSIDE), *_TWICE),
+    "lint": _pytest("tests/test_lint.py"),
+}
+LIVE = tuple({f"slurm-{version}": _live(version)} for version in SUITES)
+STAGES = (UNIT, PARTS, *LIVE)
+_EVERY = 60.0  # seconds between two lines that say how far they are
 _DURATION = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(\S.*)$", re.MULTILINE)
 
 
@@ -38,21 +52,21 @@ def main() -> int:
     runs.end_on_signals()
     started = time.monotonic()
     failed = 0
-    for stage in (UNIT, PARTS):
+    for stage in STAGES:
         failed |= _run(stage)
         print(f"after {time.monotonic() - started:.0f} s: {', '.join(stage)}", flush=True)
-    _print_slowest([*UNIT, *PARTS])
+    _print_slowest([name for stage in STAGES for name in stage])
     return failed
 
 
 def _run(parts: dict[str, list[str]]) -> int:
-    """Run the parts side by side; return 1 when one has failed."""
+    """Run the commands side by side; return 1 when one has failed."""
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        for name, words in parts.items():
+        for name, command in parts.items():
             with _log(name).open("wb") as log:
                 running[name] = subprocess.Popen(
-                    [sys.executable, "-m", "pytest", f"--durations={_SLOWEST}", *words],
+                    command,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -66,8 +80,8 @@ def _run(parts: dict[str, list[str]]) -> int:
                 process.terminate()
         for process in running.values():
             process.wait()
-    for name, words in parts.items():
-        print(f"\n---- {name}: {' '.join(words)}\n{_log(name).read_text(errors='replace')}")
+    for name, command in parts.items():
+        print(f"\n---- {name}: {' '.join(command[2:])}\n{_log(name).read_text(errors='replace')}")
     return int(any(process.returncode for process in running.values()))
 
 

@@ -131,6 +131,21 @@ def test_the_hub_dies_in_the_middle_and_nobody_is_started_twice(deep: Class) -> 
     deep.stop_all()
 
 
+def test_slurm_forgets_the_first_jobs_and_all_are_started_once(deep: Class) -> None:
+    """slurmctld writes new jobs down up to five seconds late (SAVE_MAX_WAIT in its
+    state_save.c): one that is killed before has never heard of them."""
+    demo = deep.demo
+    start = deep.start(kind="all")
+    wait_until("some are on their way", lambda: deep.jobs(), every=0.05)
+    demo.tell("kill", "slurmctld")
+    demo.tell("start", "slurmctld")
+    found = deep.ended(start)
+    assert found["report"]["ready"] == len(STUDENTS), found
+    assert {seat["state"] for seat in found["seats"]} == {"ready"}
+    assert deep.jobs() == Counter(STUDENTS)
+    deep.stop_all()
+
+
 def test_a_rehearsal_reports_and_leaves_nothing(deep: Class) -> None:
     found = deep.ended(deep.start(kind="rehearsal", number=2))
     report = found["report"]

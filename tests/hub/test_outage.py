@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 from hub_client import Person, wait_until
-from jobs import job_state, only_job
+from jobs import job_state, living_jobs, only_job
 from terminal import terminal
 
 
@@ -60,6 +60,16 @@ def test_slurmctld_away(demo: Any, ada: Person, barbara: Person) -> None:
         lambda: barbara.launch({"environment": "python-venv"}).status_code in (201, 202),
     )
     barbara.wait_ready()
+
+
+def test_a_launch_that_slurm_forgets_is_asked_for_again(demo: Any, ada: Person) -> None:
+    """Killed before it has written a new job down, slurmctld has never heard of it."""
+    ada.launch({"environment": "python-venv"})
+    wait_until("Slurm has the job", lambda: living_jobs(demo, "ada"), every=0.05)
+    demo.tell("kill", "slurmctld")
+    demo.tell("start", "slurmctld")
+    ada.wait_ready()
+    assert job_state(demo, only_job(demo, "ada")) == "RUNNING"
 
 
 def test_a_hub_that_was_killed_takes_its_sessions_up_again(demo: Any, ada: Person) -> None:
