@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
+from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 from pydantic import ValidationError
+from sqlalchemy import make_url
 
+from portal import disk
 from portal.models.session import SessionRecord
 
 from .settings import SessionSettings
 from .shared import Shared
 
+_ROOM_AGAIN = 600.0  # seconds
+_tasks: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
 _YOUNG = 10_000  # new objects until the collector looks at them; Python's own is 700
 
 
@@ -40,6 +46,15 @@ def _began(change: Any) -> None:
     shared.recorder.start(lambda: held(hub.db))
     shared.recorder.take_over(left(hub.db))
     _keep_collections_short()
+    _tasks.add(asyncio.ensure_future(_keep_room(hub)))
+
+
+async def _keep_room(hub: JupyterHub) -> None:
+    """The Hub's database, where it is a file, takes changes when the disk is full."""
+    address = make_url(hub.db_url)
+    while address.get_backend_name() == "sqlite" and address.database:
+        await asyncio.to_thread(disk.keep_room, Path(address.database))
+        await asyncio.sleep(_ROOM_AGAIN)
 
 
 def _tell_unused(hub: JupyterHub) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 from jupyterhub import orm
@@ -17,6 +18,7 @@ from jupyterhub.utils import utcnow
 from sqlalchemy import bindparam, func, select
 from traitlets import Instance, default
 
+from portal import disk
 from portal.errors import (
     ConfigurationError,
     PortalError,
@@ -176,6 +178,7 @@ class PortalSpawner(LaunchDoor):
         hosts.tell_logins(self)
         self.token_id = self._token_row()
         try:
+            await asyncio.to_thread(disk.ensure_space, self.log_directory, Path.cwd())
             self.log_name = await make_log(self.log_directory)
             self.job_id = await submit_once(self, request)
         except PortalError as error:

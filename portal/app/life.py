@@ -68,6 +68,7 @@ class Life:
 
     async def _check_store(self) -> None:
         while True:
+            await self.parts.store.keep_room()
             await asyncio.sleep(_CHECK)
             await self.parts.store.check()
 

@@ -16,6 +16,7 @@ from typing import Any
 from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated, UserNotAllowed
 from tornado.web import HTTPError, RequestHandler
 
+from portal.disk import FULL, DiskFull, no_space
 from portal.errors import NotAllowed, NotFound, PortalError, Unavailable
 from portal.models.person import Person
 
@@ -63,6 +64,8 @@ class SafeHandler(RequestHandler):
         error = (kwargs.get("exc_info") or (None, None, None))[1]
         if isinstance(error, PortalError):
             status_code = error.status
+        elif no_space(error):
+            status_code = DiskFull.status
         self._refused_method = status_code == HTTPStatus.METHOD_NOT_ALLOWED
         super().send_error(status_code, **kwargs)
 
@@ -198,6 +201,8 @@ def explain(status_code: int, exc_info: Any) -> tuple[str, str]:
     error = exc_info[1] if exc_info else None
     if isinstance(error, PortalError):
         return error.code, error.message
+    if no_space(error):
+        return DiskFull.code, FULL
     try:
         phrase = HTTPStatus(status_code).phrase
     except ValueError:

@@ -20,6 +20,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from portal import disk
 from portal.errors import NotAllowed
 from portal.models.scope import METRICS_READ
 
@@ -76,7 +77,18 @@ class PartsCollector(Collector):
             "Whether the portal's database answers.",
             value=float(not self._parts.store.error),
         )
+        yield from self._disk()
         yield from self._telemetry()
+
+    def _disk(self) -> Iterator[Metric]:
+        path = self._parts.store.database.address.path
+        left = disk.free(path) if path is not None else None
+        if left is not None:
+            yield GaugeMetricFamily(
+                "portal_disk_free_bytes",
+                "What the portal may still write where its database is.",
+                value=left,
+            )
 
     def _watcher(self) -> Iterator[Metric]:
         dashboard = self._parts.dashboard

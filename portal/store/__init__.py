@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import Any
 
 from traitlets import Float, Integer, Unicode
 from traitlets.config import LoggingConfigurable
 
+from portal import disk
 from portal.errors import StoreUnavailable
 
 from .address import Address
@@ -189,6 +191,15 @@ class Store(LoggingConfigurable):
         StoreUnavailable, also for a schema that is newer than this version's.
         """
         await self.database.upgrade()
+
+    async def keep_room(self) -> None:
+        """Let SQLite's file own the space that it needs when the disk is full (portal/disk.py)."""
+        path = self.database.address.path
+        if path is not None and path.exists():
+            with contextlib.suppress(StoreUnavailable):
+                # A connection that stays open keeps the log: the last to close removes it.
+                await self.database.run(ping)
+                await asyncio.to_thread(disk.keep_room, path)
 
     async def copy_from(self, source: Address) -> int:
         """Copy everything from another database into this one, which must be empty; how many rows.

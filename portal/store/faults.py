@@ -34,12 +34,17 @@ NO_SCHEMA = Fault(
     "An admin makes them with `portal database upgrade`.",
     schema=True,
 )
+FULL = Fault(
+    "takes no changes: its disk is full",
+    "What runs goes on. An admin makes space: `portal doctor --only=disk,database` says where.",
+)
 
 # PostgreSQL's codes: its manual, appendix A. Their first two characters are the class.
 _STATES = {
     "57014": Fault("took too long to answer", _LATER),
     "57P": Fault("is starting or stopping", _LATER),
     "53300": Fault("has too many connections", _LATER),
+    "53100": FULL,
     "53": Fault("has no space or memory left"),
     "28": Fault("does not accept the portal's login"),
     "3D": Fault("does not exist on its server"),
@@ -59,7 +64,8 @@ _WORDS = (
     (r"not a database|malformed|corrupt", Fault("is damaged, or its file is of another kind")),
     (r"readonly|read-only", Fault("may only be read: its file or its folder is not writable")),
     (r"unable to open", Fault("cannot be opened: its file is missing or not readable")),
-    (r"disk is full|disk I/O", Fault("has no space left, or its disk has an error")),
+    (r"disk is full", FULL),
+    (r"disk I/O", Fault("has no space left, or its disk has an error")),
     (r"no such (table|column)|has no column", NO_SCHEMA),
     (r"authentication failed|no password supplied|pg_hba|role .* does not exist", _STATES["28"]),
     (r"database .* does not exist", _STATES["3D"]),

@@ -142,7 +142,8 @@ class Site:
             ready=report.get("ready", 0),
             last=report.get("last"),
             running=sum(1 for number in jobs.values() if number),
-            failures=[f"{one['number']} x {one['words']}" for one in report.get("failures", ())],
+            failures=[f"{one['number']} x {one['words']}" for one in report.get("failures", ())]
+            or [f"{seat['person']}: {seat['state']}" for seat in _not_ready(found)],
             twice={name: number for name, number in most.items() if number > 1},
         )
 
@@ -193,6 +194,10 @@ class Site:
                 if parent == hub and b"service" in words:
                     return int(entry.name)
         raise NotMeasured("The web service is not there.")
+
+
+def _not_ready(found: dict[str, Any]) -> list[dict[str, Any]]:
+    return [seat for seat in found.get("seats", ()) if seat["state"] != "ready"]
 
 
 def _ours(state: str, note: str) -> bool:

@@ -18,6 +18,7 @@ BASE = {
     "command",
     "session_packages",
     "addresses",
+    "disk",
     "web",
     "service_accounts",
 }
@@ -29,6 +30,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "where": {"errors"},
     "command": {"errors"},
     "addresses": {"errors"},
+    "disk": {"errors"},
     "web": set(),
     "service_accounts": {"errors"},
     "session_packages": {"errors", "where"},

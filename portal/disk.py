@@ -1,0 +1,90 @@
+"""Disks that the portal writes to: how full they are, and the room of what must be written."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import shutil
+import sqlite3
+from pathlib import Path
+
+from .errors import Unavailable
+
+ROOM = 8 * 1024 * 1024
+"""Bytes that a database of SQLite keeps for itself: some thousand changes of a session's state."""
+
+LEAST = 32 * 1024 * 1024
+"""Free bytes below which nothing new is begun: a session would have no log, and no place to end."""
+
+FULL = (
+    "The portal's disk is full. What runs goes on, and can be opened and stopped; nothing new is "
+    "begun until an admin has made space: `portal doctor --only=disk` names the disk."
+)
+_PAGES = 256  # of SQLite in one row; a page has 4096 bytes
+
+
+class DiskFull(Unavailable):
+    """There is no space left for what was asked."""
+
+    code = "disk_full"
+    status = 507
+
+    def __init__(self, message: str = FULL) -> None:
+        super().__init__(message)
+
+
+def no_space(error: object) -> bool:
+    """Return whether ``error`` says that a disk or a quota is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def free(path: Path | str) -> int | None:
+    """Return the bytes that this account may still write where ``path`` is or would be; None where
+    that cannot be known. Blocks: a network's file system may take its time."""
+    place = Path(path).absolute()
+    for folder in (place, *place.parents):
+        try:
+            return shutil.disk_usage(folder).free
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # it will be made
+        except OSError:
+            break
+    return None
+
+
+def ensure_space(*paths: Path | str) -> None:
+    """Raise DiskFull where one of ``paths`` has less than LEAST bytes free. Blocks."""
+    for path in paths:
+        left = free(path)
+        if left is not None and left < LEAST:
+            raise DiskFull
+
+
+def keep_room(database: Path, room: int = ROOM) -> bool:
+    """Have a file of SQLite's own ``room`` bytes more than it uses, so that it takes changes when
+    the disk is full; return whether it has them. It has a write-ahead log and is open. Blocks.
+
+    Pages of a dropped table stay in the file (sqlite.org/fileformat.html, "The Freelist"), and a
+    log keeps its size while the database is open (sqlite.org/wal.html).
+    """
+    try:
+        with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as connection:
+            return _keep_room(connection, room)
+    except sqlite3.Error:  # it is locked, or there is no space for it now
+        return False
+
+
+def _keep_room(connection: sqlite3.Connection, room: int) -> bool:
+    connection.execute("DROP TABLE IF EXISTS portal_room")  # of a try that was ended
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    (spare,) = connection.execute("PRAGMA freelist_count").fetchone()
+    if spare * size >= room // 2:
+        return True
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("CREATE TABLE portal_room (bytes BLOB)")
+    for _ in range(room // (_PAGES * size)):
+        connection.execute("INSERT INTO portal_room VALUES (randomblob(?))", (_PAGES * size,))
+    connection.execute("COMMIT")
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    connection.execute("DROP TABLE portal_room")
+    return True
