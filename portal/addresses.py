@@ -51,13 +51,23 @@ def outside(address: Address) -> bool:
     if isinstance(address, IPv6Address):
         if address.scope_id is not None or address in _LOCAL_NAT64 or address.is_site_local:
             return False
-        inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-        if any(address in network for network in _IN_96):
-            inner.append(IPv4Address(int(address) & 0xFFFF_FFFF))
-        within = [one for one in inner if one is not None]
-        if within:
+        if within := _within(address):
             return all(outside(one) for one in within)
     return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def on_a_link(address: Address) -> bool:
+    """Whether an address is link-local: there is a cloud's metadata, and nobody's server."""
+    inner = _within(address) if isinstance(address, IPv6Address) else []
+    return address.is_link_local or any(one.is_link_local for one in inner)
+
+
+def _within(address: IPv6Address) -> list[IPv4Address]:
+    """The IPv4 addresses inside of an IPv6 address."""
+    inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if any(address in network for network in _IN_96):
+        inner.append(IPv4Address(int(address) & 0xFFFF_FFFF))
+    return [one for one in inner if one is not None]
 
 
 def allows(entry: str, host: str, port: int, address: Address) -> bool:

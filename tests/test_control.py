@@ -180,7 +180,7 @@ def runs(place: Path, name: str) -> int:
 
 @pytest.fixture
 def not_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("portal.slurm.control._own_account", lambda: (6198, "portal"))
+    monkeypatch.setattr("portal.slurm.control.own_account", lambda: (6198, "portal"))
 
 
 @pytest.mark.usefixtures("not_root")

@@ -14,13 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
-from portal.errors import Conflict, PortalError, SlurmRefused, SlurmUnavailable
+from portal.errors import Conflict, PortalError, SlurmRefused, SlurmUnavailable, Unavailable
 from portal.models import Frozen
 from portal.models.audit import Outcome
 from portal.models.cluster import Reservation
 from portal.models.course import CourseState, KeptCourse
 from portal.models.course_start import KeptReservation, ReservationState
 from portal.slurm.reserving import GpusNotReservable, Wanted
+from portal.slurm.run import own_account
 
 from .around import Around
 from .calendar import Meeting, meetings, overlaps
@@ -236,7 +237,13 @@ class Reservations:
         unknown = [name for name in names if self._accounts.get(name, (old - 1, False))[0] < old]
 
         def look() -> dict[str, bool]:
-            return {name: _is_account(name) for name in unknown}
+            found = {name: _is_account(name) for name in unknown}
+            if not all(found.values()) and not own_account()[1]:
+                raise Unavailable(
+                    "Who has an account on the cluster is not known: the portal's machine knows "
+                    "not even the portal's own. An admin can look with 'getent passwd' there."
+                )
+            return found
 
         if unknown:
             found = await asyncio.to_thread(look)

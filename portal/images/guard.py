@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies_environment
 
-from ..addresses import InsideRefused, host_problem, look_up, proxied
+from ..addresses import InsideRefused, allows, host_problem, look_up, on_a_link, proxied
 
 _WITH_PORT = re.compile(r":[0-9]{1,5}$")
 _HEAD = 64 * 1024  # bytes
@@ -27,13 +27,16 @@ _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:@/\s\[\]]+):([0-9]{1,5})")
 
 class Guard:
     """``registries`` are the hosts that are asked ("nvcr.io", "127.0.0.1:5000"): those may be
-    anywhere. One on a private network may lead to others there. ``allowed``: the site's list."""
+    anywhere but on a link, and stay where they were first found: else one could send a request to
+    itself and be this machine by then. One on a private network may lead to others there.
+    ``allowed``: the site's list."""
 
     def __init__(self, registries: Iterable[str], allowed: Sequence[str]) -> None:
         self._asked = {place for one in registries for place in places(one)}
         self._allowed = tuple(allowed)
         self.refused = ""  # the sentence about the last host that was not connected to
         self._private: bool | None = None
+        self._found: dict[str, tuple[str, ...]] = {}  # the addresses of registries
         self._sockets: list[socket.socket] = []
 
     def loopback(self) -> list[tuple[str, int]]:
@@ -129,13 +132,8 @@ class Guard:
         host = host.lower().removesuffix(".")
         if problem := host_problem(host):
             raise InsideRefused(problem)
-        allowed = [*self._allowed]
-        if (host, port) in self._asked:
-            allowed += ["0.0.0.0/0", "::/0"]
-        elif self._is_private():
-            allowed += ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"]
         try:
-            addresses = look_up(host, port, allowed)
+            addresses = self._look_up(host, port)
         except socket.gaierror:
             if not proxied(scheme, host):
                 raise
@@ -149,6 +147,22 @@ class Guard:
             except OSError as error:
                 last = error
         raise last
+
+    def _look_up(self, host: str, port: int) -> tuple[str, ...]:
+        if (host, port) not in self._asked:
+            near = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"]
+            return look_up(host, port, [*self._allowed, *(near if self._is_private() else ())])
+        if host in self._found:
+            return self._found[host]
+        found = look_up(host, port, ["0.0.0.0/0", "::/0"])
+        for address in map(ipaddress.ip_address, found):
+            if on_a_link(address) and not any(
+                allows(one, host, port, address) for one in self._allowed
+            ):
+                raise InsideRefused(
+                    f"'{host}' is a link-local address, which the portal does not ask."
+                )
+        return self._found.setdefault(host, found)
 
     def _is_private(self) -> bool:
         """Whether one of the registries is on a private network."""

@@ -87,8 +87,9 @@ class Registries(LoggingConfigurable):
         Unicode(),
         help="""
         Hosts, domains (with a dot before) and networks inside of the site that registries may lead
-        to, for their tokens and files. Registries themselves may be anywhere, and one on a private
-        network may lead to others there; loopback and link-local addresses need an entry.
+        to, for their tokens and files. Registries themselves may be anywhere but on link-local
+        addresses, and one on a private network may lead to others there; loopback and link-local
+        addresses need an entry.
 
         Example::
 

@@ -204,6 +204,60 @@ async def test_what_a_site_allows_is_asked(
 # -- the guard by itself ---------------------------------------------------------------------------
 
 
+def answers(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str]:
+    """Each look at a name gives the next of ``addresses``, and the last one from then on; where
+    connections were made to."""
+    left, connected = list(addresses), []
+
+    def look(host: str, port: int, *_: object, **__: object) -> list[Any]:
+        address = left.pop(0) if len(left) > 1 else left[0]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    def connect(to: tuple[str, int], *_: object) -> str:
+        connected.append(to[0])
+        return "connected"
+
+    monkeypatch.setattr(socket, "getaddrinfo", look)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    return connected
+
+
+@pytest.mark.parametrize("then", ["127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "0.0.0.0"])
+@pytest.mark.parametrize("registry", ["evil.example.test:8081", "evil.example.test"])
+def test_a_registry_that_is_this_machine_at_the_second_look(
+    registry: str, then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sends its first request to itself, /hub/api/users, and its name means the Hub by then."""
+    connected = answers(monkeypatch, "1.1.1.1", then)
+    guard = Guard([registry], [])
+    port = registry.partition(":")[2] or "80"
+    for path in ("/v2/", "/hub/api/users", "/latest/meta-data/"):
+        guard._opened(f"GET http://evil.example.test:{port}{path} HTTP/1.1\r\n")
+    guard._opened(f"CONNECT EVIL.example.test.:{port} HTTP/1.1\r\n")
+    assert connected == ["1.1.1.1"] * 4
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["169.254.169.254", "169.254.170.2", "fe80::1", "::ffff:169.254.169.254", "::169.254.169.254",
+     "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"],
+)  # fmt: skip
+@pytest.mark.parametrize("named", ["by its address", "by a name"])
+def test_a_registry_that_is_a_clouds_metadata(
+    address: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connected = answers(monkeypatch, address)
+    host = "evil.example.test"
+    if named == "by its address":
+        host = f"[{address}]" if ":" in address else address
+    guard = Guard([f"{host.strip('[]')}:80"], [])
+    with pytest.raises(InsideRefused, match="link-local"):
+        guard._opened(f"GET http://{host}:80/v2/ HTTP/1.1\r\n")
+    assert connected == []
+    Guard([f"{host.strip('[]')}:80"], [address])._opened(f"CONNECT {host}:80 HTTP/1.1\r\n")
+    assert connected == [address]
+
+
 @pytest.mark.parametrize(
     "address",
     ["127.0.0.1", "169.254.169.254", "10.0.0.1", "192.168.1.1", "172.16.0.1", "100.64.0.1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pwd
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
@@ -17,7 +18,7 @@ from portal.courses.book import CourseBook
 from portal.courses.demand import reserved_gpus
 from portal.courses.reservations import Reservations
 from portal.courses.settings import Courses
-from portal.errors import InvalidRequest, SlurmRefused
+from portal.errors import InvalidRequest, SlurmRefused, Unavailable
 from portal.models.cluster import ClusterSnapshot, GpuPool, Node
 from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.slurm import SlurmRunner, parse
@@ -219,6 +220,25 @@ async def test_a_changed_number_is_made_anew_since_an_update_loses_it(desk: Desk
     calls = len(desk.slurm.calls)
     assert await desk.look(gpus=5) == "made: "
     assert len(desk.slurm.calls) == calls  # and then it is left alone
+
+
+async def test_a_machine_that_knows_no_accounts_takes_nobody_out_of_a_reservation(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody_by(_: Any) -> Any:
+        raise KeyError
+
+    await desk.look(gpus=3)
+    calls = len(desk.slurm.calls)
+    with monkeypatch.context() as lost:
+        lost.setattr(pwd, "getpwnam", nobody_by)
+        lost.setattr(pwd, "getpwuid", nobody_by)
+        with pytest.raises(Unavailable, match="not known"):
+            await desk.look(gpus=3)
+    assert len(desk.slurm.calls) == calls
+    assert await desk.look(gpus=3) == "made: "
+    (held,) = desk.slurm.held.values()
+    assert held["Users"] == "root"
 
 
 async def test_where_the_new_number_is_refused_the_old_one_stays_and_the_page_says_so(
