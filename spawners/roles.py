@@ -96,5 +96,5 @@ class Instructors(Members):
 def role_groups() -> set[str]:
     """Return the groups whose members hold a role: of the configuration, or as the Hub has it."""
     hub = JupyterHub.instance()
-    named = groups_with_roles(hub.config) | {*Members("groups"), *Instructors()}
+    named = {*groups_with_roles(hub.config), *Members("groups"), *Instructors()}
     return named | set(hub.db.scalars(select(orm.Group.name).where(orm.Group.roles.any())))
