@@ -79,4 +79,7 @@ async def _apply_user_options(spawner: LaunchDoor, options: dict[str, Any]) -> N
 
 def refusal(error: PortalError) -> SpawnException:
     """The exception whose words JupyterHub shows; every other kind loses them."""
-    return SpawnException(error.message, reason=error.code, status_code=error.status)
+    refused = SpawnException(error.message, reason=error.code, status_code=error.status)
+    if after := error.details.get("retry_after"):
+        refused.headers = {"Retry-After": str(after)}
+    return refused

@@ -177,6 +177,20 @@ async def launch_request(
     course, options = split_course(options)
     if course and folders:
         raise InvalidRequest("A course has no TensorBoard of its own: open it in the session.")
+    if not course and server_of(spawner.name) is None:
+        return await _judged(spawner, "", options, folders, runs=runs)
+    with spawner.shared.refused.bounded(spawner, runs=runs):
+        return await _judged(spawner, course, options, folders, runs=runs)
+
+
+async def _judged(
+    spawner: PortalSpawner,
+    course: str,
+    options: Mapping[str, Any],
+    folders: Sequence[str],
+    *,
+    runs: bool,
+) -> LaunchRequest:
     snapshot = await _snapshot(spawner, late=_LATE)
     if snapshot.error:
         raise SlurmUnavailable(

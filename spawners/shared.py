@@ -34,6 +34,7 @@ from .favourites import Favourites
 from .form import LaunchForm
 from .preparation import Preparation
 from .record import Recorder
+from .refused import RefusedLaunches
 from .storage import Storage
 
 
@@ -51,6 +52,7 @@ class Shared:
     courses: Courses = field(default_factory=Courses)
     commits: Commits = field(default_factory=Commits)
     blocking: Blocking = field(default_factory=Blocking)
+    refused: RefusedLaunches = field(default_factory=RefusedLaunches)
     services: frozenset[str] = frozenset()  # accounts that are no person's
 
     preparation: Preparation = field(init=False)

@@ -23,13 +23,13 @@ from tornado.web import Application
 from portal.catalog import EnvironmentCatalog
 from portal.courses.settings import Courses
 from portal.errors import DirectoryUnavailable, NotFound
-from portal.handlers.allowance import Allowance
 from portal.handlers.parts import Parts
 from portal.handlers.routes import ENDPOINTS
 from portal.models.cluster import ClusterSnapshot, GpuPool, Node, Partition
 from portal.models.course import CourseMember, Role
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
 from portal.store import Store
+from portal.web.allowance import Allowance
 
 CATALOG = {
     "lab": "name: lab\ntitle: Lab\nkind: container\nimage: /images/lab.sif\nmax_gpus: 2\n",

@@ -33,7 +33,7 @@ def main() -> None:
         from jupyterhub.singleuser.extension import JupyterHubSingleUser
         from jupyterhub.singleuser.extension import main as singleuser
 
-        from . import guests
+        from . import guests, tossed
 
         of_room = together.arguments(os.environ)
     except ImportError as error:
@@ -44,6 +44,7 @@ def main() -> None:
         )
         raise SystemExit(72) from error
     guests.guard(os.environ)
+    tossed.protect(os.environ)
     startup.mark("imports")
     if asks_for_free_port():
         # The stock server waits for the Hub here, and exits when that is down for a minute. A

@@ -12,6 +12,8 @@ from portal.models.course_start import CourseStart, Seat, SeatState
 from portal.models.dashboard import GpuItem, JobItem
 from portal.models.session import SessionRecord, SessionState
 
+from .joining import NOT_JOINED, not_joined
+
 # Endings (portal.sessions.ending.TITLES) after which the tile says that it failed. Of the others
 # somebody, or the clock, ended it as was meant.
 _FAILED = frozenset(
@@ -70,6 +72,7 @@ def tiles(kept: KeptCourse, rows: Rows, seen: Seen) -> list[Tile]:
             presences.get(one.person),
             helps.get(one.person),
             seats.get(one.person),
+            absent=not_joined(kept.course, one),
         )
         for one in sorted(rows.members, key=lambda member: member.person)
         if one.role is Role.STUDENT
@@ -114,9 +117,14 @@ def _tile(
     presence: Presence | None,
     help_: Help | None,
     seat: Seat | None,
+    *,
+    absent: bool = False,
 ) -> Tile:
     if record is None or record.state is SessionState.ENDED:
-        return _absent(person, record, seat, seen)
+        tile = _absent(person, record, seat, seen)
+        if absent and tile.state not in (TileState.WAITING, TileState.FAILED):
+            return tile.model_copy(update={"words": NOT_JOINED})
+        return tile
     job = seen.jobs.get(record.job_id)
     tile = Tile(
         person=person,

@@ -22,6 +22,7 @@ class Membership:
 
     kept: KeptCourse
     role: Role
+    member: CourseMember | None = None
 
 
 @dataclass
@@ -65,7 +66,7 @@ class CourseBook:
         words whether it does not exist or is others'."""
         for one in await self.of(person):
             if one.course == course:
-                return Membership(await self.course(course), one.role)
+                return Membership(await self.course(course), one.role, one)
         raise NotAllowed(f"There is no course '{course}' for you.")
 
     async def mine(self, person: str) -> Mapping[str, Membership]:

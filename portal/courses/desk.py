@@ -141,7 +141,9 @@ class CourseDesk:
         checked = await self._valid(course, by, kept, copied=True)
         made = self._new(checked, by)
         members = {
-            one.person: one.model_copy(update={"course": name, "added_at": made.created_at})
+            one.person: one.model_copy(
+                update={"course": name, "added_at": made.created_at, "joined_at": None}
+            )
             for one in await self.store.members.of(kept.name)
             if one.role in STAFF or (students and one.source == "list")
         }

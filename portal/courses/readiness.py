@@ -21,6 +21,7 @@ from portal.store import Store
 from .calendar import Meeting, all_meetings, overlaps
 from .demand import Demand, demand_of, reserved_gpus
 from .homes import HomeFinder
+from .joining import not_joined, takes_joining
 from .limits import hours
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class CourseReadiness:
         )
         points = [
             _people(members, kept),
+            _joined(students, kept),
             *_supply(demand),
             _budget(kept, len(students)),
             *slurm,
@@ -185,6 +187,20 @@ def _people(members: Sequence[CourseMember], kept: KeptCourse) -> Point:
     if kept.course.roster_group:
         words += f" The people of '{kept.course.roster_group}' are copied once it is asked for."
     return Point(key="roster", sign=Sign.WARN, message=words)
+
+
+def _joined(students: Sequence[CourseMember], kept: KeptCourse) -> Point | None:
+    """Who could be given no session by others, before the meeting."""
+    if not takes_joining(kept.course) or not students:
+        return None
+    people = [one.person for one in students if not_joined(kept.course, one)]
+    if not people:
+        return Point(key="joined", sign=Sign.GOOD, message="Everyone has joined the course.")
+    words = (
+        f"{_number(people)} not joined yet, so nobody else starts GPU sessions as them: they press "
+        "Join on the course's page, or an admin gives the course a Slurm account of its own."
+    )
+    return _named("joined", Sign.WARN, words, people)
 
 
 def _supply(demand: Demand | None) -> list[Point]:

@@ -19,6 +19,7 @@ from .around import Around
 from .asking import Asking
 from .calendar import Meeting
 from .following import Following
+from .joining import NOT_JOINED, not_joined
 from .live_start import LiveStart
 from .rehearsal import report
 from .seats import LIVE, changed, server_of
@@ -91,7 +92,8 @@ class Starter:
                 if one.server == server
                 for seat in one.some(SeatState.WAITING, SeatState.STARTING)
             }
-            seats = [_first(person, person in under_way) for person in chosen]
+            absent = {one.person for one in members if not_joined(kept.course, one)}
+            seats = [_first(person, person in under_way, person in absent) for person in chosen]
             start = await self._around.store.starts.add(start, seats)
             mine = [one.model_copy(update={"start_id": start.id}) for one in seats]
             waiting = {one.person for one in seats if one.state is SeatState.WAITING}
@@ -227,8 +229,8 @@ def _chosen(
     return sorted(set(people))
 
 
-def _first(person: str, under_way: bool) -> Seat:
-    if under_way:
-        words = "Its start is under way already."
+def _first(person: str, under_way: bool, absent: bool) -> Seat:
+    if under_way or absent:
+        words = NOT_JOINED if absent else "Its start is under way already."
         return Seat(start_id=0, person=person, state=SeatState.SKIPPED, message=words)
     return Seat(start_id=0, person=person)

@@ -270,9 +270,19 @@ class OwnPresence(OwnCourseSession):
         is in; what rehearsals and previews tell is left out."""
         record = await self.of_course()
         if kind_of(record) == "course":
-            await self.parts.store.presence.tell(presence_of(record, self.body, time.time()))
+            store, now = self.parts.store, time.time()
+            await store.presence.tell(presence_of(record, self.body, now))
+            if self.body.opened is not None and await _absent(self, record):
+                await store.members.join(record.course, record.user, now)
+                self.parts.book.forget()
         elif kind_of(record) == "room":
             self.parts.rooms.tell(record, self.body.people)
+
+
+async def _absent(handler: OwnCourseSession, record: SessionRecord) -> bool:
+    """Whether this session's owner is in the course and had not joined it before opening it."""
+    mine = await handler.parts.book.of(record.user)
+    return any(one.course == record.course and one.joined_at is None for one in mine)
 
 
 class OwnHand(OwnCourseSession):

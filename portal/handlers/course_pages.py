@@ -14,6 +14,7 @@ from portal.catalog.markdown import markdown_html
 from portal.courses.board import newest_sessions
 from portal.courses.book import Membership, runs
 from portal.courses.calendar import Meeting, meetings
+from portal.courses.joining import not_joined
 from portal.errors import NotAllowed, NotFound, StoreUnavailable
 from portal.models import Frozen
 from portal.models.course import STAFF, CourseState, KeptCourse, Role, zones
@@ -209,7 +210,7 @@ class CoursePage(CoursePageBase):
         role = found.role if found else None
         preview = self.get_query_argument("as", "") == "student"
         if role is Role.STUDENT or preview:
-            self.show("course_student.html", **self._as_student(kept, role, preview))
+            self.show("course_student.html", **self._as_student(kept, found, preview))
             return
         line = self.line(kept, role)
         teaches = role is Role.INSTRUCTOR or self.manages
@@ -232,7 +233,10 @@ class CoursePage(CoursePageBase):
 
     head = get
 
-    def _as_student(self, kept: KeptCourse, role: Role | None, preview: bool) -> dict[str, Any]:
+    def _as_student(
+        self, kept: KeptCourse, found: Membership | None, preview: bool
+    ) -> dict[str, Any]:
+        role, member = (found.role, found.member) if found else (None, None)
         now, course = time.time(), kept.course
         record = self.own_session(kept)
         ahead = meetings(course, now, now + _AHEAD)[:_NEXT]
@@ -243,6 +247,7 @@ class CoursePage(CoursePageBase):
             "meetings": [meeting_words(kept, one, now) for one in ahead],
             "preview": preview and role is not Role.STUDENT,
             "server": f"preview-{kept.name}" if preview else course.server,
+            "join": bool(member and not_joined(kept.course, member)),
             "own": record,
             "own_words": _OWN.get(record.state, "") if record else "",
             "may_open": role is not None,  # an admin who is in no course has no session of it

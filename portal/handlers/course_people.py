@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from portal.courses.board import newest_sessions
+from portal.courses.joining import not_joined, refusal
 from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnavailable
 from portal.launch.extending import clock, extended
 from portal.models import Frozen
@@ -61,6 +62,7 @@ class CoursePersonAction(CourseAction, SessionAction):
 
     async def start(self, person: str) -> None:
         """Ask the Hub for the session, which it judges as it does the student's own launch."""
+        await self.startable(person)
         async with self.audited("start-session", self.target, person, f"For {person}."):
             server, options = self.kept.course.server, {"course": self.kept.name}
             hub = self.parts.hub
@@ -71,6 +73,12 @@ class CoursePersonAction(CourseAction, SessionAction):
                 if refused:
                     raise Conflict(refused) from None
                 await hub.start_server(person, server, options)
+
+    async def startable(self, person: str) -> None:
+        """Deny a session of somebody who has not joined and would be charged for its GPUs."""
+        member = await self.member(person)
+        if person != self.person.name and not_joined(self.kept.course, member):
+            await self.deny(self.target, refusal(person), person, "They have not joined it.")
 
     async def stop_one(self, record: SessionRecord) -> None:
         """Stop it, in the name of who asks."""
@@ -120,9 +128,39 @@ class OpenOwn(CoursePersonAction):
         with contextlib.suppress(NotFound):
             if await self.parts.hub.runs(name, server):
                 return self.done("It runs already, or is about to.")
+        if not preview:
+            await joined(self, course)
         async with self.audited("start-session", self.target, name):
             await self.parts.hub.start_server(name, server, {"course": course})
         return self.told("It is being started.")
+
+
+class Join(CourseAction):
+    """Taking part in a course oneself."""
+
+    path = "courses/{course}/join"
+    roles = EVERYONE
+    admins = False
+    operations = {
+        "post": Operation(
+            summary="Join a course that one is in: from then on its staff start one's sessions.",
+            answer=Done,
+        )
+    }
+
+    async def on_post(self, course: str) -> Done:
+        """Of whoever asks, and nobody else."""
+        async with self.audited("join-course", f"course {course}", self.person.name):
+            await joined(self, course)
+        return self.done("You have joined the course.")
+
+
+async def joined(handler: CourseAction, course: str) -> None:
+    """Note that whoever asks takes part in the course."""
+    parts = handler.parts
+    if await parts.store.members.join(course, handler.person.name, time.time()):
+        parts.book.forget()
+        parts.boards.forget(course)
 
 
 _PERSON = {"course": COURSE, "person": LOGIN}
@@ -139,7 +177,6 @@ class StartPerson(CoursePersonAction):
 
     async def on_post(self, course: str, person: str) -> Done:
         """Within the course's resources, as if the student had pressed the button."""
-        await self.member(person)
         await self.start(person)
         return self.told(f"{person}'s session is being started.")
 
@@ -175,7 +212,7 @@ class RestartPerson(CoursePersonAction):
 
     async def on_post(self, course: str, person: str) -> Done:
         """Where there is none, it is started. The answer comes when the new one is asked for."""
-        await self.member(person)
+        await self.startable(person)  # before anything is stopped
         record = (await self.living()).get(person)
         if record is not None:
             await self.stop_one(record)
@@ -351,4 +388,13 @@ class ExtendAll(AllAction):
         return await self.for_all(extend)
 
 
-ENDPOINTS = (OpenOwn, StartPerson, StopPerson, RestartPerson, ExtendPerson, StopAll, ExtendAll)
+ENDPOINTS = (
+    OpenOwn,
+    Join,
+    StartPerson,
+    StopPerson,
+    RestartPerson,
+    ExtendPerson,
+    StopAll,
+    ExtendAll,
+)

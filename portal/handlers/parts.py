@@ -38,8 +38,8 @@ from portal.sessions.asked_once import AskedOnce
 from portal.sessions.idle_gpus import Around, IdleGpus
 from portal.sessions.moves import Moves
 from portal.slurm.reserving import Reserving
+from portal.web.allowance import Allowance
 
-from .allowance import Allowance
 from .course_boards import CourseBoards
 from .course_work import CourseWork
 from .open_collects import OpenCollects

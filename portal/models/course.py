@@ -180,7 +180,8 @@ class KeptCourse(Frozen):
 
 
 class CourseMember(Frozen):
-    """One person of a course. ``source``: "list", or "group" for who comes from the directory."""
+    """One person of a course. ``source``: "list", or "group" for who comes from the directory;
+    ``joined_at``: when they joined it themselves, None before."""
 
     course: str
     person: str
@@ -188,3 +189,4 @@ class CourseMember(Frozen):
     source: Literal["list", "group"] = "list"
     added_by: str = ""
     added_at: float = 0.0
+    joined_at: float | None = None

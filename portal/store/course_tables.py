@@ -32,6 +32,7 @@ course_members = Table(
     Column("source", NAME, nullable=False),
     Column("added_by", NAME, nullable=False),
     Column("added_at", TIME, nullable=False),
+    Column("joined_at", TIME),
 )
 course_starts = Table(
     "course_starts",

@@ -89,6 +89,18 @@ class MemberTable:
         if rows:
             await self._database.run(lambda to: to.execute(statement, rows), write=True)
 
+    async def join(self, course: str, person: str, at: float) -> bool:
+        """Note that somebody who is in the course joined it themselves; whether that is new."""
+        this = (course_members.c.course == course) & (course_members.c.person == person)
+        statement = (
+            update(course_members)
+            .where(this & course_members.c.joined_at.is_(None))
+            .values(joined_at=at)
+            .returning(course_members.c.person)
+        )
+        row = await self._database.run(lambda to: to.execute(statement).first(), write=True)
+        return row is not None
+
     async def remove(self, course: str, people: Sequence[str]) -> None:
         """Take people off; who is not there is left out."""
 

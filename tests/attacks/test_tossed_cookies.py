@@ -13,6 +13,7 @@ import pytest
 from jupyterhub import _xsrf_utils
 from jupyterhub.handlers.base import BaseHandler
 from jupyterhub.services.auth import HubOAuth
+from portal_session import tossed as session_tossed
 from served import Served, served
 from tornado.httputil import HTTPHeaders
 from tornado.web import Application, RequestHandler
@@ -293,3 +294,59 @@ def test_logins_have_the_prefix_where_it_helps(
     config = PyFileConfigLoader(file.name, str(file.parent)).load_config()
     for name in ("JupyterHub", "HubOAuth"):
         assert config[name].get("cookie_host_prefix_enabled", False) is prefixed
+
+
+# -- the server of a session ---------------------------------------------------------------------
+
+
+@pytest.fixture(params=["https://portal.example.org", ""], ids=["own host", "one host"])
+def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The check of a session's server, and whether sessions have hosts of their own."""
+    name = "_get_xsrf_token_cookie"
+    monkeypatch.setattr(_xsrf_utils, name, getattr(_xsrf_utils, name))
+    monkeypatch.setattr(HubOAuth, "check_xsrf_cookie", HubOAuth.check_xsrf_cookie)
+    session_tossed.protect({"JUPYTERHUB_HOST": request.param})
+    auth: Any = SimpleNamespace()
+    return SimpleNamespace(
+        check=lambda page: HubOAuth.check_xsrf_cookie(auth, page), apart=bool(request.param)
+    )
+
+
+@pytest.mark.parametrize("header", TOSSED)
+@pytest.mark.parametrize("site", ["same-origin", "same-site", "none"])
+def test_a_session_believes_the_own_token(session: Any, header: str, site: str) -> None:
+    page = _page(header, **{"X-Xsrftoken": OWN, "Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": site})
+    session.check(page)
+
+
+# What JupyterLab sends: the first cookie that it sees, which is the one that was tossed.
+SENT = [MALLORY, "nonsense", "", "x" * 3000, _signed(b"session:ada", "x" * 32)]
+
+
+@pytest.mark.parametrize("header", [*TOSSED, f"_xsrf={MALLORY}", "_xsrf=x", ""])
+@pytest.mark.parametrize("token", SENT, ids=range(len(SENT)))
+def test_actions_of_the_sessions_own_page_go_on(session: Any, header: str, token: str) -> None:
+    own = {"X-Xsrftoken": token, "Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "same-origin"}
+    if session.apart:
+        session.check(_page(header, **own))
+        return
+    with pytest.raises(Exception, match="HTTP 403"):  # another's page comes from there, too
+        session.check(_page(header, **own))
+
+
+@pytest.mark.parametrize("header", [*TOSSED, f"_xsrf={MALLORY}", "_xsrf=x", ""])
+@pytest.mark.parametrize("token", SENT, ids=range(len(SENT)))
+@pytest.mark.parametrize(
+    "site",
+    [["same-site"], ["cross-site"], ["none"], [], [""], ["Same-Origin"], ["same-origin, x"],
+     ["same-origin", "cross-site"], ["cross-site", "same-origin"]],
+    ids=str,
+)  # fmt: skip
+def test_a_page_of_another_session_does_not_act(
+    session: Any, header: str, token: str, site: list[str]
+) -> None:
+    page = _page(header, **{"X-Xsrftoken": token, "Sec-Fetch-Mode": "cors"})
+    for value in site:
+        page.request.headers.add("Sec-Fetch-Site", value)
+    with pytest.raises(Exception, match="HTTP 403"):
+        session.check(page)

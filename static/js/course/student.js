@@ -27,4 +27,17 @@ if (button && !runs) {
     button.removeAttribute("aria-disabled");
   });
 }
+const join = byId("join");
+if (join) {
+  join.addEventListener("click", async () => {
+    join.disabled = true;
+    try {
+      setText(byId("join-words"), (await call(at(course, "join"), { method: "POST" })).message);
+      join.remove();
+    } catch (error) {
+      join.disabled = false;
+      toast(error.message, true);
+    }
+  });
+}
 if (byId("room-part")) showRoom(course, false);

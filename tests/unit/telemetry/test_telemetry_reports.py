@@ -22,7 +22,6 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
 from portal.errors import StoreUnavailable
-from portal.handlers.allowance import Allowance
 from portal.handlers.own_session import own_server
 from portal.handlers.parts import Parts
 from portal.handlers.telemetry import TelemetryEndpoint
@@ -33,6 +32,7 @@ from portal.sessions.idle_gpus import IdleGpus
 from portal.store import Store
 from portal.telemetry import Telemetry
 from portal.telemetry.pace import Pace
+from portal.web.allowance import Allowance
 
 PREFIX = "/services/portal/"
 ODD = "ada b@x=y!z%2F"  # a user whom JupyterHub would take

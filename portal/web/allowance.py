@@ -1,7 +1,9 @@
-"""How many lines of the audit log one person may cause: they are kept for ever."""
+"""How often one person may do what costs others something: lines of the audit log, which are kept
+for ever, and launches that are refused."""
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 
 _FORGET = 3600.0  # seconds after which a person who asks for nothing is forgotten
@@ -24,3 +26,14 @@ class Allowance:
         while next(iter(self._people.values()))[1] < at - _FORGET:
             self._people.popitem(last=False)
         return missed if fine else None
+
+    def give_back(self, person: str) -> None:
+        """Undo one that was taken and did not count in the end."""
+        if person in self._people:
+            left, at, missed = self._people[person]
+            self._people[person] = (min(self._most, left + 1), at, missed)
+
+    def wait(self, person: str) -> int:
+        """Return the whole seconds until the next one, after one too many."""
+        left = self._people[person][0] if person in self._people else self._most
+        return max(0, math.ceil((1 - left) / self._per_second))

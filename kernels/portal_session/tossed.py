@@ -1,0 +1,50 @@
+"""Cookies that a page of another session has set for this one: they take nobody's actions away.
+
+A page on a host beside this one may set cookies for the domain above both, and for any path there.
+JupyterLab sends the first ``_xsrf`` that it sees, and JupyterHub compares that with the first one
+that the session has signed: a page that sets one more has every action refused, for as long as the
+cookie lasts. So of several, the one of this login counts here; and where sessions have hosts of
+their own, a browser's word that a request comes from this very host (Sec-Fetch-Site, which no page
+can write) stands for the token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+_Chosen = tuple[Optional[bytes], Optional[bytes]]
+
+
+def protect(environ: Mapping[str, str]) -> None:
+    """Change JupyterHub's checks in this process (6.1.1 has no setting for it)."""
+    from jupyterhub import _xsrf_utils
+    from jupyterhub.services.auth import HubOAuth
+
+    signed = _xsrf_utils._get_signed_value_urlsafe
+
+    def own_xsrf(handler: Any) -> _Chosen:
+        """Return the token of this login and what it says; else the first that is signed."""
+        first: _Chosen = (None, None)
+        for cookie in handler.request.headers.get("Cookie", "").split(";"):
+            name, _, value = cookie.strip().partition("=")
+            token = value.strip('" ').encode("ascii", "replace")
+            if name != "_xsrf" or not token:
+                continue
+            told = signed(handler, "_xsrf", token)
+            if told and told == handler._xsrf_token_id:
+                return token, told
+            if told and first[0] is None:
+                first = token, told
+        return first
+
+    _xsrf_utils._get_xsrf_token_cookie = own_xsrf
+    if not environ.get("JUPYTERHUB_HOST"):
+        return  # all sessions have one host: a page of another one comes from it, too
+    checked = HubOAuth.check_xsrf_cookie
+
+    def check_xsrf_cookie(self: Any, handler: Any) -> None:
+        if handler.request.headers.get_list("Sec-Fetch-Site") != ["same-origin"]:
+            checked(self, handler)
+
+    HubOAuth.check_xsrf_cookie = check_xsrf_cookie
