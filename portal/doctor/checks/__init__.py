@@ -6,6 +6,7 @@ from ..finding import Check
 from . import (
     access,
     apptainer,
+    commands,
     database,
     directory,
     environments,
@@ -43,7 +44,7 @@ ALL: tuple[Check, ...] = (
     sudo.narrow,
     apptainer.command,
     apptainer.kernel,
-    apptainer.commands,
+    commands.commands,
     storage.homes,
     storage.logs,
     storage.exchange,
