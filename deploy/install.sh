@@ -40,8 +40,21 @@ system_python() { echo "${python:-/usr/bin/python3}"; }
 missing_packages() { # $@: files with packages
   cat "$@" | while read -r package shows _; do
     case $package in '' | '#'*) continue ;; esac
-    there "$shows" || printf '%s ' "$package"
+    there "$shows" && continue
+    case $package in
+      *'?') ! offered "${package%?}" || printf '%s ' "${package%?}" ;; # not in every suite
+      *) printf '%s ' "$package" ;;
+    esac
   done
+}
+
+offered() { # $1: a package; whether apt could install it
+  command -v apt-cache >/dev/null 2>&1 || return 1
+  # A fresh machine has no lists, and knows no package.
+  if [ "$(id -u)" = 0 ] && ! apt-cache dumpavail 2>/dev/null | grep -q .; then
+    apt-get update -q >/dev/null 2>&1 || return 1
+  fi
+  LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q '^ *Candidate: [^(]'
 }
 
 install_packages() {

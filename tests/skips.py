@@ -3,6 +3,7 @@
     [[skip]]
     test = "tests/test_demo.py::test_real_gpus"     # without [parameters]: all of them
     reason = "no NVIDIA GPU"                         # stands in the reason that the test gives
+    package = "firefox-esr"                          # optional: only where this is not installed
 
 A listed test that ran is a failure too: its line has to go. So is one that is no longer in its
 file, which is seen whenever that file is collected whole.
@@ -11,6 +12,8 @@ file, which is seen whenever that file is collected whole.
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,14 +23,18 @@ import pytest
 
 
 class SkipPolicy:
-    """The plugin. ``expected`` maps a test id to the reason that its skip must give."""
+    """The plugin. ``expected`` maps a test id to the reason that its skip must give; ``listed`` are
+    all ids of the list, those that run here as their package is installed too."""
 
     def __init__(self, path: Path) -> None:
         self.expected: dict[str, str] = {}
+        self.listed: list[str] = []
         if path.exists():
             for entry in tomllib.loads(path.read_text()).get("skip", []):
                 assert entry.get("test") and entry.get("reason"), f"{path}: {entry} is incomplete"
-                self.expected[entry["test"]] = entry["reason"]
+                self.listed.append(entry["test"])
+                if not installed(entry.get("package", "")):
+                    self.expected[entry["test"]] = entry["reason"]
 
     def reason_for(self, nodeid: str) -> str | None:
         """The reason that the list gives for a test; None where it is not listed."""
@@ -44,7 +51,7 @@ class SkipPolicy:
         found |= {name.split("::", 1)[0] for name in found}
         whole = [(config.invocation_params.dir / arg).resolve() for arg in config.args]
         gone = []
-        for name in self.expected:
+        for name in self.listed:
             path = (config.rootpath / name.split("::", 1)[0]).resolve()
             if not any(path.is_relative_to(place) for place in whole):
                 continue  # not asked for, or only some tests of it (an argument with "::")
@@ -84,6 +91,14 @@ class SkipPolicy:
         report.longrepr = f"{reason}\nPORTAL_REQUIRE_ALL=1, and tests/expected_skips.toml " + (
             "does not list this test." if listed is None else f"expects another reason: {listed}"
         )
+
+
+def installed(package: str) -> bool:
+    """Whether this machine has a Debian package; False for ""."""
+    if not package or not shutil.which("dpkg-query"):
+        return False
+    words = ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package]
+    return subprocess.run(words, capture_output=True, text=True).stdout == "installed"
 
 
 def register(config: pytest.Config) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +19,7 @@ from portal.doctor.checks import (
     ALL,
     access,
     apptainer,
+    commands,
     environments,
     hub,
     origins,
@@ -380,6 +384,47 @@ async def test_proxy_of_its_own_that_does_not_run(tmp_path: Path) -> None:
 # -- sudo, containers, file systems -------------------------------------------------------------
 
 
+_KEPT = 'env_reset, env_keep+="SLURM_TIME_FORMAT APPTAINERENV_* PORTAL_*{}"'
+
+
+@pytest.mark.parametrize(
+    ("defaults", "conf", "narrow", "rule"),
+    [
+        (_KEPT.format(""), "", Level.OK, ""),
+        (_KEPT.format(" SLURM_CONF"), "", Level.FAILURE, ""),
+        (_KEPT.format(" SLURM_*"), "", Level.FAILURE, ""),
+        (_KEPT.format("") + ", env_keep+=SLURM_CONF", "", Level.FAILURE, ""),
+        (_KEPT.format("").replace("env_reset", "!env_reset"), "", Level.FAILURE, ""),
+        (_KEPT.format(""), "/opt/slurm/etc/slurm.conf", Level.OK, "sudo drops SLURM_CONF"),
+        (_KEPT.format("") + ", env_file=/etc/x", "/opt/slurm/etc/slurm.conf", Level.OK, ""),
+    ],
+)
+async def test_which_slurm_conf_sudo_lets_pass(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    defaults: str,
+    conf: str,
+    narrow: Level,
+    rule: str,
+) -> None:
+    """The caller's must not, and a site's own has to come from root."""
+    monkeypatch.setattr(Site, "__init__", _not_root(Site.__init__))
+    fake = tmp_path / "sudo"
+    fake.write_text(
+        f"#!/bin/sh\n[ $# -gt 2 ] && [ $2 = -l ] && exit 1\necho '{defaults}'\n"
+        "echo '    (nobody) NOPASSWD: NOSETENV: /usr/bin/sbatch, /usr/bin/scancel'\n"
+    )
+    fake.chmod(0o755)
+    config = f"c.SlurmRunner.sudo = [{str(fake)!r}, '-n', '-u', '{{user}}']\n"
+    config += f"c.SlurmRunner.slurm_conf = {conf!r}\n"
+    finding = await asked(sudo.narrow, tmp_path, config)
+    assert finding.level is narrow, finding
+    assert (narrow is Level.OK) is ("SLURM_CONF" not in finding.found)
+    finding = await asked(sudo.rule, tmp_path, config, person="nobody")
+    assert rule in finding.found
+    assert (finding.level is Level.WARNING) is bool(rule), finding
+
+
 async def test_sudo_without_a_rule(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         finding = await asked(sudo.rule, tmp_path)
@@ -425,12 +470,104 @@ async def test_commands_in_containers_must_be_there(tmp_path: Path) -> None:
     catalog.mkdir()
     (catalog / "one.yaml").write_text(CONTAINER.format(image="/x.sif"))
     config = f"c.EnvironmentCatalog.directory = {str(catalog)!r}\n"
-    assert (await asked(apptainer.commands, tmp_path, config)).level is Level.SKIPPED
+    assert (await asked(commands.commands, tmp_path, config)).level is Level.SKIPPED
     config += f"c.PortalSpawner.commands_in_containers = ['/etc/passwd', {str(catalog)!r}]\n"
-    assert (await asked(apptainer.commands, tmp_path, config)).level is Level.OK
+    assert (await asked(commands.commands, tmp_path, config)).level is Level.OK
     config += "c.PortalSpawner.commands_in_containers += ['/nowhere/sbatch']\n"
-    finding = await asked(apptainer.commands, tmp_path, config)
+    finding = await asked(commands.commands, tmp_path, config)
     assert finding.level is Level.WARNING and "/nowhere/sbatch" in finding.found
+
+
+@pytest.fixture
+def container(tmp_path: Path) -> Path:
+    """A site with one container, its Apptainer running what it is told on this machine."""
+    catalog = tmp_path / "environments"
+    catalog.mkdir()
+    (tmp_path / "x.sif").write_text("")
+    (catalog / "one.yaml").write_text(CONTAINER.format(image=tmp_path / "x.sif"))
+    fake = tmp_path / "apptainer"
+    fake.write_text(
+        f'#!/bin/sh\necho "$*" >{tmp_path}/argv\nwhile [ "$1" != /bin/sh ]; do shift; done\n"$@"\n'
+    )
+    fake.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    return tmp_path
+
+
+async def in_containers(place: Path, monkeypatch: pytest.MonkeyPatch) -> Finding:
+    monkeypatch.setattr(Site, "__init__", _not_root(Site.__init__))
+    paths = [str(place / "bin" / "srun"), str(place / "socket"), "/run"]
+    config = f"c.EnvironmentCatalog.directory = {str(place / 'environments')!r}\n"
+    config += f"c.PortalSpawner.apptainer = {str(place / 'apptainer')!r}\n"
+    config += f"c.PortalSpawner.commands_in_containers = {paths!r}\n"
+    config += "c.SlurmRunner.slurm_conf = '/opt/slurm.conf'\n"
+    (place / "socket").mkdir(exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listening:
+        monkeypatch.chdir(place / "socket")
+        listening.bind("munge")
+        found = await asked(commands.commands, place, config)
+        Path("munge").unlink()
+    return found
+
+
+def _not_root(init: Callable[..., None]) -> Callable[..., None]:
+    def made(self: Site, *args: Any) -> None:
+        init(self, *args)
+        self.is_root = False
+
+    return made
+
+
+async def test_commands_run_in_containers(container: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are run, without munge's socket, network and home."""
+    shutil.copy("/bin/true", container / "bin/srun")
+    finding = await in_containers(container, monkeypatch)
+    assert (finding.level, finding.found) == (Level.OK, "1 commands run in 'one'")
+    argv = (container / "argv").read_text().split("/bin/sh")[0]
+    assert "--containall" in argv and "--network none" in argv
+    assert "SLURM_CONF=/opt/slurm.conf" in argv
+    assert f"{container}/bin/srun:" in argv
+    assert f"{container}/socket" not in argv and "/run:" not in argv
+
+
+async def test_a_library_that_a_container_lacks(
+    container: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every missing library is named, not only the first."""
+    shutil.copy("/bin/true", container / "bin/srun")
+    for name in ("liblz4-nowhere.so.1", "libllhttp-nowhere.so.9"):
+        subprocess.run(["patchelf", "--add-needed", name, container / "bin/srun"], check=True)
+    finding = await in_containers(container, monkeypatch)
+    assert finding.level is Level.WARNING
+    assert "lack libllhttp-nowhere.so.9, liblz4-nowhere.so.1" in finding.found
+    assert "c.PortalSpawner.commands_in_containers" in finding.mend
+
+
+@pytest.mark.parametrize(
+    ("said", "mend"),
+    [
+        ("/lib/libc.so.6: version `GLIBC_2.38' not found", "newer than this image"),
+        ("srun: fatal: Unable to process configuration file", "command-line.md"),
+    ],
+)
+async def test_a_command_that_does_not_run_in_a_container(
+    container: Path, monkeypatch: pytest.MonkeyPatch, said: str, mend: str
+) -> None:
+    srun = container / "bin/srun"
+    srun.write_text(f'#!/bin/sh\necho "{said.replace("`", "")}" >&2\nexit 1\n')
+    srun.chmod(0o755)
+    finding = await in_containers(container, monkeypatch)
+    assert finding.level is Level.WARNING and said.replace("`", "") in finding.found
+    assert mend in finding.mend
+
+
+async def test_a_container_that_cannot_be_started_is_told(
+    container: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy("/bin/true", container / "bin/srun")
+    (container / "apptainer").write_text("#!/bin/sh\necho FATAL: no fuse >&2\nexit 255\n")
+    finding = await in_containers(container, monkeypatch)
+    assert finding.level is Level.SKIPPED and "FATAL: no fuse" in finding.found
 
 
 async def test_environments(tmp_path: Path) -> None:

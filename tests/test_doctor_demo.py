@@ -16,7 +16,9 @@ CONFIG = ROOT / "deploy/demo/jupyterhub_config.py"
 Findings = dict[str, dict[str, str]]
 
 
-def examine(demo: Any, *options: str, user: str | None = "portal") -> Findings:
+def examine(
+    demo: Any, *options: str, user: str | None = "portal", config: Path = CONFIG
+) -> Findings:
     """What the doctor finds, by the ids of its checks."""
     token = (demo.home.demo / "hub/proxy-token").read_text()
     env = {
@@ -26,7 +28,7 @@ def examine(demo: Any, *options: str, user: str | None = "portal") -> Findings:
         "CONFIGPROXY_AUTH_TOKEN": token,
     }
     done = demo.run(
-        [sys.executable, "-m", "portal", "doctor", "--json", f"-f={CONFIG}", *options],
+        [sys.executable, "-m", "portal", "doctor", "--json", f"-f={config}", *options],
         user=user if demo.people else None,
         env=env,
         check=False,
@@ -63,6 +65,24 @@ def test_the_rights_of_the_hubs_account(demo: Any) -> None:
     for name in ("slurm-rights", "sudo", "sudo-narrow", "hub-account", "homes", "job-logs"):
         assert found[name]["level"] == "ok", found[name]
     assert "sbatch as" in found["sudo"]["found"]
+
+
+def test_slurms_commands_run_in_containers(demo: Any) -> None:
+    """They are tried in the image, and a library that was forgotten is named with its place."""
+    if not demo.people:
+        pytest.skip("the one-account form may be root's, who runs no images")
+    found = examine(demo, "--only=apptainer-commands")["apptainer-commands"]
+    assert found["level"] == "ok" and "run in 'jupyterlab'" in found["found"], found
+    config = demo.home.scratch / "forgotten.py"
+    config.write_text(
+        f"load_subconfig({str(CONFIG)!r})\n"
+        "bound = c.PortalSpawner.commands_in_containers\n"
+        "c.PortalSpawner.commands_in_containers = [x for x in bound if 'slurm-wlm' not in x]\n"
+    )
+    found = examine(demo, "--only=apptainer-commands", config=config)["apptainer-commands"]
+    config.unlink()
+    assert found["level"] == "warning" and "libslurmfull.so" in found["found"], found
+    assert "slurm-wlm/libslurmfull.so" in found["mend"], found
 
 
 def test_an_account_without_rights(demo: Any) -> None:

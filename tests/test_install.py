@@ -55,6 +55,30 @@ def test_without_the_right_to_install(source: Path) -> None:
         assert list(home.iterdir()) == []
 
 
+def test_packages_that_not_every_suite_has(source: Path, tmp_path: Path) -> None:
+    """One with a `?` is asked for where apt offers it, and not missed elsewhere."""
+    packages = source / "deploy/packages-test.txt"
+    line = "{}? no-such-command a test\n"
+    packages.write_text(line.format("in-this-suite") + line.format("not-in-it"))
+    fakes = tmp_path / "fakes"
+    fakes.mkdir()
+    answers = {
+        "apt-cache": 'case $* in *in-this-suite) echo "  Candidate: 1.2-3" ;; dumpavail) echo x ;; '
+        '*) echo "  Candidate: (none)" ;; esac',
+        "id": "echo 65534",
+    }
+    for name, answer in answers.items():
+        (fakes / name).write_text(f"#!/bin/sh\n{answer}\n")
+        (fakes / name).chmod(0o755)
+    path = f"{fakes}:{os.environ['PATH']}"
+    said = install(source, "packages", "test", home=tmp_path, PATH=path)
+    assert said.returncode == 1
+    assert "these system packages are missing: in-this-suite -" in said.stderr
+    packages.write_text(line.format("not-in-it"))
+    said = install(source, "packages", "test", home=tmp_path, PATH=path)
+    assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
+
+
 @pytest.mark.parametrize("what", ["pip", "npm"])
 def test_without_a_network(source: Path, what: str) -> None:
     if os.geteuid() != 0:

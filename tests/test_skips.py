@@ -88,3 +88,29 @@ def test_a_listed_test_that_can_run_fails(tmp_path: Path) -> None:
     listed = _ALL + '[[skip]]\ntest = "tests/test_it.py::test_runs"\nreason = "x"\n'
     status, words = run(tmp_path, listed)
     assert status == 1 and "it can run here" in words
+
+
+def test_a_skip_for_want_of_a_package(tmp_path: Path) -> None:
+    """It is expected where the package is absent, and not where it is installed."""
+    entry = '[[skip]]\ntest = "tests/test_it.py::test_skipped"\nreason = "no GPU"\npackage = "{}"\n'
+    many = _ALL[_ALL.index("[[skip]]", 1) :]
+    (tmp_path / "absent").mkdir()
+    status, words = run(tmp_path / "absent", many + entry.format("no-such-package"))
+    assert status == 0 and "1 passed, 3 skipped" in words
+    if not shutil.which("dpkg-query"):
+        pytest.skip("no Debian packages on this machine")
+    (tmp_path / "there").mkdir()
+    status, words = run(tmp_path / "there", many + entry.format("coreutils"))
+    assert status == 1 and "1 failed, 1 passed, 2 skipped" in words
+
+
+def test_a_test_runs_where_its_package_is_installed(tmp_path: Path) -> None:
+    if not shutil.which("dpkg-query"):
+        pytest.skip("no Debian packages on this machine")
+    entry = '[[skip]]\ntest = "tests/test_it.py::{}"\nreason = "x"\npackage = "coreutils"\n'
+    (tmp_path / "runs").mkdir()
+    status, words = run(tmp_path / "runs", _ALL + entry.format("test_runs"))
+    assert status == 0 and "1 passed" in words
+    (tmp_path / "gone").mkdir()
+    status, words = run(tmp_path / "gone", _ALL + entry.format("test_gone"))
+    assert status == 4 and "test_gone" in words

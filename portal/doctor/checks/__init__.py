@@ -6,6 +6,7 @@ from ..finding import Check
 from . import (
     access,
     apptainer,
+    commands,
     database,
     directory,
     disk,
@@ -45,7 +46,7 @@ ALL: tuple[Check, ...] = (
     sudo.narrow,
     apptainer.command,
     apptainer.kernel,
-    apptainer.commands,
+    commands.commands,
     storage.homes,
     storage.logs,
     storage.exchange,

@@ -13,42 +13,46 @@ from ..command import ask
 from ..finding import Result, check, ok, skipped, warning, worst
 from ..site import Site
 
-_ON_NODES = "Sessions start it on the nodes: look there too (run this command on a node)."
+ON_NODES = "Sessions start it on the nodes: look there too (run this command on a node)."
 _OLDEST = (1, 1)
 
 
-async def _needed(site: Site) -> bool:
+async def needed(site: Site) -> bool:
     await site.catalog.load()
     return any(one.kind is Kind.CONTAINER for one in site.catalog.environments.values())
 
 
 @check("apptainer", "Apptainer is installed")
 async def command(site: Site) -> Result:
-    if not await _needed(site):
+    if not await needed(site):
         return skipped("no environment is a container")
+    return await examine(name_of(site))
+
+
+def name_of(site: Site) -> str:
+    """Apptainer's command, as the spawner calls it."""
     kind = site.spawner
-    name = site.setting(kind, "apptainer") if "apptainer" in kind.class_traits() else "apptainer"
-    return await examine(name)
+    return site.setting(kind, "apptainer") if "apptainer" in kind.class_traits() else "apptainer"
 
 
 async def examine(name: str) -> Result:
     """Whether ``name`` is an Apptainer that is new enough."""
     found = shutil.which(name)
     if not found:
-        return warning(f"'{name}' is not on this machine", f"Install Apptainer. {_ON_NODES}")
+        return warning(f"'{name}' is not on this machine", f"Install Apptainer. {ON_NODES}")
     answer = await ask([found, "--version"])
     if answer.status:
-        return warning(f"{found} does not run: {answer.words}", _ON_NODES)
+        return warning(f"{found} does not run: {answer.words}", ON_NODES)
     version = answer.stdout.strip()
     numbers = tuple(int(p) for p in version.rpartition(" ")[2].split(".")[:2] if p.isdigit())
     if "apptainer" in version and numbers < _OLDEST:
-        return warning(f"{version} is old", f"Install Apptainer 1.1 or newer. {_ON_NODES}")
+        return warning(f"{version} is old", f"Install Apptainer 1.1 or newer. {ON_NODES}")
     return ok(f"{version} ({found})")
 
 
 @check("apptainer-kernel", "People may start containers")
 async def kernel(site: Site) -> Result:
-    if not await _needed(site):
+    if not await needed(site):
         return skipped("no environment is a container")
     return await asyncio.to_thread(_kernel, site)
 
@@ -70,7 +74,7 @@ def _kernel(site: Site) -> Result:
                 warning(
                     f"{name.replace('/', '.')} is {bad} here: without Apptainer's setuid part "
                     "nobody but root can start a container",
-                    f"Set it with sysctl, or install the package apptainer-suid. {_ON_NODES}",
+                    f"Set it with sysctl, or install the package apptainer-suid. {ON_NODES}",
                 )
             )
     fuse = Path("/dev/fuse")
@@ -78,7 +82,7 @@ def _kernel(site: Site) -> Result:
         results.append(
             warning(
                 "there is no /dev/fuse here, so a SIF file cannot be mounted by people",
-                f"Load the module: modprobe fuse. {_ON_NODES}",
+                f"Load the module: modprobe fuse. {ON_NODES}",
             )
         )
     elif (fuse.stat().st_mode & 0o006) != 0o006 and not (
@@ -88,27 +92,7 @@ def _kernel(site: Site) -> Result:
             warning(
                 "/dev/fuse here is closed to people, so a SIF file cannot be mounted by them",
                 "chmod 666 /dev/fuse (udev's usual mode), or use a sandbox directory as the "
-                f"image. {_ON_NODES}",
+                f"image. {ON_NODES}",
             )
         )
     return worst(results)
-
-
-@check("apptainer-commands", "Slurm's commands reach into containers")
-async def commands(site: Site) -> Result:
-    paths = _bound(site)
-    if not paths or not await _needed(site):
-        return skipped("c.PortalSpawner.commands_in_containers is empty, or nothing is a container")
-    missing = await asyncio.to_thread(lambda: [path for path in paths if not Path(path).exists()])
-    if missing:
-        return warning(
-            f"not on this machine: {', '.join(missing)}",
-            "Where one of c.PortalSpawner.commands_in_containers is missing on a node, no "
-            f"container starts there. {_ON_NODES}",
-        )
-    return ok(f"{len(paths)} files and folders of c.PortalSpawner.commands_in_containers are here")
-
-
-def _bound(site: Site) -> list[str]:
-    kind, name = site.spawner, "commands_in_containers"
-    return list(site.setting(kind, name)) if name in kind.class_traits() else []

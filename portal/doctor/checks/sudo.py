@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import grp
 import pwd
 import re
+from fnmatch import fnmatchcase
+from pathlib import Path
 
 from ..command import Answer, ask
 from ..finding import Result, check, failure, ok, skipped, warning, worst
@@ -16,10 +19,35 @@ _VARIABLES = (
     ("APPTAINERENV_", "sessions get no token"),
     ("PORTAL_", "the job script does not know what kind of environment to start"),
 )
+# Debian's and Slurm's own default; /run/slurm is where a "configless" slurmd keeps it.
+_USUAL = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")
 _INSTALL = (
     "Copy deploy/sudoers to /etc/sudoers.d/portal (owner root, mode 0440), adapt its three names "
     "and check it with `visudo -c`."
 )
+
+
+_SLURM_CONF = (
+    "Where slurm.conf is not in Slurm's own place, root names it in an env_file (deploy/sudoers)."
+)
+
+
+def _is_usual(conf: str) -> bool:
+    """Whether this is the slurm.conf that Slurm reads without being told."""
+    if conf in _USUAL:
+        return True
+    return Path(conf).exists() and any(
+        Path(one).exists() and Path(one).samefile(conf) for one in _USUAL
+    )
+
+
+def _keeps_slurm_conf(rules: str) -> bool:
+    """Whether an env_keep of ``sudo -l`` takes SLURM_CONF along, by name or by a pattern; or the
+    environment is not reset at all."""
+    names: list[str] = []
+    for quoted, bare in re.findall(r'env_keep\s*\+?=\s*(?:"([^"]*)"|([^\s,"]+))', rules):
+        names += (quoted or bare).split()
+    return "!env_reset" in rules or any(fnmatchcase("SLURM_CONF", name) for name in names)
 
 
 async def _rules(site: Site) -> Answer | Result:
@@ -64,6 +92,15 @@ async def rule(site: Site) -> Result:
     for name, what in _VARIABLES:
         if name not in rules.stdout:
             results.append(failure(f"{name}* does not pass sudo, so {what}", _INSTALL))
+    conf = site.runner.slurm_conf
+    if conf and not await asyncio.to_thread(_is_usual, conf) and "env_file" not in rules.stdout:
+        results.append(
+            warning(
+                f"{conf} is this site's slurm.conf, and sudo drops SLURM_CONF: sbatch and scancel "
+                "read Slurm's own default",
+                _SLURM_CONF,
+            )
+        )
     person = _person(site, rules.stdout)
     if not person:
         results.append(
@@ -98,6 +135,14 @@ async def narrow(site: Site) -> Result:
         # -l with a command only asks whether it would be allowed (sudo(8)).
         if (await ask([sudo, "-n", "-l", "-u", user, command])).status == 0:
             results.append(failure(f"'{site.account}' may run {words}", _INSTALL))
+    if _keeps_slurm_conf(rules.stdout):
+        results.append(
+            failure(
+                f"the rule keeps SLURM_CONF: who has '{site.account}' names a file with plugins, "
+                "which sbatch loads as the person, on this machine",
+                "Take it out of env_keep. " + _SLURM_CONF,
+            )
+        )
     if re.search(r"(?<!NO)SETENV:|(?<!!)\bsetenv\b", rules.stdout):
         results.append(
             warning(
