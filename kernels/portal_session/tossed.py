@@ -12,8 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Optional
+from urllib.parse import urlsplit
 
 _Chosen = tuple[Optional[bytes], Optional[bytes]]
+
+
+def apart(environ: Mapping[str, str]) -> bool:
+    """Return whether this session has another host than the Hub, and so than others' sessions."""
+    hub = urlsplit(environ.get("JUPYTERHUB_HOST", "")).hostname
+    own = urlsplit(environ.get("JUPYTERHUB_PUBLIC_URL", "")).hostname
+    return bool(hub and own and hub != own)
 
 
 def protect(environ: Mapping[str, str]) -> None:
@@ -39,7 +47,7 @@ def protect(environ: Mapping[str, str]) -> None:
         return first
 
     _xsrf_utils._get_xsrf_token_cookie = own_xsrf
-    if not environ.get("JUPYTERHUB_HOST"):
+    if not apart(environ):
         return  # all sessions have one host: a page of another one comes from it, too
     checked = HubOAuth.check_xsrf_cookie
 

@@ -299,16 +299,27 @@ def test_logins_have_the_prefix_where_it_helps(
 # -- the server of a session ---------------------------------------------------------------------
 
 
-@pytest.fixture(params=["https://portal.example.org", ""], ids=["own host", "one host"])
+_HUB = f"https://{HOST}"
+_PLACES: dict[str, tuple[str, str]] = {
+    "own host": (_HUB, f"https://ada.{HOST}/user/ada/"),
+    "no host": ("", ""),
+    "one host": (_HUB, f"{_HUB}/user/ada/"),  # c.JupyterHub.public_url alone
+    "one host, other port": (_HUB, f"https://{HOST}:8443/user/ada/"),
+    "unknown": (_HUB, ""),
+}
+
+
+@pytest.fixture(params=_PLACES)
 def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The check of a session's server, and whether sessions have hosts of their own."""
     name = "_get_xsrf_token_cookie"
     monkeypatch.setattr(_xsrf_utils, name, getattr(_xsrf_utils, name))
     monkeypatch.setattr(HubOAuth, "check_xsrf_cookie", HubOAuth.check_xsrf_cookie)
-    session_tossed.protect({"JUPYTERHUB_HOST": request.param})
+    hub, own = _PLACES[request.param]
+    session_tossed.protect({"JUPYTERHUB_HOST": hub, "JUPYTERHUB_PUBLIC_URL": own})
     auth: Any = SimpleNamespace()
     return SimpleNamespace(
-        check=lambda page: HubOAuth.check_xsrf_cookie(auth, page), apart=bool(request.param)
+        check=lambda page: HubOAuth.check_xsrf_cookie(auth, page), apart=request.param == "own host"
     )
 
 
