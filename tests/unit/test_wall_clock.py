@@ -59,7 +59,7 @@ WHY: dict[str, tuple[int, str]] = {
     "portal/handlers/course_handouts.py": (1, RECORD),
     "portal/handlers/course_live.py": (9, CALENDAR),
     "portal/handlers/course_pages.py": (3, CALENDAR),
-    "portal/handlers/course_people.py": (2, CALENDAR),
+    "portal/handlers/course_people.py": (3, CALENDAR),
     "portal/handlers/course_room.py": (2, CALENDAR),
     "portal/handlers/course_situations.py": (2, CALENDAR),
     "portal/handlers/course_starts.py": (3, CALENDAR),
