@@ -45,6 +45,7 @@ CLASSES = (
     ("portal.sessions.idle_gpus", "IdleGpus"),
     ("spawners.culler", "IdleSessions"),
     ("spawners.hub_application", "HubRequests"),
+    ("spawners.proxy", "SessionProxy"),
     ("portal.notices", "Notices"),
     ("portal.catalog.workshop", "Workshop"),
     ("portal.catalog.own", "OwnEnvironments"),

@@ -28,6 +28,9 @@ class Store:
         if self.asked <= self.away:
             raise self.failure
 
+    async def keep_room(self) -> None:
+        pass
+
     async def check(self) -> None:
         self.checked += 1
 
