@@ -10,13 +10,13 @@ from portal.sessions.log import tail
 from portal.slurm import job_log
 
 
-async def make_log(directory: str) -> str:
-    """Make an empty log in ``directory``; returns its name.
+async def make_log(directory: str, account: str) -> str:
+    """Make an empty log in ``directory`` for a job of ``account``; returns its name.
 
     Raises ConfigurationError when the Hub's account cannot write there.
     """
     try:
-        return await asyncio.to_thread(job_log.make_log, directory, "session")
+        return await asyncio.to_thread(job_log.make_log, directory, "session", account)
     except OSError as error:
         raise ConfigurationError(
             f"The log of the session cannot be made in {directory}: {error.strerror}. An admin can "

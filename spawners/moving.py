@@ -232,7 +232,7 @@ class Moving:
         token = spawner.user.new_api_token(note=own.note, scopes=list(own.scopes))
         row = orm.APIToken.find(db, token)
         try:
-            log_name = await make_log(spawner.log_directory)
+            log_name = await make_log(spawner.log_directory, spawner.account)
             if spawner.internal_ssl:
                 # A Hub that was restarted has none; the running server has its own in memory.
                 spawner.cert_paths = await spawner.move_certs(await spawner.create_certs())

@@ -93,7 +93,7 @@ async def submit_again(spawner: PortalSpawner, request: LaunchRequest) -> str:
     what ``submit_once`` raises.
     """
     token = _new_token(spawner)
-    spawner.log_name = await make_log(spawner.log_directory)
+    spawner.log_name = await make_log(spawner.log_directory, spawner.account)
     return await submit_once(spawner, request, token)
 
 

@@ -179,7 +179,7 @@ class PortalSpawner(LaunchDoor):
         self.token_id = self._token_row()
         try:
             await asyncio.to_thread(disk.ensure_space, self.log_directory, Path.cwd())
-            self.log_name = await make_log(self.log_directory)
+            self.log_name = await make_log(self.log_directory, self.account)
             self.job_id = await submit_once(self, request)
         except PortalError as error:
             self.history.refused(request, error.message)

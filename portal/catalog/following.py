@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _CHUNK = 1024 * 1024
 _AT_ONCE = 16 * _CHUNK  # bytes of a log that one look reads
 _LONGEST_LINE = _CHUNK
+_KNOWN = 256  # bytes by which a log is known again
 MOST = 65536  # bytes of a log that a page gets at once
 _WIDEST = 4000  # characters of one line there
 MAX_LOG = 64 * _CHUNK  # a job writes an eighth of it by itself (portal.images.channel)
@@ -52,16 +53,21 @@ class Follower:
         self.size = 0
         self._offset = 0
         self._rest = b""
+        self._end = b""  # what stands just before the offset
         self._over_since: float | None = None
 
     def read(self) -> None:
         """Read on in the log. Blocks."""
+        known, self.size = read_log(self.path, self._offset - len(self._end), len(self._end))
+        if known != self._end:  # it was cut, and is written anew
+            self._offset, self._rest, self._end = 0, b"", b""
         stop = self._offset + _AT_ONCE
         while self._offset < stop and self.final is None:
             data, self.size = read_log(self.path, self._offset, _CHUNK)
             if not data:
                 return
             self._offset += len(data)
+            self._end = (self._end + data)[-_KNOWN:]
             whole, newline, rest = (self._rest + data).rpartition(b"\n")
             # A line without an end is no event: those are short.
             self._rest = rest if len(rest) < _LONGEST_LINE else b""
@@ -125,7 +131,10 @@ class Follower:
 def log_text(path: Path, nonce: str, offset: int) -> tuple[str, int]:
     """Plain text of a log from byte ``offset`` on, in whole lines and without the job's own; and
     where to go on. About ``MOST`` bytes at once. Blocks."""
-    data, _ = read_log(path, offset, MOST)
+    data, size = read_log(path, offset, MOST)
+    if size < offset:  # it was cut since: from its beginning
+        offset = 0
+        data, size = read_log(path, offset, MOST)
     if len(data) == MOST and b"\n" not in data:  # the job's own lines may be long, and stay whole
         data, _ = read_log(path, offset, _LONGEST_LINE)
         if len(data) == _LONGEST_LINE and b"\n" not in data:

@@ -48,10 +48,13 @@ class Submitter:
         """Whom builds and tests of the catalog run as."""
         return self.images.service_account or _own_name()
 
-    async def new_log(self, work: Work) -> str:
-        """Make a log; its name. Raises ConfigurationError."""
+    async def new_log(self, work: Work, user: str = "") -> str:
+        """Make a log for a job of ``user`` ("": the service's); its name. Raises
+        ConfigurationError."""
         try:
-            return await asyncio.to_thread(make_log, self.images.log_directory, str(work))
+            return await asyncio.to_thread(
+                make_log, self.images.log_directory, str(work), user or self.account
+            )
         except OSError as error:
             raise ConfigurationError(
                 f"The log of the {work} cannot be made in {self.images.log_directory} "

@@ -68,7 +68,7 @@ class TestQueue:
                     gpu_type=gpu_type,
                     asker=asker,
                     nonce=new_nonce(),
-                    log=await self._jobs.new_log(Work.TEST),
+                    log=await self._jobs.new_log(Work.TEST, _user_of(environment)),
                     at=time.time(),
                 )
                 self._jobs.is_new(Work.TEST, test.id)

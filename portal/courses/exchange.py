@@ -3,48 +3,35 @@ who is in the course. Behind it lies the exchange, open to all, as nbgrader want
 
 Everyone in a course writes into its exchange under their own account, the portal is not root, and
 there is no Unix group for a course. The path of the folder is no secret: it stands in
-/proc/PID/mountinfo of each session, which everyone on the node may read. The attribute is the
-kernel's own (include/uapi/linux/posix_acl_xattr.h), so setfacl(1) is not needed.
+/proc/PID/mountinfo of each session, which everyone on the node may read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import fcntl
 import logging
 import os
 import pwd
-import struct
-import tempfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from portal import acl
 from portal.errors import ConfigurationError, NotFound
 from portal.store import Store
 
 _PARENT = 0o711  # through it, but not around in it
 _OPEN = 0o1777  # everyone behind the gate may add, and remove what is theirs
 INSIDE = "exchange"  # what is behind the gate
-_ATTRIBUTE = "system.posix_acl_access"
-_VERSION = struct.pack("<I", 2)
-_ENTRY = struct.Struct("<HHI")  # tag, rights, id
-_USER_OBJ, _USER, _GROUP_OBJ, _MASK, _OTHER = 0x01, 0x02, 0x04, 0x10, 0x20
-_NOBODY = 0xFFFFFFFF  # the id of entries that have none
 _ALL, _ENTER = 0o7, 0o5
-_LACKING = (errno.EOPNOTSUPP, errno.EINVAL)
-
-
-class NoAcls(OSError):
-    """The file system has no POSIX ACLs."""
 
 
 def folder_of(directory: Path, course: str) -> Path:
     """The gate of the course's exchange below ``directory``, made where it is not there, and closed
-    to all but its owner and those whom ``admit`` has let in. Blocks. Raises OSError, NoAcls."""
+    to all but its owner and those whom ``admit`` has let in. Blocks. Raises OSError, acl.NoAcls."""
     directory.mkdir(parents=True, exist_ok=True)
     if directory.stat().st_mode & 0o7777 != _PARENT:
         directory.chmod(_PARENT)
@@ -54,7 +41,7 @@ def folder_of(directory: Path, course: str) -> Path:
             folder.mkdir(mode=0o700)
             try:
                 _let_in(folder, ())
-            except NoAcls:
+            except acl.NoAcls:
                 folder.rmdir()
                 raise
         inside = folder / INSIDE
@@ -69,22 +56,10 @@ def folder_of(directory: Path, course: str) -> Path:
         return folder
 
 
-def admitted(folder: Path) -> frozenset[int]:
-    """The numbers of the accounts that may enter, without its owner. Blocks. Raises OSError."""
-    try:
-        raw = os.getxattr(folder, _ATTRIBUTE)
-    except OSError as error:
-        if error.errno == errno.ENODATA:  # as its mode says
-            return frozenset()
-        raise
-    entries = _ENTRY.iter_unpack(raw[len(_VERSION) :])
-    return frozenset(number for tag, _, number in entries if tag == _USER)
-
-
 def admit(folder: Path, uid: int) -> None:
-    """Let this account in, too. Blocks. Raises OSError, NoAcls."""
+    """Let this account in, too. Blocks. Raises OSError, acl.NoAcls."""
     with _locked(folder):
-        there = admitted(folder)
+        there = acl.others_of(folder)
         if uid not in there and uid != folder.stat().st_uid:
             _let_in(folder, there | {uid})
 
@@ -93,38 +68,13 @@ def expel(folder: Path, uids: Collection[int]) -> None:
     """Keep these accounts out from now on; a session that has the exchange keeps it until it is
     ended (portal/courses/leaving.py). Blocks. Raises OSError."""
     with _locked(folder):
-        there = admitted(folder)
+        there = acl.others_of(folder)
         if there & set(uids):
             _let_in(folder, there - set(uids))
 
 
-def problem_of(directory: Path) -> str:
-    """Why courses cannot have their exchange in ``directory``, which is there; "" when they can.
-    Blocks."""
-    try:
-        with tempfile.TemporaryDirectory(prefix=".portal-", dir=directory) as made:
-            admit(Path(made), os.geteuid() + 1)
-    except NoAcls:
-        return f"the file system of {directory} has no POSIX ACLs"
-    except OSError as error:
-        return f"{directory}: {error.strerror}"
-    return ""
-
-
 def _let_in(folder: Path, uids: Collection[int]) -> None:
-    entries = [
-        (_USER_OBJ, _ALL, _NOBODY),
-        *((_USER, _ENTER, uid) for uid in sorted(uids)),
-        (_GROUP_OBJ, 0, _NOBODY),
-        (_MASK, _ENTER, _NOBODY),
-        (_OTHER, 0, _NOBODY),
-    ]
-    try:
-        os.setxattr(folder, _ATTRIBUTE, _VERSION + b"".join(_ENTRY.pack(*one) for one in entries))
-    except OSError as error:
-        if error.errno in _LACKING:
-            raise NoAcls(error.errno, "the file system has no POSIX ACLs") from None
-        raise
+    acl.give(folder, _ALL, dict.fromkeys(uids, _ENTER))
 
 
 @contextlib.contextmanager
@@ -184,7 +134,7 @@ def _people_in(directory: Path) -> dict[Path, dict[int, str]]:
             for one in found
             if "." not in one.name and one.is_dir(follow_symlinks=False)
         ]
-    return {one: {uid: _name(uid) for uid in admitted(one)} for one in folders}
+    return {one: {uid: _name(uid) for uid in acl.others_of(one)} for one in folders}
 
 
 def _name(uid: int) -> str:

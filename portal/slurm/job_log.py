@@ -1,29 +1,40 @@
 """The log of one job: a file that the portal makes, the job appends to, and the portal alone reads.
 
 Were the folder open to everyone, a person could make another's log beforehand: read it, fill it,
-or hang slurmstepd on a FIFO. So the portal's account makes the file under a name nobody can guess;
-slurmstepd opens it for appending as the job's user (sbatch(1) --output, --open-mode=append).
+or hang slurmstepd on a FIFO. So the portal's account makes the file; slurmstepd opens it for
+appending as the job's user (sbatch(1) --output, --open-mode=append). Its name is no secret once the
+job is there (scontrol(1) show job, StdOut), so only the job's account may write into it, by an ACL.
 """
 
 from __future__ import annotations
 
 import os
+import pwd
 import secrets
 import stat
 from pathlib import Path
 
+from portal import acl
 
-def make_log(directory: str, what: str) -> str:
-    """Make an empty log in ``directory``; returns its name, which begins with ``what``.
 
-    Blocks: call it in a thread. Raises OSError when this account cannot write there.
+def make_log(directory: str, what: str, account: str) -> str:
+    """Make an empty log in ``directory`` for a job of ``account``; returns its name, which begins
+    with ``what``.
+
+    Where the file system has no POSIX ACLs, or this machine does not know the account, everybody
+    who knows the name may append. Blocks: call it in a thread. Raises OSError when this account
+    cannot write there.
     """
     name = f"{what}-{secrets.token_urlsafe(16)}.log"
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
     descriptor = os.open(Path(directory) / name, flags, 0o600)
     try:
-        # Whoever's job it is may append, and nobody but the portal may read.
-        os.fchmod(descriptor, 0o622)
+        try:
+            uid = pwd.getpwnam(account).pw_uid
+            if uid != os.geteuid():
+                acl.give(descriptor, acl.READ | acl.WRITE, {uid: acl.WRITE})
+        except (KeyError, acl.NoAcls):
+            os.fchmod(descriptor, 0o622)
     finally:
         os.close(descriptor)
     return name
@@ -37,9 +48,14 @@ def read_log(path: Path, offset: int, most: int) -> tuple[bytes, int]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return b"", 0
-    with open(descriptor, "rb") as file:  # noqa: PTH123  a descriptor, not a path
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
             return b"", 0
-        file.seek(offset)
-        return file.read(most), found.st_size
+        if offset >= found.st_size:
+            return b"", found.st_size
+        return os.pread(descriptor, most, offset), found.st_size
+    except OSError:
+        return b"", 0
+    finally:
+        os.close(descriptor)

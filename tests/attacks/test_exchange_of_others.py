@@ -16,15 +16,13 @@ from typing import Any
 
 import pytest
 
+from portal.acl import NoAcls, others_of, problem_of
 from portal.courses.exchange import (
     INSIDE,
     Exchanges,
-    NoAcls,
     admit,
-    admitted,
     expel,
     folder_of,
-    problem_of,
 )
 from portal.errors import ConfigurationError
 from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
@@ -138,7 +136,7 @@ def test_a_stranger_who_knows_the_path_gets_nothing(
     assert said.returncode != 0, said.stdout
     assert "forty-two" not in said.stdout + said.stderr
     assert place.submission.read_text() == "forty-two"
-    assert admitted(place.gate) == {OF[MEMBER]}
+    assert others_of(place.gate) == {OF[MEMBER]}
     assert not Path("/var/tmp/portal-taken").exists()
 
 
@@ -205,11 +203,11 @@ async def test_the_acl_follows_the_roster(store: Store, tmp_path: Path) -> None:
     deep = Path(folders[0]).parent
     keeper = Exchanges(store, directory, LOG)
     await keeper.look(0)
-    assert admitted(deep) == {OF[MEMBER], OF[LEFT]}
-    assert admitted(Path(other).parent) == frozenset()
+    assert others_of(deep) == {OF[MEMBER], OF[LEFT]}
+    assert others_of(Path(other).parent) == frozenset()
     await store.members.remove("deep", [LEFT])
     await keeper.look(1)
-    assert admitted(deep) == {OF[MEMBER]}
+    assert others_of(deep) == {OF[MEMBER]}
 
 
 async def test_without_a_place_nothing_is_looked_at(store: Store, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ async def test_tests_without_end(
 
 async def test_old_logs_go_and_living_ones_stay(own: OwnEnvironments, site: Site) -> None:
     folder = site.place / "logs"
-    old = make_log(str(folder), "build")
+    old = make_log(str(folder), "build", "root")
     for name in logs(site):
         os.utime(folder / name, (0, time.time() - 91 * 86400))
     site.workshop._swept_at = None
@@ -137,7 +137,7 @@ def test_what_is_no_log_is_left_alone(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_log_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / make_log(str(tmp_path), "test")
+    path = tmp_path / make_log(str(tmp_path), "test", "root")
     os.utime(path, (0, 0))
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert work_logs.sweep_logs(str(tmp_path), 1) == []
@@ -145,7 +145,7 @@ def test_a_log_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("lives", [False, True])
 def test_one_that_is_too_long_is_cut(tmp_path: Path, lives: bool) -> None:
-    name = make_log(str(tmp_path), "test")
+    name = make_log(str(tmp_path), "test", "root")
     os.truncate(tmp_path / name, MAX_LOG * 4)  # sparse: it takes no room
     work_logs.sweep_logs(str(tmp_path), 1, [name] if lives else [])
     assert (tmp_path / name).stat().st_size == (MAX_LOG * 4 if lives else MAX_LOG)

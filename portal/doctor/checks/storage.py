@@ -10,7 +10,7 @@ import re
 import stat
 from pathlib import Path
 
-from portal.courses.exchange import problem_of
+from portal.acl import problem_of
 from portal.courses.settings import Courses
 from portal.errors import PortalError
 
@@ -134,6 +134,13 @@ def _logs_in(path: Path, site: Site, remote: bool) -> Result:
         results.append(failure(f"{path} has mode {mode:04o}, not 0711", f"chmod 0711 {path}"))
     if not site.is_root and status.st_uid != os.geteuid():
         results.append(failure(f"{path} does not belong to '{site.account}'", make))
+    if os.access(path, os.W_OK) and (problem := problem_of(path)):
+        results.append(
+            warning(
+                f"{problem}, so everybody who knows the name of a job's log may append to it",
+                "Use a file system with POSIX ACLs (acl(5)); NFS 4 has none.",
+            )
+        )
     if is_local(path) and remote:
         results.append(
             warning(

@@ -157,7 +157,7 @@ def spawner(monkeypatch: pytest.MonkeyPatch) -> Spawner:
         made.done.append(("submitted", token))
         return "8"
 
-    async def make_log(directory: str) -> str:
+    async def make_log(directory: str, account: str) -> str:
         return "new.log"
 
     async def yes(*what: Any, **more: Any) -> Any:

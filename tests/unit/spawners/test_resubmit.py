@@ -180,7 +180,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         assert request is REQUEST
         return spawner.slurm.submit(f"/logs/{log_name}")
 
-    async def make_log(directory: str) -> str:
+    async def make_log(directory: str, account: str) -> str:
         return f"session-{next(logs)}.log"
 
     def find(db: Database, token: str) -> Any:
