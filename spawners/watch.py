@@ -19,7 +19,11 @@ def unanswering(job: Job, snapshot: ClusterSnapshot) -> str:
 
 
 class JobWatch:
-    """The job ``job_id`` of the account ``owner``. ``job`` is what was seen of it last."""
+    """The job ``job_id`` of the account ``owner``. ``job`` is what was seen of it last.
+
+    Snapshots from before the watch tell nothing: a Slurm that has lost its state counts its jobs
+    anew, so the same id may have been another job, or this owner's job before.
+    """
 
     def __init__(self, cluster: Cluster, job_id: str, owner: str, log: logging.Logger) -> None:
         self.cluster, self.job_id, self.owner, self.log = cluster, job_id, owner, log
@@ -27,6 +31,7 @@ class JobWatch:
         self.position: int | None = None
         self.snapshot: ClusterSnapshot | None = None
         self._nodes: Mapping[str, Node] = {}
+        self._since = time.monotonic()
 
     async def look(self, newer_than: float, *, urgent: bool = False) -> tuple[Job | None, bool]:
         """The job in a snapshot asked for at ``newer_than`` (time.monotonic()) or later (None: not
@@ -34,6 +39,7 @@ class JobWatch:
 
         Raises SlurmUnavailable when Slurm has never answered.
         """
+        newer_than = max(newer_than, self._since)
         return await self._judge(
             await self.cluster.snapshot(newer_than, jobs_only=True, urgent=urgent)
         )
@@ -54,6 +60,8 @@ class JobWatch:
     async def _look_after_word(self) -> tuple[Job | None, bool]:
         """The session runs by its own word: any snapshot that knows where will do."""
         last = self.cluster.last
+        if last is not None and (last.asked_at or 0.0) < self._since:
+            last = None
         job = last.jobs.get(self.job_id) if last else None
         if last is not None and job is not None and job.state.running and job.nodes:
             return await self._judge(last)

@@ -254,7 +254,9 @@ class Cluster(LoggingConfigurable):
         A caller that is cancelled meanwhile leaves no job behind: it is cancelled once its id is
         known. Raises SlurmRefused with Slurm's reason, or SlurmUnavailable.
         """
-        return await self._submissions.submit(argv, env, user, timeout)
+        job_id = await self._submissions.submit(argv, env, user, timeout)
+        self._ends.forget(job_id)
+        return job_id
 
     async def cancel(self, job_id: str, user: str | None = None, *, gently: bool = False) -> bool:
         """Cancel a job as ``user``; False when Slurm says that it is over already.

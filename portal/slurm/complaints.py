@@ -14,6 +14,9 @@ from ..errors import ConfigurationError, PortalError, SlurmRefused, SlurmUnavail
 _UNAVAILABLE = re.compile(
     r"""unable\sto\scontact\sslurm
     | socket\stimed\sout | connection\s(refused|timed\sout|reset) | connect\sfailure
+    # connect(2) and send(2) to a slurmctld that is killed at that moment.
+    | endpoint\sis\snot\sconnected | software\scaused\sconnection\sabort | broken\spipe
+    | connection\saborted | missing\ssocket | slurm_msg_sendto
     | communication\sconnection\sfailure | communications\s(connection|shutdown|receive|send)
     | zero\sbytes\swere\stransmitted | message\s(receive|send|connect)\sfailure
     | message\stimed\sout

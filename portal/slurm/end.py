@@ -79,20 +79,34 @@ class JobEnds:
         self._known: OrderedDict[str, Job] = OrderedDict()
         self._asked: dict[str, asyncio.Task[Job | None]] = {}
 
+    def forget(self, job_id: str) -> None:
+        """Forget what is known of this id: a Slurm that lost its state has given it to a new job.
+        Whoever asks already gets the answer about the old one."""
+        self._known.pop(job_id, None)
+        self._asked.pop(job_id, None)
+
     async def of(self, job_id: str) -> Job | None:
         """The ended job, or None while it lives; see Cluster.ended_job."""
         if job_id in self._known:
             return self._known[job_id]
         task = self._asked.get(job_id)
         if task is None:
-            task = self._asked[job_id] = asyncio.ensure_future(self._ask(job_id))
-            task.add_done_callback(lambda _: self._asked.pop(job_id, None))
-        job = await asyncio.shield(task)
-        if job is not None and _settled(job):
-            self._known[job_id] = job
-            while len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
-        return job
+            task = self._asked[job_id] = asyncio.ensure_future(self._answer(job_id))
+        return await asyncio.shield(task)
+
+    async def _answer(self, job_id: str) -> Job | None:
+        """Ask, and remember the end unless the id was forgotten meanwhile."""
+        task = asyncio.current_task()
+        try:
+            job = await self._ask(job_id)
+            if self._asked.get(job_id) is task and job is not None and _settled(job):
+                self._known[job_id] = job
+                while len(self._known) > _REMEMBERED:
+                    self._known.popitem(last=False)
+            return job
+        finally:
+            if self._asked.get(job_id) is task:
+                del self._asked[job_id]
 
     async def since(self, seconds: float) -> list[Job] | None:
         """See Cluster.ended_since."""

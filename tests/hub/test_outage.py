@@ -64,10 +64,14 @@ def test_slurmctld_away(demo: Any, ada: Person, barbara: Person) -> None:
 
 def test_a_launch_that_slurm_forgets_is_asked_for_again(demo: Any, ada: Person) -> None:
     """Killed before it has written a new job down, slurmctld has never heard of it."""
-    ada.launch({"environment": "python-venv"})
-    wait_until("Slurm has the job", lambda: living_jobs(demo, "ada"), every=0.05)
-    demo.tell("kill", "slurmctld")
-    demo.tell("start", "slurmctld")
+    blockers = fill_the_cpu_nodes(demo)
+    try:
+        ada.launch({"environment": "python-venv", "partition": "cpu"})
+        wait_until("it waits in the queue", lambda: living_jobs(demo, "ada"), every=0.05)
+        demo.tell("kill", "slurmctld")
+        demo.tell("start", "slurmctld")
+    finally:
+        demo.run(["scancel", *blockers], user=demo.user("barbara"), check=False)
     ada.wait_ready()
     assert job_state(demo, only_job(demo, "ada")) == "RUNNING"
 

@@ -1,0 +1,99 @@
+"""Ends of jobs whose ids a Slurm that lost its state gives out again; words of a killed one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from portal.errors import SlurmRefused, SlurmUnavailable
+from portal.models.cluster import Job, JobState
+from portal.slurm.complaints import error_of
+from portal.slurm.end import JobEnds
+
+OLD = Job(id="12", user="ada", state=JobState.CANCELLED, end_time=1.0)
+
+
+class Ends(JobEnds):
+    """Answers with ``told``, once ``may`` is set."""
+
+    def __init__(self) -> None:
+        super().__init__(runner=None, separator="|", log=None)  # type: ignore[arg-type]
+        self.told: list[Job | None] = []
+        self.may = asyncio.Event()
+
+    async def _ask(self, job_id: str) -> Job | None:
+        told = self.told.pop(0)
+        await self.may.wait()
+        return told
+
+
+async def test_an_end_is_remembered() -> None:
+    ends = Ends()
+    ends.may.set()
+    ends.told = [OLD]
+    assert [await ends.of("12"), await ends.of("12")] == [OLD, OLD]
+
+
+async def test_the_next_job_of_that_id_has_not_ended() -> None:
+    ends = Ends()
+    ends.may.set()
+    ends.told = [OLD, None]
+    assert await ends.of("12") == OLD
+    ends.forget("12")
+    assert await ends.of("12") is None
+
+
+async def test_a_question_about_the_job_before_is_no_answer_about_the_next() -> None:
+    ends = Ends()
+    ends.told = [OLD, None]
+    before = asyncio.ensure_future(ends.of("12"))
+    await asyncio.sleep(0)
+    ends.forget("12")
+    after = asyncio.ensure_future(ends.of("12"))
+    await asyncio.sleep(0)
+    ends.may.set()
+    assert (await before, await after) == (OLD, None)
+    ends.told = [None]
+    assert await ends.of("12") is None, "the late answer was not remembered"
+
+
+async def test_a_question_that_failed_is_asked_again() -> None:
+    ends = Ends()
+
+    async def failing(job_id: str) -> Any:
+        raise SlurmUnavailable("It does not answer.")
+
+    asked, ends._ask = ends._ask, failing  # type: ignore[method-assign]
+    with pytest.raises(SlurmUnavailable):
+        await ends.of("12")
+    ends._ask = asked  # type: ignore[method-assign]
+    ends.may.set()
+    ends.told = [OLD]
+    assert await ends.of("12") == OLD
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Transport endpoint is not connected",
+        "Connection reset by peer",
+        "Connection refused",
+        "Software caused connection abort",
+        "Broken pipe",
+        "slurm_msg_sendto: address:port=127.0.0.1:6817 msg_type=4003: Unexpected missing socket "
+        "error",
+        "Unexpected missing socket error",
+        "Zero Bytes were transmitted or received",
+        "Unable to contact slurm controller (connect failure)",
+    ],
+)
+def test_a_slurmctld_that_is_killed_refuses_nothing(words: str) -> None:
+    said = f"sbatch: error: Batch job submission failed: {words}"
+    assert isinstance(error_of("sbatch", said, 1, "ada"), SlurmUnavailable)
+
+
+def test_a_refusal_is_one() -> None:
+    said = "sbatch: error: Batch job submission failed: Invalid qos specification"
+    assert isinstance(error_of("sbatch", said, 1, "ada"), SlurmRefused)
