@@ -4,7 +4,7 @@
     python -m tests.live_slurm 24.11           # one: 24.11 or newest
     python -m tests.live_slurm newest -- tests/hub/test_session.py -k gpu    # other tests
 
-The last stages of `make test`, too. Each version runs in a root of the Debian suite that has it
+A stage beside the rest of the suite. Each version runs in a root of the Debian suite that has it
 (tests/debian_root.py). What this machine or its mirror cannot give is skipped, by name.
 """
 

@@ -2,8 +2,7 @@
 
 First what starts no process (tests/unit, as `make unit`); then, side by side, what waits for Slurm
 and for browsers, the rest, and ruff and mypy. Each process has a demo of its own; what is slow to
-make is shared (PORTAL_CACHE). Last, one after the other, the newer Slurms (tests/live_slurm.py).
-Output goes to build/test-*.log, and to the terminal when a stage is done; at the end come the
+make is shared (PORTAL_CACHE). Output goes to build/test-*.log, and to the terminal when a stage is done; at the end come the
 slowest tests of all parts. Ended by a signal, it ends them first.
 """
 
@@ -16,7 +15,6 @@ import time
 from pathlib import Path
 
 from tests import runs
-from tests.live_slurm import SUITES
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
 _OUTSIDE = ["tests/unit", "tests/hub", "tests/browser", "tests/test_lint.py"]
@@ -29,10 +27,6 @@ def _pytest(*words: str) -> list[str]:
     return [sys.executable, "-m", "pytest", f"--durations={_SLOWEST}", *words]
 
 
-def _live(version: str) -> list[str]:
-    return ["timeout", "--kill-after=60", "900", sys.executable, "-m", "tests.live_slurm", version]
-
-
 UNIT = {"unit": _pytest("tests/unit", "-n", "2")}
 PARTS = {
     "hub": _pytest("tests/hub", *_TWICE),
@@ -40,8 +34,7 @@ PARTS = {
     "rest": _pytest("tests", *(f"--ignore={path}" for path in _OUTSIDE), *_TWICE),
     "lint": _pytest("tests/test_lint.py"),
 }
-LIVE = tuple({f"slurm-{version}": _live(version)} for version in SUITES)
-STAGES = (UNIT, PARTS, *LIVE)
+STAGES = (UNIT, PARTS)
 _EVERY = 60.0  # seconds between two lines that say how far they are
 _DURATION = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(\S.*)$", re.MULTILINE)
 

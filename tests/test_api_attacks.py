@@ -73,6 +73,14 @@ def test_nobody_writes_lines_of_their_own_into_the_services_log(demo: Any, ada: 
 # -- tokens with few rights ---------------------------------------------------------------------
 
 
+def _of_anyone(answer: httpx.Response) -> Any:
+    """Return the environments without what differs from person to person."""
+    own = ("favourite", "last_used")
+    items = answer.json()["items"]
+    assert items
+    return [{key: value for key, value in item.items() if key not in own} for item in items]
+
+
 @pytest.mark.parametrize(
     "scopes", [[], ["custom:portal:metrics:read"], ["custom:portal:jobs:read"]], ids=str
 )
@@ -87,7 +95,7 @@ def test_an_admins_token_for_little_sees_what_anyone_sees(
         trust_env=False,
         timeout=120,
     ) as narrow:
-        assert narrow.get("environments").json() == ada.get("environments").json()
+        assert _of_anyone(narrow.get("environments")) == _of_anyone(ada.get("environments"))
         for path in ("audit", "usage", "sessions?all=true"):
             assert narrow.get(path).status_code == 403
         for path in ("nodes/gpu01/drain", "jobs/999999/hold"):
