@@ -2,8 +2,8 @@
 
 First what starts no process (tests/unit, as `make unit`); then, side by side, what waits for Slurm
 and for browsers, the rest, and ruff and mypy. Each process has a demo of its own; what is slow to
-make is shared (PORTAL_CACHE). Output goes to build/test-*.log, and to the terminal when a stage is done; at the end come the
-slowest tests of all parts. Ended by a signal, it ends them first.
+make is shared (PORTAL_CACHE). Output goes to build/test-*.log, and to the terminal when a stage is
+done; at the end come the slowest tests of all parts. Ended by a signal, it ends them first.
 """
 
 from __future__ import annotations
