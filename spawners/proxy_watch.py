@@ -41,8 +41,9 @@ class ProxyWatch:
         """Mark this proxy and begin to look; a second call does nothing. To be called before its
         routes are made: one that restarts in between is a new one."""
         if self._looking is None:
-            self._looking = asyncio.ensure_future(self._run())
-            await self.mark()
+            first = asyncio.ensure_future(self.mark())
+            self._looking = asyncio.ensure_future(self._run(first))
+            await asyncio.shield(first)
 
     async def mark(self) -> None:
         """Have this proxy known again. The route's data have no "jupyterhub", so the Hub passes
@@ -63,7 +64,8 @@ class ProxyWatch:
         await self.mark()  # last: what failed before it is tried again
         return True
 
-    async def _run(self) -> None:
+    async def _run(self, first: asyncio.Future[None]) -> None:
+        await asyncio.wait({first})  # a proxy that is late is not a new one
         while True:
             await asyncio.sleep(self._interval)
             try:

@@ -107,6 +107,7 @@ async def test_the_mark_is_a_route_to_the_hub_and_no_stale_one(running: Process)
 
 
 async def test_routes_are_restored_once_for_a_new_proxy(running: Process) -> None:
+    running.kill()
     proxy = hub_with(running, watch_interval=0.1)
     checks, check = [], SessionProxy.check_routes
 
@@ -115,7 +116,10 @@ async def test_routes_are_restored_once_for_a_new_proxy(running: Process) -> Non
         await check(proxy, *args)
 
     proxy.check_routes = counted  # type: ignore[method-assign]
-    await proxy.check_routes(proxy.app.users, proxy.app._service_map)
+    first = asyncio.ensure_future(proxy.check_routes(proxy.app.users, proxy.app._service_map))
+    await asyncio.sleep(0.5)
+    running.start()  # late, with the Hub at its door
+    await first
     await asyncio.sleep(1)
     assert len(checks) == 1, "a proxy that is known"
     running.kill()

@@ -104,13 +104,33 @@ class Told:
         situation = {**self._answer["situation"], **changes}
         self.raw(json.dumps({**self._answer, "age": 0, "error": "", "situation": situation}))
 
-    def raw(self, body: str | None) -> None:
+    def raw(self, body: str | None) -> list[int]:
         """None: the network is cut."""
+        asked: list[int] = []
+
+        def answer(route: Any) -> None:
+            asked.append(1)
+            if body is None:
+                route.abort()
+            else:
+                route.fulfill(body=body)
+
         self.nothing_more()
-        self._page.route(
-            SITUATION, lambda route: route.abort() if body is None else route.fulfill(body=body)
-        )
+        self._page.route(SITUATION, answer)
+
         look_again(self._page)
+        return asked
+
+    def heard(self, body: str | None) -> None:
+        """``raw``, and wait until the page has asked: one that is asking already asks no more."""
+        asked = self.raw(body)
+
+        def look() -> Any:
+            look_again(self._page)
+            self._page.wait_for_timeout(50)
+            return asked
+
+        wait_until("the page asks", look)
 
     def nothing_more(self) -> None:
         """The session's server itself answers again."""
@@ -287,17 +307,22 @@ def test_lab_works_on_while_nobody_answers(demo: Any, lab: Any, told: Told) -> N
     told(ends_at=told.now + 7200)
     item = open_lab(lab, demo)
     panel = open_panel(lab)
-    told.raw(None)
+    told.heard(None)
     expect(panel).to_contain_text("does not answer. That is so since")
     expect(item).to_contain_text("1 h 5")  # the time goes on
     for answer in ("<html>", "[]", "{}", '{"situation": {"now": "x"}}', "null"):
-        told.raw(answer)
+        told.heard(answer)
         expect(panel.locator(".portal-mod-problem")).to_contain_text("cannot be read")
     lab.locator(".jp-LauncherCard", has_text="Terminal").click()
     expect(lab.locator(".jp-Terminal")).to_be_visible()
     told.nothing_more()
-    look_again(lab)
-    expect(panel.locator(".portal-mod-problem")).to_be_hidden()
+
+    def well() -> bool:
+        look_again(lab)
+        lab.wait_for_timeout(100)
+        return bool(panel.locator(".portal-mod-problem").is_hidden())
+
+    wait_until("the panel says no more of it", well)
 
 
 def test_a_page_that_a_move_overtakes(demo: Any, lab: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -20,6 +21,7 @@ COURSE, SERVER = f"courses/{NAME}", f"course-{NAME}"
 # The last two have never logged in.
 STUDENTS = tuple(f"student{n:02}" for n in (21, 22, 23, 24, 25))
 LIVING = ("PENDING", "RUNNING", "CONFIGURING")
+WRITTEN = 8.0  # seconds; SAVE_MAX_WAIT in slurmctld's state_save.c is five
 
 
 class Class:
@@ -135,6 +137,7 @@ def test_slurm_forgets_the_first_jobs_and_all_are_started_once(deep: Class) -> N
     """slurmctld writes new jobs down up to five seconds late (SAVE_MAX_WAIT in its
     state_save.c): one that is killed before has never heard of them."""
     demo = deep.demo
+    time.sleep(WRITTEN)  # else it finds those of the test before again, running without a process
     start = deep.start(kind="all")
     wait_until("some are on their way", lambda: deep.jobs(), every=0.05)
     demo.tell("kill", "slurmctld")
