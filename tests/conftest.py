@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx._transports.default as httpx_transports
+import markers
 import pytest
 import runs
 import skips
@@ -34,6 +35,7 @@ _RECORD = pytest.StashKey[runs.RunRecord]()
 
 def pytest_configure(config: pytest.Config) -> None:
     skips.register(config)
+    markers.register(config)
     _share_tls_context()
     if config.option.collectonly or config.option.help:
         return
@@ -41,6 +43,10 @@ def pytest_configure(config: pytest.Config) -> None:
     records = Path(shared_cache()) / "test-runs"
     config.stash[_RECORD] = runs.RunRecord(records)
     runs.end_leftovers(records)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    markers.mark(items)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -29,6 +29,8 @@ from portal.demo.namespace import allowed
 from portal.errors import ConfigurationError
 from portal.session_packages import pip_settings
 
+pytestmark = pytest.mark.containers
+
 NOBODY = 65534
 # The host's /dev/fuse is often closed to users; here, and only here, it is open.
 OPEN_FUSE = (

@@ -25,6 +25,8 @@ from portal.errors import NotFound
 from portal.launch.script import sbatch_options
 from portal.models.resources import Resources
 
+pytestmark = pytest.mark.slurm
+
 ROOT_ONLY = "only root can start the form with real accounts"
 
 

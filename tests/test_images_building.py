@@ -27,6 +27,8 @@ from portal.models.environment import Environment
 from portal.models.image import parse_source
 from portal.models.image_job import ImageJob, Work
 
+pytestmark = pytest.mark.containers
+
 SOURCE = f"docker://nvcr.io/{REPOSITORY}"
 ABSENT = f"sha256:{'0' * 64}"
 

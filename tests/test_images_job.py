@@ -36,6 +36,8 @@ from portal.images.channel import read_events
 from portal.models.environment import Server
 from portal.models.image_job import BuildResult, Event, ImageJob
 
+pytestmark = pytest.mark.containers
+
 SOURCE = f"docker://nvcr.io/{REPOSITORY}"
 OCI = "application/vnd.oci.image.manifest.v1+json"
 

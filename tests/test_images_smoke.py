@@ -22,6 +22,8 @@ from portal.images.processes import children, descendants
 from portal.models.environment import Environment, Server
 from portal.models.image_job import Event, ImageJob, TestResult, Work
 
+pytestmark = pytest.mark.containers
+
 KERNEL = {"step": "kernel", "name": "python3", "title": "Python 3", "language": "python"}
 PASSED = {"passed": True, "seconds": 1.5, "version": "3.11.2", "reason": ""}
 SERVER = {"step": "server", "seconds": 2.5}

@@ -21,6 +21,8 @@ import pytest
 
 from portal.demo.home import Home
 
+pytestmark = pytest.mark.hub
+
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = "/services/portal/api/v1/environments"
 HISTORY = "/services/portal/api/v1/history"  # it can only be read

@@ -20,6 +20,8 @@ from portal.store import Store
 sys.path.insert(0, str(Path(__file__).parent / "slurm_outputs"))
 from small import SmallSlurm, which
 
+pytestmark = pytest.mark.slurm
+
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSlurm]:

@@ -18,6 +18,8 @@ from portal.images.definition import path_digest
 from portal.images.workplace import remove_tree
 from portal.models.image import parse_source
 
+pytestmark = pytest.mark.containers
+
 SECRET = "bm90LWZvci1hbnlib2R5"
 _BEGIN = "ATTACK"
 

@@ -22,6 +22,8 @@ from portal.directory.origin import address_of
 from portal.directory.throttle import Attempt, LoginThrottle
 from portal.where import data_path
 
+pytestmark = pytest.mark.hub
+
 WINDOW = 900.0
 
 

@@ -22,6 +22,8 @@ from portal.images.outcome import CouldNotRun, WorkFailed
 from portal.images.workplace import remove_tree
 from portal.models.image import parse_source
 
+pytestmark = pytest.mark.containers
+
 # Link of the image to what of the victim's it leads to.
 LINKS = {
     ".singularity.d": "",

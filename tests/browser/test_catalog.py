@@ -179,9 +179,12 @@ def test_from_a_reference_to_a_tile(
 
 
 def test_the_image_is_unpacked_on_the_nodes(demo: Any) -> None:
-    done = images_command(demo, "cache", NAME)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"(?m)^cpu01: passed", done.stdout), done.stdout
+    # One after the other: the demo's nodes have one disk, and all of them would unpack at once.
+    for options, nodes in ((["--node=cpu01"], ["cpu01"]), ([], ["cpu01", "gpu01"])):
+        done = images_command(demo, "cache", *options, NAME)
+        assert done.returncode == 0, done.stdout + done.stderr
+        for node in nodes:
+            assert re.search(rf"(?m)^{node}: passed", done.stdout), done.stdout
 
 
 def test_a_member_of_the_group_runs_every_kernel(demo: Any, visitor: Callable[[str], Any]) -> None:

@@ -20,6 +20,8 @@ from machine_clock import awake
 
 from portal.demo.slapd import Slapd
 
+pytestmark = pytest.mark.hub
+
 
 @pytest.fixture(scope="module")
 def hub(slapd: Slapd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:

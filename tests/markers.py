@@ -1,0 +1,50 @@
+"""What a test needs beside Python, as markers: ``-m "not browser"`` leaves those out.
+
+Most of it follows from the folder and from the fixtures of a test. What starts containers or a Hub
+without those says so itself: ``pytestmark = pytest.mark.containers``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+NEEDS = {
+    "slurm": "Slurm's programs and daemons",
+    "hub": "a Hub with its proxy and service",
+    "browser": "Chromium or Firefox",
+    "containers": "Apptainer, and name spaces that it may make",
+    "postgresql": "PostgreSQL's server",
+}
+_OF_FIXTURES = {
+    "demo": ("slurm", "hub", "containers"),
+    "slurm_cluster": ("slurm",),
+    "slurm": ("slurm",),
+    "carols": ("slurm", "hub", "containers"),
+    "image": ("containers",),
+    "browser": ("browser",),
+    "postgres": ("postgresql",),
+    "own_postgres": ("postgresql",),
+}
+_OF_FOLDERS = {"browser": ("browser",), "hub": ("slurm", "hub", "containers")}
+
+
+def register(config: pytest.Config) -> None:
+    """Tell pytest of the markers (--strict-markers)."""
+    for name, what in NEEDS.items():
+        config.addinivalue_line("markers", f"{name}: needs {what}")
+
+
+def mark(items: Iterable[pytest.Item]) -> None:
+    """Give each test the markers of its fixtures; tests/unit needs nothing."""
+    for item in items:
+        if "unit" in item.path.parts:
+            continue
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        needs = set(_OF_FOLDERS.get(item.path.parent.name, ()))
+        needs.update({"postgresql"} & {str(value) for value in parameters.values()})
+        for fixture in getattr(item, "fixturenames", ()):
+            needs.update(_OF_FIXTURES.get(fixture, ()))
+        for name in sorted(needs):
+            item.add_marker(name)
