@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,16 @@ place = {place!r}
 
 
 @contextlib.contextmanager
-def other_hub(demo: Any, settings: str = "", scheme: str = "http") -> Iterator[tuple[str, Path]]:
+def other_hub(
+    demo: Any,
+    settings: str = "",
+    scheme: str = "http",
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[tuple[str, Path]]:
     """The address of a second Hub, and a folder that its account owns.
 
     ``settings``: more lines for its configuration, in which ``place`` is that folder;
-    ``scheme``: what Hub and proxy speak between them.
+    ``scheme``: what Hub and proxy speak between them; ``environment``: more variables.
     """
     place = Path(tempfile.mkdtemp(prefix="pt-", dir="/var/tmp"))
     place.chmod(0o755)
@@ -69,6 +74,7 @@ def other_hub(demo: Any, settings: str = "", scheme: str = "http") -> Iterator[t
         "PATH": f"{Path(sys.executable).parent}:{node}:{os.environ['PATH']}",
         "PYTHONPATH": str(data_path("deploy").parent),
         "PORTAL_DEMO_STATE": str(demo.home.run / "state.json"),
+        **(environment or {}),
     }
     log = place / "log"
     with log.open("wb") as out:

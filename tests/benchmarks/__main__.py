@@ -28,6 +28,7 @@ from . import (
     scale,
     service,
     sessions,
+    soak,
     startup,
 )
 from .cluster import ROOT, Cluster, NotMeasured, started
@@ -43,6 +44,7 @@ PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
     "startup": startup.measure,
     "pending": pending.measure,
     "class": class_start.measure,
+    "soak": soak.measure,
     "estimates": estimates.measure,  # last: it leaves ten thousand jobs' traces in Slurm
 }
 # These need no demo.
@@ -63,6 +65,7 @@ ORDER = (
     "builds",
     "class",
     "class-lab",
+    "soak",
     "estimates",
     *ALONE,
 )
@@ -78,6 +81,7 @@ _ROWS = {
     "pending": ("60 pending",),
     "class": (class_start.WHAT,),
     "class-lab": class_lab.WHAT,
+    "soak": ("soak of",),
     "board": (course_board.WHAT,),
     "estimates": (estimates.WHAT,),
     "scale": tuple(f"{nodes} synthetic nodes, {8 * nodes} GPUs" for nodes in scale.SIZES),

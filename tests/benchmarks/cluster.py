@@ -146,11 +146,10 @@ class Cluster:
 
     def uid(self, name: str) -> int:
         """The number of an account of the demo."""
-        for line in self._file("passwd").read_text().splitlines():
-            fields = line.split(":")
-            if fields[0] == name:
-                return int(fields[2])
-        raise NotMeasured(f"{name} has no account")
+        done = self.running.run(["id", "-u", name], check=False)
+        if done.returncode:
+            raise NotMeasured(f"{name} has no account")
+        return int(done.stdout)
 
     @contextlib.contextmanager
     def stock_rule(self) -> Iterator[None]:
@@ -178,29 +177,22 @@ class Cluster:
         self.run("scontrol", "reconfigure")
 
     def _add_people(self) -> None:
-        """Into the private files, in their place: they are mounted one by one."""
-        passwd, group = self._file("passwd"), self._file("group")
-        lines, groups = [], []
+        """Into the accounts of the demo's namespace, which has an /etc of its own."""
+        passwd, groups, shadow = [], [], []
         for number, name in enumerate((*STUDENTS, TEACHER)):
             uid, home = _FIRST_UID + number, self.running.home.people / name
-            lines.append(f"{name}:x:{uid}:{uid}::{home}:/bin/bash\n")
+            passwd.append(f"{name}:x:{uid}:{uid}::{home}:/bin/bash\n")
             groups.append(f"{name}:x:{uid}:\n")
+            shadow.append(f"{name}:*:19000:0:99999:7:::\n")
             home.mkdir(mode=0o700)
             os.chown(home, uid, uid)
-        old = group.read_text()
         members = ",".join((*STUDENTS, TEACHER))
-        with passwd.open("a") as file:
-            file.write("".join(lines))
-        with group.open("r+") as file:
-            file.write(re.sub(r"(?m)^(portal-users:.*)$", rf"\1,{members}", old) + "".join(groups))
-        with self._file("shadow").open("a") as file:
-            file.write("".join(f"{name}:*:19000:0:99999:7:::\n" for name in (*STUDENTS, TEACHER)))
+        self.running.run(["sed", "-i", f"/^portal-users:/s/$/,{members}/", "/etc/group"])
+        for name, lines in (("passwd", passwd), ("group", groups), ("shadow", shadow)):
+            self.running.run(["tee", "-a", f"/etc/{name}"], input="".join(lines))
         account = ["Description=bench", "Organization=portal", "Cluster=portal"]
         self.run("sacctmgr", "-i", "add", "account", "bench", *account)
         self.run("sacctmgr", "-i", "add", "user", members, "Account=bench", "Cluster=portal")
-
-    def _file(self, name: str) -> Path:
-        return self.running.home.demo / "etc" / name
 
 
 _ENDED = ("CA", "CD", "F", "TO", "NF", "PR", "BF", "DL", "OOM")

@@ -136,6 +136,20 @@ class BenchHub:
             text = str(error)
         return Answer(status, text, time.monotonic() - began)
 
+    def stop_server(self, name: str) -> None:
+        """Have the session of ``name`` end; returns when the Hub has heard of it."""
+        request = urllib.request.Request(
+            f"{self.url}/hub/api/users/{name}/server",
+            method="DELETE",
+            headers={"Authorization": f"token {self._token}"},
+        )
+        urllib.request.urlopen(request, timeout=60).close()
+
+    def servers(self) -> int:
+        """Return how many people have a session that runs, starts or stops."""
+        people = self.ask("GET", "/users?limit=200")
+        return sum(bool(one["servers"] or one["pending"]) for one in people)
+
     def cpu_seconds(self) -> float:
         """CPU of the Hub and of the commands it has run to their end (proc(5), stat)."""
         stat = Path(f"/proc/{self.process.pid}/stat").read_text()
