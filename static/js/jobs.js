@@ -65,7 +65,7 @@ export class Jobs {
     this.asking?.abort();
     const asking = new AbortController();
     this.asking = asking;
-    this.loadedAt = Date.now();
+    this.loadedAt = performance.now(); // a clock that is set back would keep the page as it is
     byId("jobs-csv").href = apiUrl("jobs.csv", this.query);
     try {
       const page = await call("jobs", {
@@ -106,7 +106,7 @@ export class Jobs {
       else others = true;
     }
     if (gone) this.#soon(2000 + 1000 * Math.random());
-    else if (others) this.#soon(Math.max(2000, 10000 - (Date.now() - this.loadedAt)) + 2000 * Math.random());
+    else if (others) this.#soon(Math.max(2000, 10000 - (performance.now() - this.loadedAt)) + 2000 * Math.random());
   }
 
   tick() {
@@ -118,7 +118,7 @@ export class Jobs {
   }
 
   #soon(wait) {
-    const at = Date.now() + wait;
+    const at = performance.now() + wait;
     if (this.again && this.againAt <= at) return;
     clearTimeout(this.again);
     this.againAt = at;

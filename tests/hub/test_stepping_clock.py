@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 from api_client import Caller
-from hub_client import Person, wait_until
+from hub_client import wait_until
 from jobs import living_jobs
 from other_hub import other_hub
 
@@ -75,6 +75,10 @@ class Watcher(threading.Thread):
             for _ in events:
                 self.heard = time.monotonic()
 
+    def wait_after(self, moment: float) -> None:
+        """Return once an event has come later than ``moment`` (time.monotonic())."""
+        wait_until("the stream goes on", lambda: self.heard > moment, NOTICED)
+
 
 def comes_and_goes(demo: Any, caller: Caller) -> str:
     """A launch becomes ready; the Hub and the service notice that its job is cancelled. Returns
@@ -119,7 +123,7 @@ def test_an_hour_ahead_and_back_again(demo: Any, clock: Clock) -> None:
                     assert abs(shown - time.time() - ahead) < 60, "its clock is another"
                     stepped = time.monotonic()
                     comes_and_goes(demo, caller)
-                    wait_until("the stream goes on", lambda: watcher.heard > stepped, NOTICED)
+                    watcher.wait_after(stepped)
             # Who was there all the time is there still.
             (after,) = living_jobs(demo, "student12")
             assert after.id == before.id and stays.person.server()["ready"]
