@@ -1,9 +1,10 @@
 """``make test`` without ARGS: the whole suite, in stages.
 
 First what starts no process (tests/unit, as `make unit`); then, side by side, what waits for Slurm
-and for browsers, the rest, and ruff and mypy. Each process has a demo of its own; what is slow to
-make is shared (PORTAL_CACHE). Output goes to build/test-*.log, and to the terminal when a stage is
-done; at the end come the slowest tests of all parts. Ended by a signal, it ends them first.
+and for browsers, the rest, and ruff and mypy; last, Slurm and the Hub with it on newer Slurms. Each
+process has a demo of its own; what is slow to make is shared (PORTAL_CACHE). Output goes to
+build/test-*.log, and to the terminal when a stage is done; at the end come the slowest tests of all
+parts. Ended by a signal, it ends them first.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests import runs
+from tests import live_slurm, runs
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
 _OUTSIDE = ["tests/unit", "tests/hub", "tests/browser", "tests/test_lint.py"]
@@ -34,7 +35,12 @@ PARTS = {
     "rest": _pytest("tests", *(f"--ignore={path}" for path in _OUTSIDE), *_TWICE),
     "lint": _pytest("tests/test_lint.py"),
 }
-STAGES = (UNIT, PARTS)
+_LIVE_LIMIT = 1800  # seconds, with the making of a root
+LIVE = {
+    f"slurm-{name}": ["timeout", str(_LIVE_LIMIT), sys.executable, "-m", "tests.live_slurm", name]
+    for name in live_slurm.SUITES
+}
+STAGES = (UNIT, PARTS, LIVE)
 _EVERY = 60.0  # seconds between two lines that say how far they are
 _DURATION = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(\S.*)$", re.MULTILINE)
 
@@ -74,7 +80,7 @@ def _run(parts: dict[str, list[str]]) -> int:
         for process in running.values():
             process.wait()
     for name, command in parts.items():
-        print(f"\n---- {name}: {' '.join(command[2:])}\n{_log(name).read_text(errors='replace')}")
+        print(f"\n---- {name}: {' '.join(command)}\n{_log(name).read_text(errors='replace')}")
     return int(any(process.returncode for process in running.values()))
 
 
