@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +45,13 @@ def other_hub(
     settings: str = "",
     scheme: str = "http",
     environment: Mapping[str, str] | None = None,
+    prepare: Callable[[Path], None] = lambda place: None,
 ) -> Iterator[tuple[str, Path]]:
     """The address of a second Hub, and a folder that its account owns.
 
     ``settings``: more lines for its configuration, in which ``place`` is that folder;
     ``scheme``: what Hub and proxy speak between them; ``environment``: more variables.
+    ``prepare`` is called with the folder before the Hub starts.
     """
     place = Path(tempfile.mkdtemp(prefix="pt-", dir="/var/tmp"))
     place.chmod(0o755)
@@ -58,6 +60,7 @@ def other_hub(
     user = "portal" if demo.people else None
     if demo.people:
         shutil.chown(own, 6100, 6100)
+    prepare(own)
     public = free_port()
     config = place / "config.py"
     words = {
