@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,10 @@ from .shared import Shared
 _ROOM_AGAIN = 600.0  # seconds
 _tasks: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
 _YOUNG = 10_000  # new objects until the collector looks at them; Python's own is 700
+_EXPECTED = (  # JupyterHub's words (handlers/base.py), of a queue that takes its time
+    "User %s is slow to start (timeout=%s)",
+    "User %s:%s server is slow to stop (timeout=%s)",
+)
 
 
 def watch(hub: JupyterHub) -> None:
@@ -36,6 +41,7 @@ def _began(change: Any) -> None:
     if "hub" not in change.new:  # the site's own setting, while the configuration is read
         return
     _tell_unused(hub)
+    hub.log.addFilter(no_warning_of_waits)
     shared = Shared.of(hub.config)
     shared.form.load()
     pages = change.new["jinja2_env"]
@@ -47,6 +53,14 @@ def _began(change: Any) -> None:
     shared.recorder.take_over(left(hub.db))
     _keep_collections_short()
     _tasks.add(asyncio.ensure_future(_keep_room(hub)))
+
+
+def no_warning_of_waits(record: logging.LogRecord) -> bool:
+    """Have the log say at INFO what JupyterHub warns of for each session that waits for Slurm."""
+    if record.msg not in _EXPECTED:
+        return True
+    record.levelno, record.levelname = logging.INFO, "INFO"
+    return logging.getLogger(record.name).isEnabledFor(logging.INFO)
 
 
 async def _keep_room(hub: JupyterHub) -> None:
