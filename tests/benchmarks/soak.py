@@ -6,15 +6,16 @@ import asyncio
 import os
 import statistics
 import time
+from collections.abc import Sequence
 
 from .cluster import PEOPLE, Cluster, NotMeasured
 from .hub import BenchHub, bench_hub
 from .report import Row
 
 WHO = PEOPLE[:50]
-SECONDS = float(os.environ.get("BENCH_SOAK", "240"))  # of each Hub; an hour shows more
-_WARM = 4  # rounds until all is imported, compiled and in caches
-_LEAST = _WARM + 4
+SECONDS = float(os.environ.get("BENCH_SOAK", "660"))  # of each Hub; an hour shows more
+_WARM = 330.0  # seconds; squeue shows jobs for MinJobAge (300 s), and the watcher what it shows
+_LEAST = 4  # rounds after that
 _SETTLE = 2.0  # seconds after a round, for what the Hub does behind its answers
 _PATIENCE = 120.0  # seconds of one round
 
@@ -37,17 +38,23 @@ async def _round(hub: BenchHub) -> None:
 
 def _growth(cluster: Cluster, kind: str) -> tuple[float, int]:
     """KiB that a session leaves in the memory of a Hub with this spawner, and of how many."""
-    counts, sizes = [0], []
+    number, rounds = 0, list[tuple[float, int, float]]()  # seconds, sessions, MiB
     with bench_hub(cluster, kind, WHO) as hub:
-        end = time.monotonic() + SECONDS
-        while time.monotonic() < end or len(sizes) < _LEAST:
+        began = time.monotonic()
+        while (took := time.monotonic() - began) < SECONDS or len(_warm(rounds)) < _LEAST:
             asyncio.run(_round(hub))
-            counts.append(counts[-1] + len(WHO))
-            sizes.append(hub.memory_mib())
-    fit = statistics.linear_regression(counts[1 + _WARM :], sizes[_WARM:])
-    line = " ".join(f"{size:.0f}" for size in sizes)
-    print(f"  {kind}: {counts[-1]} sessions, MiB after each round: {line}", flush=True)
-    return fit.slope * 1024, counts[-1]
+            number += len(WHO)
+            rounds.append((took, number, hub.memory_mib()))
+    warm = _warm(rounds)
+    fit = statistics.linear_regression([row[1] for row in warm], [row[2] for row in warm])
+    line = " ".join(f"{size:.0f}" for _, _, size in rounds)
+    print(f"  {kind}: {number} sessions, MiB after each round: {line}", flush=True)
+    return fit.slope * 1024, number
+
+
+def _warm(rounds: Sequence[tuple[float, int, float]]) -> list[tuple[float, int, float]]:
+    """The rounds that began after _WARM."""
+    return [row for row in rounds if row[0] > _WARM]
 
 
 def measure(cluster: Cluster) -> list[Row]:
