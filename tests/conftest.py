@@ -174,8 +174,13 @@ def demo_place() -> Path:
 
 
 @contextlib.contextmanager
-def started_demo(*options: str, prefix: tuple[str, ...] = (), place: Path) -> Iterator[Demo]:
-    """A demo with these options, from its start to its end, in the state directory ``place``."""
+def started_demo(
+    *options: str, prefix: tuple[str, ...] = (), place: Path, prepared: bool = True
+) -> Iterator[Demo]:
+    """A demo with these options, from its start to its end, in the state directory ``place``.
+
+    ``prepared``: with what earlier demos have left in the cache."""
+    options += ("--prepared",) if prepared else ()
     log = place / "output"
     env = {**os.environ, "PORTAL_CACHE": shared_cache(), "PORTAL_HOME": str(place)}
     env.pop("PORTAL_PORT", None)

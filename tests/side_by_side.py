@@ -1,8 +1,9 @@
 """``make test`` without ARGS: the whole suite, in stages.
 
-First what starts no process (tests/unit, as `make unit`); then, side by side, what waits for Slurm
-and for browsers, the rest, and ruff and mypy; last, Slurm and the Hub with it on newer Slurms. Each
-process has a demo of its own; what is slow to make is shared (PORTAL_CACHE). Output goes to
+First what starts no process (tests/unit, as `make unit`), and beside it one demo from which all
+others begin; then, side by side, what waits for Slurm and for browsers, the rest, and ruff and
+mypy; last, Slurm and the Hub with it on newer Slurms. Each process has a demo of its own; what is
+slow to make is shared (PORTAL_CACHE). Output goes to
 build/test-*.log, and to the terminal when a stage is done; at the end come the slowest tests of all
 parts. Ended by a signal, it ends them first.
 """
@@ -18,7 +19,8 @@ from pathlib import Path
 from tests import live_slurm, runs
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
-_OUTSIDE = ["tests/unit", "tests/hub", "tests/browser", "tests/test_lint.py"]
+_PREPARED = "tests/test_demo_prepared.py"
+_OUTSIDE = ["tests/unit", "tests/hub", "tests/browser", "tests/test_lint.py", _PREPARED]
 # Half of their time is waiting, so each has two processes, with a demo each.
 _TWICE = ["-n", "2", "--dist", "loadfile"]
 _SLOWEST = 20
@@ -28,7 +30,7 @@ def _pytest(*words: str) -> list[str]:
     return [sys.executable, "-m", "pytest", f"--durations={_SLOWEST}", *words]
 
 
-UNIT = {"unit": _pytest("tests/unit", "-n", "2")}
+FIRST = {"unit": _pytest("tests/unit", "-n", "2"), "prepared": _pytest(_PREPARED)}
 PARTS = {
     "hub": _pytest("tests/hub", *_TWICE),
     "browser": _pytest("tests/browser", *_TWICE),
@@ -40,7 +42,7 @@ LIVE = {
     f"slurm-{name}": ["timeout", str(_LIVE_LIMIT), sys.executable, "-m", "tests.live_slurm", name]
     for name in live_slurm.SUITES
 }
-STAGES = (UNIT, PARTS, LIVE)
+STAGES = (FIRST, PARTS, LIVE)
 _EVERY = 60.0  # seconds between two lines that say how far they are
 _DURATION = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(\S.*)$", re.MULTILINE)
 

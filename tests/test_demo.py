@@ -430,7 +430,9 @@ def carols(demo: Demo) -> Iterator[Demo]:
             exec setpriv --reuid=7001 --regid=7001 --clear-groups \\
                 env HOME={home} PORTAL_CACHE={cache} "$@" """
         prefix = ("unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh")
-        with started_demo(f"--port={free_port()}", prefix=prefix, place=home) as started:
+        # Nothing is prepared in her cache: a first start, with every step of it.
+        port = f"--port={free_port()}"
+        with started_demo(port, prefix=prefix, place=home, prepared=False) as started:
             yield started
 
 

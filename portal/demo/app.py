@@ -66,6 +66,13 @@ class DemoApp(Application):
         everything runs under one account; auto takes the first where it can.
         Example: portal demo --form=one-account""",
     ).tag(config=True)
+    prepared = Bool(
+        False,
+        help="""Begin a new state directory with what an earlier start has left in the cache: the
+        accounting database, and what the tests of the environments said. Those are then not tested
+        here, and the pages show the tests of the other start. For tests of the portal.
+        Example: portal demo --prepared""",
+    ).tag(config=True)
     stop_it = Bool(False, help="Stop the demo that runs.").tag(config=True)
     show = Bool(False, help="Say what runs.").tag(config=True)
     reset = Bool(False, help="Stop the demo and delete its state.").tag(config=True)
@@ -78,6 +85,10 @@ class DemoApp(Application):
         "log-level": "Application.log_level",
     }
     flags = {
+        "prepared": (
+            {"DemoApp": {"prepared": True}},
+            "Begin with what an earlier start has left in the cache.",
+        ),
         "stop": ({"DemoApp": {"stop_it": True}}, "Stop the demo that runs."),
         "status": ({"DemoApp": {"show": True}}, "Say what runs, and how to enter it."),
         "reset": ({"DemoApp": {"reset": True}}, "Stop it and delete its state (not the cache)."),
@@ -127,7 +138,10 @@ class DemoApp(Application):
                     f"Port {self.port} of this machine is taken. Name another one: "
                     "PORTAL_PORT=8080 make run."
                 )
-            WholeDemo(place, self.port, self.only, real_accounts, self._say).run(self._say_ready)
+            demo = WholeDemo(
+                place, self.port, self.only, real_accounts, self._say, prepared=self.prepared
+            )
+            demo.run(self._say_ready)
         return 0
 
     def _real_accounts(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from pathlib import Path
@@ -15,6 +16,14 @@ from .making import Progress, new_directory, run, timed
 SYSTEM_PYTHON = Path("/usr/bin/python3")  # a version manager's Python is often out of users' reach
 # What somebody's npm leaves in kernels/labextension: nothing of the distribution.
 _MADE = frozenset({"node_modules", "lib", "out"})
+# Nobody can install into the environment, and it has no language servers: JupyterLab would start
+# pip, npm, Node.js and R at each start to find that out (1.3 s of CPU on a node that has them).
+_SETTINGS = json.dumps(
+    {
+        "LabApp": {"extension_manager": "readonly"},
+        "LanguageServerManager": {"autodetect": False},
+    }
+)
 _READY = ".portal-ready"  # stands in a virtual environment that was made to its end
 
 
@@ -48,7 +57,7 @@ def session_key() -> str:
         if path.suffix not in ("", ".pyc")
         and not _MADE.intersection(path.parts[len(source.parts) :])
     ]
-    parts = [*requirements(), os.uname().machine, SYSTEM_PYTHON.resolve().name]
+    parts = [*requirements(), os.uname().machine, SYSTEM_PYTHON.resolve().name, _SETTINGS]
     if found := constraints():
         parts.append(found.read_text())
     return digest(*parts, *(f"{p.name}\n{p.read_text()}" for p in files if p.is_file()))
@@ -89,6 +98,9 @@ def make_venv(path: Path, wheel: Path, cache: Path, progress: Progress) -> None:
         )
         for record in path.glob("lib/python3*/site-packages/portal_session-*/direct_url.json"):
             record.unlink()  # names a place on this machine
+        settings = path / "etc/jupyter/jupyter_server_config.d"
+        settings.mkdir(parents=True, exist_ok=True)
+        (settings / "portal_demo.json").write_text(_SETTINGS)
         (path / _READY).touch()
         # pip in a session then installs for the person, even where the account is the owner.
         for directory in [*path.glob("lib/python3*/site-packages"), path / "bin"]:

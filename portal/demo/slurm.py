@@ -25,37 +25,52 @@ from ..errors import Unavailable
 from .home import Home
 from .people import Account, People, myself
 from .ports import Ports
+from .prepared import Prepared
 from .process import FIRST, Daemon, wait_for
 from .slurm_place import SlurmPlace
 
 
 class PrivateSlurm(SlurmPlace):
-    """The daemons of one cluster. ``daemons`` has each by name; nodes have their own names."""
+    """The daemons of one cluster. ``daemons`` has each by name; nodes have their own names.
+
+    ``prepared``: where a new accounting database comes from; None: it is made.
+    """
 
     def __init__(
-        self, home: Home, people: People, ports: Ports, deploy: Path, *, real_accounts: bool
+        self,
+        home: Home,
+        people: People,
+        ports: Ports,
+        deploy: Path,
+        *,
+        real_accounts: bool,
+        prepared: Prepared | None = None,
     ) -> None:
         super().__init__(home, people, ports, deploy, real_accounts=real_accounts)
+        self._prepared = prepared
         self.daemons: dict[str, Daemon] = {}
 
     def start(self, progress: Callable[[str], None]) -> None:
-        """Start all daemons; return when every node is idle. ``progress`` gets sentences.
+        """Start all daemons; return when slurmctld answers. ``progress`` gets sentences.
 
         Raises Unavailable, with the end of the log, when one of them does not come up.
         """
         self._make_daemons()
         daemons = self.daemons
         daemons["munged"].start(wait=False)
-        if not (self.place / "mariadb" / "data" / "mysql").exists():
-            progress("making the accounting database")
-            self._install_database()
+        done, wanted = self.place / "accounts-made", self._filled("accounts.txt")
+        if not (self._database / "mysql").exists():
+            if self._lay_database(wanted):
+                done.write_text(wanted)
+            else:
+                progress("making the accounting database")
+                self._install_database()
         daemons["mariadbd"].start()
         daemons["munged"].wait()
         daemons["slurmdbd"].start()
         daemons["slurmctld"].start()  # it makes the cluster and its TRES known to slurmdbd
         for node in self.nodes:
             daemons[node].start(wait=False)
-        done, wanted = self.place / "accounts-made", self._filled("accounts.txt")
         if not done.exists() or done.read_text() != wanted:
             progress("adding accounts, people, QOS and limits")
             self._add_accounts()
@@ -65,7 +80,24 @@ class PrivateSlurm(SlurmPlace):
                 # loopback the kernel calls from 127.0.0.1: a new slurmctld reads them instead.
                 daemons["slurmctld"].stop()
                 daemons["slurmctld"].start()
-        self._wait_for_nodes()
+            self._keep_database(wanted)
+
+    def wait_for_nodes(self) -> None:
+        """Return when Slurm says that every node is up. Raises Unavailable."""
+        up = {"idle", "mixed", "allocated", "completing"}
+
+        def all_up() -> bool:
+            for name in self.nodes:
+                if not self.daemons[name].running:
+                    raise Unavailable(f"slurmd of {name} ended. See {self.home.log}.")
+            states = self.client("sinfo", "--noheader", "--Node", "-o", "%N %T").stdout.split("\n")
+            words = [line.split() for line in states if line]
+            return len(words) == len(self.nodes) and all(state in up for _, state in words)
+
+        if not wait_for(all_up, 120):
+            raise Unavailable(
+                f"Slurm's nodes are not up after 120 s. See {self.home.log / 'slurm'}."
+            )
 
     def stop(self) -> None:
         """End the jobs, then the daemons, in the order in which they need each other."""
@@ -148,8 +180,35 @@ class PrivateSlurm(SlurmPlace):
     def _controller_answers(self) -> bool:
         return self.client("scontrol", "ping").returncode == 0
 
+    @property
+    def _database(self) -> Path:
+        return self.place / "mariadb" / "data"
+
+    def _ingredients(self, accounts: str) -> list[str]:
+        """Return what the accounting database is made from, ``accounts`` included."""
+        programs = (["slurmdbd", "-V"], ["mariadbd", "--version"])
+        versions = [self.client(*program).stdout for program in programs]
+        return [accounts, self.mysql.name, self.slurm.name, *versions]
+
+    def _lay_database(self, accounts: str) -> bool:
+        return self._prepared is not None and self._prepared.lay_accounting(
+            self._database, self.mysql, *self._ingredients(accounts)
+        )
+
+    def _keep_database(self, accounts: str) -> None:
+        """Keep the new database for the next demo that begins with one."""
+        made_of = self._ingredients(accounts)
+        if self._prepared is None or self._prepared.has_accounting(*made_of):
+            return
+        servers = [self.daemons[name] for name in ("mariadbd", "slurmdbd", "slurmctld")]
+        for server in reversed(servers):
+            server.stop(timeout=30)
+        self._prepared.keep_accounting(self._database, *made_of)
+        for server in servers:
+            server.start()
+
     def _install_database(self) -> None:
-        data = self.place / "mariadb" / "data"
+        data = self._database
         shutil.rmtree(data, ignore_errors=True)
         self._run_checked(
             "mariadb-install-db",
@@ -181,23 +240,6 @@ class PrivateSlurm(SlurmPlace):
         known = " Nothing new added." in told.stdout.splitlines()
         if wrong or (told.returncode != 0 and not known):
             raise Unavailable(f"sacctmgr refused: {' | '.join(wrong)} ({log})")
-
-    def _wait_for_nodes(self) -> None:
-        """Return when Slurm says that every node is up."""
-        up = {"idle", "mixed", "allocated", "completing"}
-
-        def all_up() -> bool:
-            for name in self.nodes:
-                if not self.daemons[name].running:
-                    raise Unavailable(f"slurmd of {name} ended. See {self.home.log}.")
-            states = self.client("sinfo", "--noheader", "--Node", "-o", "%N %T").stdout.split("\n")
-            words = [line.split() for line in states if line]
-            return len(words) == len(self.nodes) and all(state in up for _, state in words)
-
-        if not wait_for(all_up, 120):
-            raise Unavailable(
-                f"Slurm's nodes are not up after 120 s. See {self.home.log / 'slurm'}."
-            )
 
     def _end_jobs(self) -> None:
         """Cancel every job and give Slurm a moment to end their processes."""

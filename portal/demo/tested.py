@@ -12,8 +12,9 @@ _PATIENCE = 300.0  # seconds
 _LIVE = ("waiting", "running")
 
 
-def await_tests(url: str, token: str, say: Callable[[str], None]) -> None:
-    """Return once there are tests at ``url`` and none is under way; say so where that takes long.
+def await_tests(url: str, token: str, say: Callable[[str], None]) -> bool:
+    """Wait until there are tests at ``url`` and none is under way; say so where that takes long.
+    Return whether all have passed.
 
     They run one after another as jobs of the demo's own Slurm. A demo that was started before
     knows what they said, and does not wait.
@@ -29,12 +30,13 @@ def await_tests(url: str, token: str, say: Callable[[str], None]) -> None:
                 if one["state"] != "passed":
                     where = one["gpu_type"] or "CPUs"
                     say(f"environment {one['name']} on {where}: {one['state']}. {one['message']}")
-            return
+            return all(one["state"] == "passed" for one in tests)
         if not told:
             say("testing the environments: what was never tested is not offered")
             told = True
         time.sleep(0.3)
     say("the tests of the environments go on; the page of the catalog shows how they went")
+    return False
 
 
 def _tests(url: str, token: str) -> list[dict[str, Any]]:

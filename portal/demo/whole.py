@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from .home import Home
 from .hub import DemoHub
 from .people import Account, People, myself
 from .ports import Ports
+from .prepared import Prepared, source_digest
 from .process import MARK, end_all, leftovers, start_time
 from .slapd import Slapd
 from .slurm import PrivateSlurm
@@ -36,18 +38,34 @@ class WholeDemo:
     """The demo of ``home``, kept by this process.
 
     ``real_accounts``: the root form. ``only``: "all", or "slurm" for Slurm alone. ``say`` gets a
-    sentence for each step. To be used by one process for one home at a time.
+    sentence for each step. ``prepared``: begin with what the cache keeps of earlier starts. To be
+    used by one process for one home at a time.
     """
 
-    def __init__(self, home: Home, port: int, only: str, real_accounts: bool, say: Say) -> None:
+    def __init__(
+        self,
+        home: Home,
+        port: int,
+        only: str,
+        real_accounts: bool,
+        say: Say,
+        *,
+        prepared: bool = False,
+    ) -> None:
         self.home, self.only, self.say = home, only, say
         self.port = port
         self.real_accounts = real_accounts
         self.deploy = data_path("deploy")
         self.people = People.read(self.deploy / "demo" / "people.toml")
         self.ports = Ports(home.demo / "ports.json")
+        self.prepared = Prepared(home.cache) if prepared else None
         self.slurm = PrivateSlurm(
-            home, self.people, self.ports, self.deploy, real_accounts=real_accounts
+            home,
+            self.people,
+            self.ports,
+            self.deploy,
+            real_accounts=real_accounts,
+            prepared=self.prepared,
         )
         self.supervisor = Supervisor(home.run / "control", say)
         self.state: dict[str, Any] = {}
@@ -103,6 +121,7 @@ class WholeDemo:
     def _start(self) -> None:
         if self.only == "slurm":
             self._start_slurm()
+            self.slurm.wait_for_nodes()
             return
         account = self.people.services["portal"] if self.real_accounts else myself()
         state_file = self.home.run / "state.json"
@@ -128,13 +147,39 @@ class WholeDemo:
             image_logs=str(self.home.demo / "image-logs"),
             environments_token=str(hub.place / "environments-token"),
         )
-        with self._step("the Hub and its proxy"):
-            self.supervisor.pieces |= {"proxy": hub.proxy, "hub": hub.hub}
-            token = hub.tests_token  # made before the Hub looks for it
-            hub.proxy.start()
-            hub.hub.start()
-        await_tests(f"{hub.url}/services/portal/api/v1/environment-tests", token, self.say)
+        database = hub.place / "portal.sqlite"
+        tested = self.prepared and self.prepared.lay_tests(database, account, *self._tested(found))
+        token = hub.tests_token  # made before the Hub looks for it
+        with ThreadPoolExecutor(1) as beside:
+            # A course's environment must have passed its tests.
+            course = beside.submit(self._make_course, hub) if tested else None
+            with self._step("the Hub and its proxy"):
+                self.supervisor.pieces |= {"proxy": hub.proxy, "hub": hub.hub}
+                hub.proxy.start()
+                hub.hub.start()
+            self.slurm.wait_for_nodes()
+            if course:
+                course.result()
+        tests = f"{hub.url}/services/portal/api/v1/environment-tests"
+        if await_tests(tests, token, self.say) and self.prepared and not tested:
+            self.prepared.keep_tests(database, *self._tested(found))
+        if not course:
+            self._make_course(hub)
+
+    def _make_course(self, hub: DemoHub) -> None:
         make_course(hub.hub, self.deploy, self.home, self.people, self.say)
+
+    def _tested(self, found: dict[str, str]) -> list[str]:
+        """Return what the verdicts on the demo's environments depend on."""
+        files = sorted(Path(found["environments"]).glob("*.yaml"))
+        scripts = [file.read_text() for file in (*files, self.deploy / "session.sh")]
+        home = str(self.home.root)
+        return [
+            source_digest("images", "store"),
+            *(text.replace(home, "") for text in scripts),
+            str(self.slurm.gpus.simulated),
+            str(self.real_accounts),
+        ]
 
     @property
     def _images_account(self) -> Account:

@@ -1,0 +1,133 @@
+"""A first start's slow results, kept in the cache for demos that begin with ``--prepared``.
+
+Kept are Slurm's accounting database with the demo's accounts, and the portal's database with what
+the tests of the demo's environments said. Each is keyed by everything that it was made from, so a
+change of an ingredient makes it anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from .making import locked, make_readable_directory, new_directory
+from .people import Account
+
+_ROOM = Path(__file__).resolve().parents[1]
+# The tables of the portal's database that hold for every home: they name environments by what is
+# in them (``Environment.fingerprint``). All others begin empty.
+_TABLES = frozenset({"environment_tests", "environment_verdicts", "portal_version"})
+_KEEP = 3  # of each kind; older ones belong to earlier ingredients
+
+
+class Prepared:
+    """What is kept in ``cache``. ``made_of``: words that everything kept depends on."""
+
+    def __init__(self, cache: Path, *made_of: str) -> None:
+        self._cache = cache
+        self._place = cache / "prepared"
+        self._made_of = made_of
+
+    # -- Slurm's accounting database --------------------------------------------------------
+
+    def has_accounting(self, *made_of: str) -> bool:
+        """Return whether a database directory of these ingredients is kept."""
+        return self._path("accounting", *made_of).is_dir()
+
+    def lay_accounting(self, data: Path, account: Account, *made_of: str) -> bool:
+        """Copy the database directory of the same ingredients to ``data``, for ``account``; return
+        whether there was one. No server may use ``data``."""
+        kept = self._path("accounting", *made_of)
+        if not kept.is_dir():
+            return False
+        shutil.rmtree(data, ignore_errors=True)
+        _copy(kept, data)
+        _give(data, account)
+        return True
+
+    def keep_accounting(self, data: Path, *made_of: str) -> None:
+        """Keep the database directory ``data``, which no server uses now."""
+        target = self._path("accounting", *made_of)
+        with locked(self._cache, "prepared", lambda words: None):
+            make_readable_directory(self._place)
+            with new_directory(target) as new:
+                new.rmdir()
+                _copy(data, new)
+                new.chmod(0o700)
+            self._remove_old("accounting")
+
+    # -- the portal's database --------------------------------------------------------------
+
+    def lay_tests(self, database: Path, account: Account, *made_of: str) -> bool:
+        """Make ``database`` (a file of SQLite that is not there yet) with the tests of the same
+        environments; return whether they are known."""
+        kept = self._path("tests", *made_of)
+        if database.exists() or not kept.is_file():
+            return False
+        new = database.with_suffix(".new")
+        shutil.copyfile(kept, new)
+        new.chmod(0o600)
+        _give(new, account)
+        new.rename(database)
+        return True
+
+    def keep_tests(self, database: Path, *made_of: str) -> None:
+        """Keep the tests in ``database``, which a service may be using."""
+        target = self._path("tests", *made_of)
+        with locked(self._cache, "prepared", lambda words: None):
+            make_readable_directory(self._place)
+            new = self._place / ".tests.new"
+            new.unlink(missing_ok=True)
+            with (
+                contextlib.closing(sqlite3.connect(database)) as source,
+                contextlib.closing(sqlite3.connect(new, isolation_level=None)) as copy,
+            ):
+                source.backup(copy)
+                _empty(copy)
+            new.chmod(0o600)
+            new.replace(target)
+            self._remove_old("tests")
+
+    def _path(self, kind: str, *made_of: str) -> Path:
+        digest = hashlib.sha256(repr((self._made_of, made_of)).encode()).hexdigest()[:16]
+        return self._place / f"{kind}-{digest}"
+
+    def _remove_old(self, kind: str) -> None:
+        kept = sorted(self._place.glob(f"{kind}-*"), key=lambda path: path.stat().st_mtime)
+        for path in kept[:-_KEEP]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def source_digest(*folders: str) -> str:
+    """Return a digest of the portal's own modules in ``folders`` ("images", "store")."""
+    digest = hashlib.sha256()
+    for path in sorted(file for folder in folders for file in (_ROOM / folder).rglob("*.py")):
+        digest.update(str(path.relative_to(_ROOM)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _copy(source: Path, target: Path) -> None:
+    # cp leaves holes as holes and shares blocks where it can: of 80 MB most are zeros.
+    subprocess.run(["cp", "-a", "--reflink=auto", "--sparse=always", source, target], check=True)
+
+
+def _give(path: Path, account: Account) -> None:
+    if account.uid == os.geteuid():
+        return
+    below: Iterable[Path] = path.rglob("*") if path.is_dir() else ()
+    for one in (path, *below):
+        os.chown(one, account.uid, account.gid)
+
+
+def _empty(database: sqlite3.Connection) -> None:
+    rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    for (name,) in rows:
+        if name not in _TABLES and not name.startswith("sqlite_"):
+            database.execute(f'DELETE FROM "{name}"')  # noqa: S608 - a name of our own schema
+            database.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
