@@ -22,7 +22,7 @@ from .people import Account
 _ROOM = Path(__file__).resolve().parents[1]
 # The tables of the portal's database that hold for every home: they name environments by what is
 # in them (``Environment.fingerprint``). All others begin empty.
-_TABLES = frozenset({"environment_tests", "environment_verdicts", "portal_version"})
+_TABLES = ("environment_tests", "environment_verdicts")
 _KEEP = 3  # of each kind; older ones belong to earlier ingredients
 
 
@@ -60,6 +60,7 @@ class Prepared:
                 new.rmdir()
                 _copy(data, new)
                 new.chmod(0o700)
+                os.utime(new)  # when it was kept, not when it was made: see _remove_old
             self._remove_old("accounting")
 
     # -- the portal's database --------------------------------------------------------------
@@ -82,16 +83,11 @@ class Prepared:
         target = self._path("tests", *made_of)
         with locked(self._cache, "prepared", lambda words: None):
             make_readable_directory(self._place)
-            new = self._place / ".tests.new"
-            new.unlink(missing_ok=True)
-            with (
-                contextlib.closing(sqlite3.connect(database)) as source,
-                contextlib.closing(sqlite3.connect(new, isolation_level=None)) as copy,
-            ):
-                source.backup(copy)
-                _empty(copy)
-            new.chmod(0o600)
-            new.replace(target)
+            with new_directory(self._place / "making") as folder:
+                new = folder / "portal.sqlite"
+                _copy_tables(database, new)
+                new.replace(target)
+            shutil.rmtree(self._place / "making")
             self._remove_old("tests")
 
     def _path(self, kind: str, *made_of: str) -> Path:
@@ -125,9 +121,13 @@ def _give(path: Path, account: Account) -> None:
         os.chown(one, account.uid, account.gid)
 
 
-def _empty(database: sqlite3.Connection) -> None:
-    rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    for (name,) in rows:
-        if name not in _TABLES and not name.startswith("sqlite_"):
-            database.execute(f'DELETE FROM "{name}"')  # noqa: S608 - a name of our own schema
-            database.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
+def _copy_tables(source: Path, target: Path) -> None:
+    """Make the portal's database ``target`` with the rows of _TABLES of ``source``."""
+    from ..store.address import Address  # loading it takes longer than a start with what is kept
+    from ..store.upgrade import upgrade
+
+    upgrade(Address.read(f"sqlite:///{target}"))
+    with contextlib.closing(sqlite3.connect(target, isolation_level=None)) as database:
+        database.execute("ATTACH ? AS source", (str(source),))
+        for table in _TABLES:
+            database.execute(f"INSERT INTO {table} SELECT * FROM source.{table}")  # noqa: S608
