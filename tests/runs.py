@@ -28,14 +28,15 @@ _LIBC = ctypes.CDLL(None)
 
 
 def end_on_signals() -> None:
-    """Make SIGTERM and SIGHUP interrupt this process once, as Ctrl-C does."""
+    """Make SIGTERM, SIGHUP and SIGINT interrupt this process once, as Ctrl-C does: SIGINT is ignored
+    in what a shell has started in the background (sh(1), "Asynchronous lists")."""
 
     def interrupt(*_: object) -> None:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)  # the fixtures end undisturbed
         raise KeyboardInterrupt
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, interrupt)
 
 
