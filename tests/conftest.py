@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx._transports.default as httpx_transports
 import markers
+import migrated
 import pytest
 import runs
 import skips
@@ -37,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     skips.register(config)
     markers.register(config)
     _share_tls_context()
+    migrated.share()
     if config.option.collectonly or config.option.help:
         return
     runs.end_on_signals()

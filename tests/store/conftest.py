@@ -7,11 +7,19 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import migrated
 import pytest
 
 from portal.store import Store
+from portal.store import upgrade as upgrade_module
 
 Make = Callable[..., Store]
+
+
+@pytest.fixture(autouse=True)
+def migrations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every database is made by its migrations."""
+    monkeypatch.setattr(upgrade_module, "_make_file", migrated.MAKE_FILE)
 
 
 @pytest.fixture
