@@ -28,8 +28,10 @@ _LIBC = ctypes.CDLL(None)
 
 
 def end_on_signals() -> None:
-    """Make SIGTERM, SIGHUP and SIGINT interrupt this process once, as Ctrl-C does. SIGINT too: it is
-    ignored in what a shell has started in the background (sh(1), "Asynchronous lists")."""
+    """Make SIGTERM, SIGHUP and SIGINT interrupt this process once, as Ctrl-C does.
+
+    SIGINT is ignored in what a shell has started in the background (sh(1), "Asynchronous lists").
+    """
 
     def interrupt(*_: object) -> None:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
