@@ -45,7 +45,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "dashboard": BASE | ADAPTERS | {"launch", "sessions"},  # it drives their usage meter
     "handlers": BASE | ADAPTERS | NOUNS | {"launch"},
     "app": BASE | ADAPTERS | NOUNS | {"launch", "handlers"},
-    "demo": BASE,
+    "demo": BASE | {"store"},  # what the cache keeps of a database has its tables
     "doctor": BASE | ADAPTERS | NOUNS | {"launch"},
     "__main__": {"app", "command", "demo", "doctor"},
     "__init__": set(),
