@@ -93,10 +93,14 @@ def _token(spawner: PortalSpawner) -> Iterator[str]:
         expires_in=120,
         scopes=[f"access:servers!server={user.name}/{spawner.name}"],
     )
+    # Looked up now: once it is over by the machine's clock it is not found by its text any more,
+    # and it would be good again when that clock is set back.
+    made = orm.APIToken.find(db, token)
+    number = 0 if made is None else made.id
     try:
         yield token
     finally:
-        row = orm.APIToken.find(db, token)
-        if row is not None:
+        row = db.get(orm.APIToken, number)
+        if row is not None and row.match(token):  # its number may have been given out anew
             db.delete(row)
             db.commit()

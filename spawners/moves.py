@@ -7,7 +7,6 @@ log. What is asked for is judged here once more, as a launch of the session's ow
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 from jupyterhub import apihandlers, orm
@@ -20,7 +19,6 @@ from .handover import busy_kernels
 from .stops import SERVICE, asked_by
 
 MAX_BODY = 4096  # bytes
-_REMEMBERED = 600.0  # seconds that a move that is over is still told
 
 
 class MovesBase(APIHandler):
@@ -52,8 +50,7 @@ class MovesHandler(MovesBase):
         moves = []
         for user in self.users.values():
             for spawner in user.spawners.values():
-                current = spawner.moving.current if hasattr(spawner, "moving") else None
-                if current and (current.ended_at or time.time()) > time.time() - _REMEMBERED:
+                if hasattr(spawner, "moving") and spawner.moving.told:
                     model = spawner.moving.shown().model_dump(mode="json")
                     record = spawner.history.record
                     moves.append({"session": record.id if record else "", "move": model})

@@ -39,6 +39,7 @@ _KEPT = ("account", "qos")  # of the session, where the new choice does not name
 # Its owner, or whoever ended the session on purpose, wants no other in its place.
 _ON_PURPOSE = frozenset({"completed", "stopped", "cancelled"})
 _AGAIN = 5.0  # seconds until Slurm is told once more to end a job
+_REMEMBERED = 600.0  # seconds that a move that is over is still told
 _ARRIVED = (MoveState.READY, MoveState.SWITCHING)
 
 
@@ -48,6 +49,7 @@ class Moving:
     def __init__(self, spawner: PortalSpawner) -> None:
         self._spawner = spawner
         self.current: Successor | None = None
+        self._over_at = float("-inf")  # when it ended, by time.monotonic()
         self._leaves: tuple[str, ...] = ()  # jobs that must still be ended
         self._beginning = False
         self._token = ""  # of the new server; it never leaves this process's memory
@@ -62,6 +64,12 @@ class Moving:
     def live(self) -> bool:
         """Whether a job waits to take the session's place."""
         return self.current is not None and self.current.live
+
+    @property
+    def told(self) -> bool:
+        """Whether the last move is to be told: it is under way, or was a few minutes ago."""
+        over = time.monotonic() - self._over_at
+        return self.live or (self.current is not None and over < _REMEMBERED)
 
     def shown(self) -> Move | None:
         """The last move, as it is shown; None when there was none."""
@@ -176,6 +184,8 @@ class Moving:
         except ValidationError:
             self._spawner.log.error("The move of %s cannot be read", self._spawner._log_name)
             self.current = None
+        if self.current is not None and self.current.ended_at is not None:
+            self._over_at = time.monotonic() - max(0.0, time.time() - self.current.ended_at)
         if self._leaves:
             self._end_jobs()
         if self.live and self.current is not None:
@@ -450,6 +460,8 @@ class Moving:
     def _say(self, state: MoveState, sentence: str) -> None:
         if self.current is not None and self.current.live:
             ended = {} if state in LIVE else {"ended_at": time.time()}
+            if ended:
+                self._over_at = time.monotonic()
             self.current = self.current.model_copy(
                 update={"state": state, "words": sentence, **ended}
             )

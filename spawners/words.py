@@ -114,9 +114,11 @@ def outdated(
 ) -> str:
     """How old ``what`` ("these numbers are") is and why; "" while Slurm answers.
 
-    ``stale_after``: seconds after which an answer is old even though nothing failed.
+    ``stale_after``: seconds after which an answer is old even though nothing failed. ``now`` (Unix
+    seconds) counts for a snapshot that was not asked for in this process.
     """
-    age = snapshot.age if now is None else now - snapshot.taken_at
+    measured = now is None or snapshot.asked_at is not None
+    age = snapshot.age if measured else (now or 0.0) - snapshot.taken_at
     if not snapshot.error and age <= stale_after:
         return ""
     return f"Slurm does not answer: {what} {duration(age)} old. {snapshot.error}".strip()

@@ -62,6 +62,7 @@ class WrittenCluster(Cluster):
             state=JobState.PENDING,
             reason="Resources",
             submit_time=time.time(),
+            stdout=next(one for one in words if one.startswith("--output=")).partition("=")[2],
         )
         return id_
 

@@ -20,6 +20,7 @@ from portal.models.image import Source, SourceKind, parse_source
 from portal.models.image_job import LIVE, BuildResult, Work, WorkState
 from portal.store import Store
 
+from .ages import Ages
 from .endings import End
 from .following import MAX_LOG, Look
 from .pulling import Pulling
@@ -50,6 +51,7 @@ class BuildQueue:
     ) -> None:
         self._settings, self._store, self._jobs = settings, store, jobs
         self._pulling = pulling
+        self._ages = Ages()
         self._one = asyncio.Lock()  # who adds a build looks first which are there
         self._cancelled: dict[int, str] = {}  # id -> who is cancelling it
 
@@ -187,7 +189,7 @@ class BuildQueue:
         versions = await self._store.versions.in_state(EnvironmentState.BUILDING)
         environment = next((one.environment for one in versions if one.build_id == build.id), None)
         if environment is None:
-            if time.time() - build.asked_at > self._settings.interval + 5:
+            if self._ages.of(build.id, build.asked_at) > self._settings.interval + 5:
                 gone = "Nothing waits for it any more."
                 await self._over(build, End(WorkState.CANCELLED, gone))
             return
@@ -229,7 +231,7 @@ class BuildQueue:
             return build
         if look.end is not None:
             return await self._over(build, look.end, look)
-        late = time.time() - build.asked_at > self._settings.queue_patience
+        late = self._ages.of(build.id, build.asked_at) > self._settings.queue_patience
         if look.state is WorkState.WAITING and late:
             await self._jobs.drop(build.job_id)
             said = f"It was given up in the queue. {look.message}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 from portal.errors import InvalidRequest
@@ -13,6 +12,7 @@ from portal.models.environment import Environment, Kind
 from portal.models.image_job import LIVE, WorkState
 from portal.store import Store
 
+from .ages import Ages
 from .files import EnvironmentCatalog
 from .offer import Mark, closed_reason, mark_of, needs_test
 from .testing import TestQueue, types_to_test, untested
@@ -31,6 +31,7 @@ class Itself:
         self, settings: Workshop, store: Store, catalog: EnvironmentCatalog, tests: TestQueue
     ) -> None:
         self._settings, self._store, self._catalog, self._tests = settings, store, catalog, tests
+        self._ages = Ages()
 
     def candidates(self) -> list[Environment]:
         """What is offered only after a test and could be tested."""
@@ -65,12 +66,12 @@ class Itself:
     async def _untried(self, environment: Environment, types: list[str]) -> list[str]:
         """Without those that are being tested, and those that could not be run a while ago."""
         newest = await self._store.tests.newest(environment.fingerprint)
-        again = time.time() - self._settings.again_after
 
         def due(test: EnvironmentTest | None) -> bool:
             if test is None or test.state in _JUDGED:
                 return True
-            return test.state not in LIVE and (test.ended_at or 0) < again
+            age = self._ages.of(test.id, test.ended_at or 0.0)
+            return test.state not in LIVE and age > self._settings.again_after
 
         return [one for one in types if due(newest.get(one))]
 

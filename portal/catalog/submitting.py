@@ -105,7 +105,7 @@ class Submitter:
         """
         user, name = user or self.account, job_name(work, row.id)
         if (work, row.id) not in self._mine:
-            found = await self._taken_up(name, user, row.asked_at)
+            found = await self._taken_up(name, user, row.log)
             if found:
                 self.log.warning("Job %s is taken up again as %s", found, name)
                 return found
@@ -150,12 +150,14 @@ class Submitter:
         chosen = choose_partition(resources, Person(name=name), snapshot, associations or None)
         return resources.model_copy(update={"partition": chosen})
 
-    async def _taken_up(self, name: str, user: str, since: float) -> str:
+    async def _taken_up(self, name: str, user: str, log: str) -> str:
+        """The job of this name with this log: a database that began anew counts ids anew, and logs
+        have a name of their own. When it was submitted says nothing: clocks may be set."""
         snapshot = await self.cluster.snapshot(time.monotonic())
         if snapshot.error:
             raise SlurmUnavailable(snapshot.error)
         for job in snapshot.jobs.values():
-            if job.name == name and job.user == user and (job.submit_time or 0) >= since - 2:
+            if (job.name, job.user) == (name, user) and Path(job.stdout).name == log:
                 return job.id
         return ""
 

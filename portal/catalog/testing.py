@@ -17,6 +17,7 @@ from portal.models.image_job import LIVE, TestResult, Work, WorkState
 from portal.models.resources import Resources
 from portal.store import Store
 
+from .ages import Ages
 from .endings import End
 from .files import EnvironmentCatalog
 from .following import MAX_LOG, Look
@@ -36,6 +37,7 @@ class TestQueue:
         self, settings: Workshop, store: Store, catalog: EnvironmentCatalog, jobs: Submitter
     ) -> None:
         self._settings, self._store, self._catalog, self._jobs = settings, store, catalog, jobs
+        self._ages = Ages()
         self._one = asyncio.Lock()  # who adds tests looks first which are there
         self._environments: dict[int, Environment] = {}  # of tests that this process added
         self._marks: dict[int, Mark | None] = {}
@@ -164,7 +166,7 @@ class TestQueue:
             return test
         if look.end is not None:
             return await self._over(test, look.end, look)
-        late = time.time() - test.asked_at > self._settings.queue_patience
+        late = self._ages.of(test.id, test.asked_at) > self._settings.queue_patience
         if look.state is WorkState.WAITING and late:
             await self._jobs.drop(test.job_id, await self._user(test))
             return await self._over(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -37,7 +38,7 @@ class Around:
     """``view`` gives the newest view of the cluster; ``note`` writes a line of the audit log;
     ``copy`` unpacks an environment's image on nodes and tells of each how it went ("" well, else
     why not), None where the site has no copies on nodes; ``wall``: the machine's clock, in Unix
-    seconds."""
+    seconds; ``uptime``: one that nobody sets, by which waits are counted."""
 
     store: Store
     hub: HubApi
@@ -51,6 +52,7 @@ class Around:
     log: logging.Logger | logging.LoggerAdapter[Any]
     wall: Callable[[], float]
     copy: Callable[[Environment, Sequence[str]], AsyncIterator[tuple[str, str]]] | None = None
+    uptime: Callable[[], float] = time.monotonic
 
     async def noted(self, action: str, course: str, detail: str, **more: Any) -> None:
         """Write what the service did by itself into the audit log."""

@@ -17,16 +17,18 @@ from portal.errors import (
 )
 from portal.models.cluster import Job
 from portal.models.course_start import Seat, SeatState
+from portal.models.session import SessionState
 
 from .around import Around
 from .live_start import LiveStart, UnderWay
-from .seats import changed, in_turn
+from .seats import changed, in_turn, newest
 
 _LATE = 60.0  # seconds that Slurm's answer is waited for; its commands are given up before
 _PAUSES = (1.0, 30.0)  # seconds until the Hub is asked again after it said "later"; the most
 _TRIES = 3  # how often one seat is asked for
 _PATIENCE = 3600.0  # seconds that a seat waits for the Hub to take it
 _RUNS = ("already running", "is pending")  # JupyterHub's words (apihandlers/users.py)
+_DAY = 86400.0  # seconds; a clock may have shown another time when older sessions were submitted
 _CHUNK, _INTRODUCED = 500, 20  # people in one question to the Hub; in one that asks the directory
 
 
@@ -76,18 +78,19 @@ class Asking:
                 for person in some
                 if one.seats[person].state is SeatState.STARTING and not states.get(person)
             ]
-            jobs = await self._jobs(one, lost, now)
+            jobs = await self._jobs(one, lost)
             if jobs is None:  # Slurm is asked again: two jobs of one person are worse than a wait
                 waiting = {seat.person for seat in lost}
                 some, jobs = [person for person in some if person not in waiting], {}
+            await self._note_others(one, [person for person in some if not states.get(person)])
             for person in some:
                 if person not in states:
                     one.strangers.add(person)
-                self._surveyed(one, person, states.get(person, ""), jobs.get(person), now)
+                self._surveyed(one, person, states.get(person, ""), jobs.get(person, ()), now)
             one.unsure.difference_update(some)
 
     def _surveyed(
-        self, one: LiveStart, person: str, state: str, job: Job | None, now: float
+        self, one: LiveStart, person: str, state: str, jobs: Sequence[Job], now: float
     ) -> None:
         seat = one.seats[person]
         if seat.state is SeatState.WAITING:
@@ -96,48 +99,59 @@ class Asking:
                 one.put(changed(seat, SeatState.SKIPPED, words, ended_at=now))
         elif state:
             return  # the Hub has it: its record will tell
-        elif job is not None:
-            self.orphans.begin(one, person, self._end_orphan(one, seat, job))
+        elif jobs:
+            self.orphans.begin(one, person, self._end_orphans(one, seat, jobs))
         else:
             self._again(one, seat)
 
+    async def _note_others(self, one: LiveStart, people: Sequence[str]) -> None:
+        """Note which sessions of these people, who have no server now, are there already: none of
+        them will be the one that the Hub is asked for next."""
+        if not people:
+            return
+        store, since = self._around.store, max(0.0, one.since - _DAY)
+        records = newest(await store.sessions.of_course(one.start.course, since), one.server)
+        for person in people:
+            one.before[person] = frozenset(record.id for record in records.get(person, ()))
+            one.sessions.pop(person, None)
+
     async def _jobs(
-        self, one: LiveStart, seats: Sequence[Seat], now: float
-    ) -> Mapping[str, Job] | None:
+        self, one: LiveStart, seats: Sequence[Seat]
+    ) -> Mapping[str, Sequence[Job]] | None:
         """Jobs of these people's servers that the Hub does not know, by owner; None where Slurm
         does not answer now.
 
         A Hub that dies between Slurm's answer and its own note of it leaves such a job: its
-        session has nowhere to report to, and must not be beside the next one.
+        session has nowhere to report to, and must not be beside the next one. When it was
+        submitted says nothing: that is Slurm's clock, and this machine's may be set. These people
+        have no server, so a job that lives is of no session but one that the Hub is ending: its
+        record has not ended yet.
         """
         if not seats:
             return {}
-        asked = {seat.person: seat.asked_at or now for seat in seats}
-        records = await self._around.store.sessions.of_course(one.start.course, min(asked.values()))
-        known = {record.job_id for record in records}
-        snapshot = await self._around.cluster.snapshot(now, late=_LATE)
-        if snapshot.taken_at < now:
+        asked, moment = {seat.person for seat in seats}, time.monotonic()
+        snapshot = await self._around.cluster.snapshot(moment, late=_LATE)
+        if snapshot.asked_at is None or snapshot.asked_at < moment:
             return None
-        return {
-            job.user: job
-            for job in snapshot.jobs.values()
-            if job.user in asked
-            and not job.state.ended
-            and job.id not in known
-            and job.comment.startswith("portal:")
-            and job.comment.endswith(f":{one.server}")
-            and (job.submit_time or 0) >= asked[job.user] // 1
-        }
+        records = await self._around.store.sessions.of_course(one.start.course, one.since)
+        known = {record.job_id for record in records if record.state is not SessionState.ENDED}
+        found: dict[str, list[Job]] = {}
+        for job in snapshot.jobs.values():
+            ours = job.comment.startswith("portal:") and job.comment.endswith(f":{one.server}")
+            if ours and job.user in asked and not job.state.ended and job.id not in known:
+                found.setdefault(job.user, []).append(job)
+        return found
 
-    async def _end_orphan(self, one: LiveStart, seat: Seat, job: Job) -> None:
-        try:
-            await self._around.control.cancel(job.id, job.user)
-        except Conflict:
-            self._log.debug("Job %s is over", job.id)
-        except PortalError as error:
-            self._log.warning("Job %s of %s could not be cancelled: %s", job.id, job.user, error)
-            one.unsure.add(seat.person)
-            return
+    async def _end_orphans(self, one: LiveStart, seat: Seat, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            try:
+                await self._around.control.cancel(job.id, job.user)
+            except Conflict:
+                self._log.debug("Job %s is over", job.id)
+            except PortalError as error:
+                self._log.warning("Job %s of %s is not cancelled yet: %s", job.id, job.user, error)
+                one.unsure.add(seat.person)
+                return
         self._again(one, one.seats[seat.person])
 
     def _again(self, one: LiveStart, seat: Seat) -> None:
@@ -177,6 +191,7 @@ class Asking:
                 one.put(one.seats[seat.person])  # called off meanwhile
                 continue
             one.seats[seat.person] = seat
+            one.asked[seat.person] = self._around.uptime()
             self.under_way.begin(one, seat.person, self._ask(one, seat))
 
     def _ready(self, one: LiveStart) -> dict[str, Seat]:
@@ -204,7 +219,7 @@ class Asking:
             after = error.details.get("retry_after")
             self._wait(float(after) if after is not None else None)
             seat = changed(seat, SeatState.WAITING, error.message, asked_at=None)
-            if now() - one.start.asked_at > _PATIENCE:
+            if self._around.uptime() - one.began > _PATIENCE:
                 words = f"It was tried for an hour. {error.message}"
                 seat = changed(seat, SeatState.FAILED, words, ended_at=now())
         except Conflict as error:

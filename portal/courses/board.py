@@ -80,9 +80,16 @@ def tiles(kept: KeptCourse, rows: Rows, seen: Seen) -> list[Tile]:
 
 
 def newest_sessions(kept: KeptCourse, records: Iterable[SessionRecord]) -> dict[str, SessionRecord]:
-    """Each person's last session in the course's own server, by name; never another of theirs."""
-    found: dict[str, SessionRecord] = {}
+    """Each person's last session in the course's own server, by name; never another of theirs.
+    One that lives is the last, whatever the clock showed when others were submitted."""
+    rows: dict[str, SessionRecord] = {}
     for one in records:
+        # Of two rows of one session, memory and database, the one that has ended is the newer.
+        there = rows.get(one.id)
+        if there is None or there.state is not SessionState.ENDED:
+            rows[one.id] = one
+    found: dict[str, SessionRecord] = {}
+    for one in rows.values():
         if (one.course, one.server) != (kept.name, kept.course.server):
             continue
         there = found.get(one.user)
@@ -105,9 +112,8 @@ def bare(tile: Tile) -> Tile:
     )
 
 
-def _rank(record: SessionRecord) -> tuple[float, bool]:
-    # Of two rows of one session, memory and database, the one that has ended is the newer.
-    return record.submitted_at, record.state is SessionState.ENDED
+def _rank(record: SessionRecord) -> tuple[bool, float]:
+    return record.state is not SessionState.ENDED, record.submitted_at
 
 
 def _tile(

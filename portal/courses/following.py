@@ -27,37 +27,39 @@ class Following:
     async def follow(self, one: LiveStart, now: float) -> None:
         """Read how far the sessions are."""
         starting, ready = one.some(SeatState.STARTING), one.some(SeatState.READY)
-        due = one.start.release_at is not None and now >= one.start.release_at
-        wait = 0.0 if starting or due else _QUIET
-        if not (starting or ready) or now - one.looked_at < wait:
+        uptime = self._around.uptime()
+        wait = 0.0 if starting or one.due(now, uptime) else _QUIET
+        if not (starting or ready) or uptime - one.looked_at < wait:
             return
         store, course = self._around.store, one.start.course
-        records = newest(
-            await store.sessions.of_course(course, one.start.asked_at - 60), one.server
-        )
+        records = newest(await store.sessions.of_course(course, one.since - 60), one.server)
         there = {}
         if one.start.release_at is not None and ready:
             there = {seat.person: seat for seat in await store.presence.of(course)}
-        one.looked_at = now
+        one.looked_at = uptime
         for seat in (*starting, *ready):
-            record = session_of(seat, records.get(seat.person, ()))
+            person = seat.person
+            known, before = one.sessions.get(person, ""), one.before.get(person, ())
+            record = session_of(seat, records.get(person, ()), before, known)
+            if record is not None:
+                one.sessions[person] = record.id
             if lost(seat, record):
                 # The Hub is asked about its server first, and for another once that is gone.
                 one.put(changed(seat, SeatState.STARTING, LOST, ready_at=None))
-                one.unsure.add(seat.person)
+                one.unsure.add(person)
                 continue
-            after = seen(seat, record, there.get(seat.person), now)
+            after = seen(seat, record, there.get(person), now)
             if after is not seat:
                 one.put(after)
-            asking = self._asking.has(one, seat.person)
-            silent = now - (seat.asked_at or now) > _SILENCE
+            asking = self._asking.has(one, person)
+            silent = uptime - one.asked.setdefault(person, uptime) > _SILENCE
             if record is None and silent and not asking and seat.state is SeatState.STARTING:
-                one.unsure.add(seat.person)
+                one.unsure.add(person)
 
     async def release(self, one: LiveStart, now: float) -> None:
         """Stop what nobody has claimed in time, and rehearsals that have shown what they could."""
-        start, waiting = one.start, one.some(SeatState.WAITING)
-        if due_to_end(start, list(one.seats.values()), now) or (
+        start, waiting, uptime = one.start, one.some(SeatState.WAITING), self._around.uptime()
+        if due_to_end(start, list(one.seats.values()), uptime - one.began) or (
             start.kind is StartKind.REHEARSAL and one.called_off
         ):
             late = "It was not ready within 15 minutes."
@@ -67,7 +69,7 @@ class Following:
             reason = StopReason(code=StopCode.REHEARSED, words="The rehearsal is over.")
             self._stop(one, one.some(SeatState.READY), reason, SeatState.RELEASED, reason.words)
             self._stop(one, one.some(SeatState.STARTING), reason, state, late)
-        elif start.release_at is not None and now >= start.release_at:
+        elif one.due(now, uptime):
             for seat in waiting:
                 late = f"It could not be started in time. {seat.message}".strip()
                 one.put(changed(seat, SeatState.FAILED, late, ended_at=now))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ from .settings import Courses
 PORTAL = "portal"  # the actor of its own lines in the audit log
 ANSWER_WITHIN = 300.0  # seconds that a student has to answer
 _SHARES_EVERY = 60.0  # seconds between two looks for shares that nobody knows
+_SET = 5.0  # seconds by which two clocks must have moved apart: then the machine's was set
 _NO_SUBDOMAINS = (
     "Help is off here: without subdomains (JupyterHub.subdomain_host), a student's code would run "
     "with the rights of whoever opens that session. An admin of the portal can switch them on."
@@ -35,7 +37,8 @@ _OFF = "Help is off in this course. Its instructor can change that."
 @dataclass
 class Helping:
     """One a service. ``note`` writes a line of the audit log and does not raise; ``subdomains``:
-    whether each person's servers have a host of their own.
+    whether each person's servers have a host of their own. ``uptime`` is a clock that nobody sets:
+    help goes on for its minutes by that one, and ``now`` (Unix seconds) is for what is kept.
 
     Every method raises StoreUnavailable but those that answer from memory.
     """
@@ -46,7 +49,9 @@ class Helping:
     subdomains: bool
     note: Callable[[AuditEntry], Awaitable[None]]
     log: logging.Logger
+    uptime: Callable[[], float] = time.monotonic
     _open: dict[int, Help] = field(default_factory=dict)
+    _ends: dict[int, float] = field(default_factory=dict)  # of what is open, by ``uptime``
     _unsaved: dict[int, Help] = field(default_factory=dict)  # ended while the database was away
     _known: bool = False
     _shares_at: float = float("-inf")
@@ -73,12 +78,12 @@ class Helping:
         """What is asked and granted in one course, the oldest first."""
         return tuple(one for one in self._open.values() if one.course == course)
 
-    def guests(self, session_id: str, now: float) -> dict[str, float]:
-        """Who may be in a session at ``now``, and for how many seconds more."""
+    def guests(self, session_id: str) -> dict[str, float]:
+        """Who may be in a session now, and for how many seconds more."""
         return {
-            one.helper: one.until - now
+            one.helper: left
             for one in self.of_session(session_id)
-            if one.state is HelpState.GRANTED and one.until is not None and one.until > now
+            if one.state is HelpState.GRANTED and (left := self._left(one)) > 0
         }
 
     # -- what people do ------------------------------------------------------------------------
@@ -105,7 +110,7 @@ class Helping:
             raise Conflict("This course does not run.")
         record = await self._session(kept, student)
         async with self._one_at_a_time:
-            await self._ready()
+            await self._ready(now)
             for one in self.of_session(record.id):
                 if one.helper == helper:
                     return await self._as_it_is(one)
@@ -121,7 +126,7 @@ class Helping:
                     asked_at=now,
                 )
             )
-            self._open[asked.id] = asked
+            self._take(asked, ANSWER_WITHIN)
             if kept.course.help == "always":
                 return await self._grant(asked, now)
         return asked, ""
@@ -129,7 +134,7 @@ class Helping:
     async def agree(self, help: Help, now: float) -> Help:
         """The student lets the helper in. Raises Conflict where that is no longer asked."""
         async with self._one_at_a_time:
-            await self._ready()
+            await self._ready(now)
             if self._open.get(help.id) is None or help.state is not HelpState.ASKED:
                 raise Conflict("Nobody asks for this any more.")
             granted, _ = await self._grant(help, now)
@@ -138,13 +143,13 @@ class Helping:
     async def end(self, help: Help, by: str, now: float) -> Help:
         """The helper is out from now on, or no longer asks; who does not answer is told later."""
         async with self._one_at_a_time:
-            await self._ready()
+            await self._ready(now)
             return await self._end(help, HelpState.ENDED, by, now)
 
     async def refuse(self, help: Help, now: float) -> Help:
         """The student does not want it. Raises Conflict where that is no longer asked."""
         async with self._one_at_a_time:
-            await self._ready()
+            await self._ready(now)
             if self._open.get(help.id) is None or help.state is not HelpState.ASKED:
                 raise Conflict("Nobody asks for this any more.")
             return await self._end(help, HelpState.REFUSED, help.student, now)
@@ -154,10 +159,10 @@ class Helping:
         for one in self.of_course(course):
             await self.end(one, by, now)
 
-    async def get(self, id: int) -> Help:
+    async def get(self, id: int, now: float) -> Help:
         """What is asked or granted under this number. Raises NotFound."""
         async with self._one_at_a_time:
-            await self._ready()
+            await self._ready(now)
         if id not in self._open:
             raise NotFound(f"There is no help {id}, or it is over.")
         return self._open[id]
@@ -168,19 +173,20 @@ class Helping:
         """End what is over, at ``now`` in Unix seconds. Called every few seconds. Raises
         HubUnavailable too."""
         async with self._one_at_a_time:
-            await self._ready()
+            await self._ready(now)
             for one in list(self._unsaved.values()):
                 await self.store.help.save(one)
                 del self._unsaved[one.id]
-            for one, why in await self._over(now):
+            await self._dated_anew(now)
+            for one, why in await self._over():
                 await self._end(one, HelpState.ENDED, why, now)
                 await self._note("end-help", one, now, f"{one.helper} is out: {why}.")
-            if not 0 <= now - self._shares_at < _SHARES_EVERY:  # a clock may be set back
+            if self.uptime() - self._shares_at >= _SHARES_EVERY:
                 await self._take_back_others()
                 if not self._shares_left:
-                    self._shares_at = now
+                    self._shares_at = self.uptime()
 
-    async def _over(self, now: float) -> list[tuple[Help, str]]:
+    async def _over(self) -> list[tuple[Help, str]]:
         """Which are over, and why, in words."""
         if not self._open:
             return []
@@ -194,10 +200,9 @@ class Helping:
         states = {name: (await self.store.courses.get(name)).state for name in courses}
         found = []
         for one in self._open.values():
-            if one.until is not None and now >= one.until:
-                why = "the time is over"
-            elif one.state is HelpState.ASKED and now - one.asked_at >= ANSWER_WITHIN:
-                why = "nobody answered"
+            if self._left(one) <= 0:
+                asked = one.state is HelpState.ASKED
+                why = "nobody answered" if asked else "the time is over"
             elif one.session_id not in living:
                 why = "the session is over"
             elif states[one.course] is not CourseState.APPROVED:
@@ -210,6 +215,15 @@ class Helping:
                 continue
             found.append((one, why))
         return found
+
+    async def _dated_anew(self, now: float) -> None:
+        """After the machine's clock was set: when what goes on will end, by that clock. Pages and
+        sessions show no help that they take for over."""
+        for one in list(self._open.values()):
+            until = now + self._left(one)
+            if one.until is not None and abs(one.until - until) > _SET:
+                self._open[one.id] = one.model_copy(update={"until": until})
+                await self.store.help.save(self._open[one.id])
 
     async def _take_back_others(self) -> None:
         """Take back every share of a course's server that is no help that goes on. Raises
@@ -228,11 +242,23 @@ class Helping:
 
     # -- pieces --------------------------------------------------------------------------------
 
-    async def _ready(self) -> None:
-        """What was asked and granted before this service began."""
+    async def _ready(self, now: float) -> None:
+        """What was asked and granted before this service began. A clock that was set meanwhile
+        makes none of it longer than it was to be."""
         if not self._known:
-            self._open = {one.id: one for one in await self.store.help.open()}
+            for one in await self.store.help.open():
+                whole = ANSWER_WITHIN if one.until is None else 60.0 * one.minutes
+                until = one.asked_at + ANSWER_WITHIN if one.until is None else one.until
+                self._take(one, min(until - now, whole))
             self._known = True
+
+    def _take(self, help: Help, seconds: float) -> None:
+        """From now on it is open, for so long."""
+        self._open[help.id], self._ends[help.id] = help, self.uptime() + seconds
+
+    def _left(self, help: Help) -> float:
+        """Seconds that it is open for; 0 and less once that is over."""
+        return self._ends.get(help.id, float("-inf")) - self.uptime()
 
     async def _session(self, kept: KeptCourse, student: str) -> SessionRecord:
         found, _ = await self.store.sessions.find(user=student, ended=False, limit=100)
@@ -257,7 +283,7 @@ class Helping:
         except PortalError:
             await self._end(granted, HelpState.ENDED, "the Hub refused", now)
             raise
-        self._open[help.id] = granted
+        self._take(granted, 60.0 * help.minutes)
         words = f"{help.helper} may see and use this session for {help.minutes} minutes."
         await self._note("grant-help", granted, now, words)
         return granted, url
@@ -265,6 +291,7 @@ class Helping:
     async def _end(self, help: Help, state: HelpState, by: str, now: float) -> Help:
         """Out of memory first: from then on the session lets nobody in."""
         self._open.pop(help.id, None)
+        self._ends.pop(help.id, None)
         ended = help.model_copy(update={"state": state, "ended_at": now, "ended_by": by})
         self._unsaved[help.id] = ended
         try:

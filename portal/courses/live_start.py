@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,22 +15,53 @@ from portal.store import Store
 
 from .seats import server_of
 
+_DRIFT = 5.0  # seconds by which two clocks may differ without one of them having been set
+
 
 @dataclass
 class LiveStart:
     """``unsure``: whose servers the Hub is asked about first; ``strangers``: whom it may not know
-    yet; ``tries``: how often the Hub had nothing of somebody."""
+    yet; ``tries``: how often the Hub had nothing of somebody.
+
+    The machine's clock may be set while sessions start. So ``began`` (when it was asked for),
+    ``looked_at`` and ``asked`` (when the Hub was asked for somebody) are of a clock that nobody
+    sets; ``since`` is the earliest that the machine's has shown from then on. ``before``: sessions
+    that were there before somebody was asked for; ``sessions``: the one that was started for them.
+    """
 
     start: CourseStart
     seats: dict[str, Seat]
+    began: float = field(default_factory=time.monotonic)
     unsure: set[str] = field(default_factory=set)
     strangers: set[str] = field(default_factory=set)
     tries: dict[str, int] = field(default_factory=dict)
     called_off: bool = False
     introducing: asyncio.Task[None] | None = None
     looked_at: float = float("-inf")
+    asked: dict[str, float] = field(default_factory=dict)
+    before: dict[str, frozenset[str]] = field(default_factory=dict)
+    sessions: dict[str, str] = field(default_factory=dict)
+    since: float = field(init=False)
+    _release: float | None = None  # when to release, by the same clock as ``began``
     _unsaved: set[str] = field(default_factory=set)
     _saving: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.since = self.start.asked_at
+
+    def seen(self, now: float, uptime: float) -> None:
+        """Note the time, by the machine's clock and by the one that nobody sets."""
+        self.since = min(self.since, now)
+        release_at = self.start.release_at
+        if release_at is not None and self._release is None:
+            self._release = uptime + release_at - now - _DRIFT
+
+    def due(self, now: float, uptime: float) -> bool:
+        """Whether seats that nobody claimed are to be stopped: a clock that is set ahead takes
+        nobody's time to come away."""
+        release_at = self.start.release_at
+        late = uptime >= (self._release or 0.0)
+        return release_at is not None and now >= release_at and late
 
     @property
     def server(self) -> str:

@@ -40,8 +40,9 @@ def report(start: CourseStart, seats: Sequence[Seat], missing: Sequence[str] = (
     )
 
 
-def due_to_end(start: CourseStart, seats: Sequence[Seat], now: float) -> bool:
-    """Whether a rehearsal has shown what it could: all are ready or not, or its time is up."""
+def due_to_end(start: CourseStart, seats: Sequence[Seat], age: float) -> bool:
+    """Whether a rehearsal has shown what it could: all are ready or not, or its time is up.
+    ``age``: seconds since it was asked for."""
     if start.kind is not StartKind.REHEARSAL:
         return False
-    return now - start.asked_at > PATIENCE or not any(one.state in _LEFT for one in seats)
+    return age > PATIENCE or not any(one.state in _LEFT for one in seats)

@@ -30,6 +30,7 @@ from .over import ended
 
 _DAY = 86400.0
 _CHECK = 60.0  # seconds between two looks at what Slurm has
+_DRIFT = 5.0  # seconds by which two clocks may differ without one of them having been set
 _AGAIN = 900.0  # seconds until what was refused is tried again
 _ACCOUNTS = 600.0  # seconds for which it is believed who has an account
 _SHOWN = 50  # meetings
@@ -76,7 +77,8 @@ class Reservations:
 
     def __init__(self, around: Around) -> None:
         self._around = around
-        self._checked_at = float("-inf")
+        self._checked_at = float("-inf")  # by a clock that nobody sets
+        self._ends: dict[str, tuple[float, float]] = {}  # of meetings; and by the same clock
         self._accounts: dict[str, tuple[float, bool]] = {}
         self._lock = asyncio.Lock()
         self.wake = asyncio.Event()
@@ -132,20 +134,34 @@ class Reservations:
     async def look(self, now: float) -> None:
         """Bring what Slurm has into agreement with the calendars, a minute after the last look,
         or at once after ``changed``."""
-        if 0 <= now - self._checked_at < _CHECK:  # a clock may be set back
+        uptime = self._around.uptime()
+        if uptime - self._checked_at < _CHECK:
             return
         async with self._lock:
             rows = {one.name: one for one in await self._around.store.reservations.all()}
-            plans = await self._plans(now)
-            self._checked_at = now
+            plans, over = await self._plans(now)
+            self._checked_at = uptime
+            self._note_ends(plans, now, uptime)
             if not rows and not plans:
                 return
             there = await self._around.reserving.all()
             for name, row in rows.items():
-                if name not in plans:
+                # One whose meeting is over because the clock was set ahead is left to Slurm, which
+                # ends it by its own: deleted, it could not be had again once the clock is set back.
+                early = name in over and name in self._ends and name in there
+                if name not in plans and not early:
                     await self._safely(self._remove(row, there.get(name), now))
             for name, plan in plans.items():
                 await self._safely(self._make(plan, rows.get(name), there.get(name), now))
+
+    def _note_ends(self, plans: Mapping[str, _Plan], now: float, uptime: float) -> None:
+        """When the meetings will end, once for each: later the clock may have been set."""
+        for name, plan in plans.items():
+            ends = plan.meeting.ends
+            if name not in self._ends or self._ends[name][0] != ends:
+                self._ends[name] = ends, uptime + ends - now - _DRIFT
+        known = self._ends.items()
+        self._ends = {name: at for name, at in known if name in plans or at[1] > uptime}
 
     def changed(self) -> None:
         """A course was changed: look at once."""
@@ -163,12 +179,16 @@ class Reservations:
         except Exception:
             self._around.log.exception("A reservation could not be looked after")
 
-    async def _plans(self, now: float) -> dict[str, _Plan]:
+    async def _plans(self, now: float) -> tuple[dict[str, _Plan], set[str]]:
+        """What is wanted, by name; and the names for the meetings of the last day."""
         found: dict[str, _Plan] = {}
+        over: set[str] = set()
         settings = self._around.settings
         for kept in await self._around.store.courses.all(CourseState.APPROVED):
             if not _reserves(kept) or ended(kept, now):
                 continue
+            earlier = meetings(kept.course, now - _DAY, now)
+            over |= {reservation_name(kept.name, one.begins) for one in earlier}
             coming = meetings(kept.course, now, now + settings.days_ahead * _DAY)
             if not coming:
                 continue
@@ -191,7 +211,7 @@ class Reservations:
                     account=kept.course.account or "",
                 )
                 found[name] = _Plan(kept, meeting, wanted, notes)
-        return found
+        return found, over
 
     def _begins(self, kept: KeptCourse, coming: Sequence[Meeting]) -> list[float]:
         """When the reservations begin: some minutes before each meeting, but not while the one
@@ -257,7 +277,8 @@ class Reservations:
     ) -> None:
         ours = row is not None and row.state in (ReservationState.ASKED, ReservationState.MADE)
         same = row is not None and row.spec == plan.spec
-        waits = row is not None and same and row.message != "" and now - row.at < _AGAIN
+        # A clock that was set back makes no wait longer.
+        waits = row is not None and same and row.message != "" and 0 <= now - row.at < _AGAIN
         if held is not None and not ours:
             words = f"There is a reservation {plan.wanted.name} that the portal did not make."
             await self._refused(plan, row, words, now)

@@ -22,16 +22,17 @@ _AGE = 2.0  # seconds for which the answer who has come is told to all
 
 
 class Rush:
-    """One a service. ``live`` gives the starts that are worked off; ``wall`` is the time of day."""
+    """One a service. ``live`` gives the starts that are worked off; ``uptime`` is the clock of
+    theirs that nobody sets."""
 
     def __init__(
         self,
         store: Store,
         live: Callable[[], Collection[LiveStart]],
         log: logging.Logger,
-        wall: Callable[[], float] = time.time,
+        uptime: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._live, self._wall = store, live, wall
+        self._store, self._live, self._uptime = store, live, uptime
         self._opened = AskedOnce[frozenset[str]](self._ask, frozenset(), age=_AGE, log=log)
 
     async def waits(self, record: SessionRecord) -> bool:
@@ -40,11 +41,11 @@ class Rush:
         return record.course in self._courses() and record.id not in await self._opened.get()
 
     def _courses(self) -> set[str]:
-        since = self._wall() - _LONGEST
+        since = self._uptime() - _LONGEST
         return {
             one.start.course
             for one in self._live()
-            if one.start.asked_at > since and one.some(SeatState.WAITING, SeatState.STARTING)
+            if one.began > since and one.some(SeatState.WAITING, SeatState.STARTING)
         }
 
     async def _ask(self) -> frozenset[str]:

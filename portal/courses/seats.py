@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from portal.models.course_live import Presence
 from portal.models.course_start import Seat, SeatState, StartKind
@@ -30,15 +30,25 @@ def newest(records: Iterable[SessionRecord], server: str) -> dict[str, list[Sess
     return found
 
 
-def session_of(seat: Seat, records: Sequence[SessionRecord]) -> SessionRecord | None:
+def session_of(
+    seat: Seat, records: Sequence[SessionRecord], before: Collection[str] = (), known: str = ""
+) -> SessionRecord | None:
     """The session that was started for this seat; None before the Hub has told of one.
 
-    What was submitted before the seat was asked for is another; submissions count in seconds.
+    ``records``: this person's in the server, the newest first; ``before``: the ids of those that
+    were there before the seat was asked for, which are others; ``known``: the id of the one that
+    was found before. A server has one session at a time, so one that lives is this seat's,
+    whatever the clocks say. Of those that have ended unseen, what was submitted before the seat was
+    asked for is another; submissions count in seconds.
     """
     asked = seat.asked_at
     if asked is None:
         return None
-    return next((one for one in records if one.submitted_at >= asked // 1), None)
+    mine = [one for one in records if one.id not in before]
+    found = [one for one in mine if one.state is not SessionState.ENDED]
+    found += [one for one in mine if one.id == known]
+    found += [one for one in mine if one.submitted_at >= asked // 1]
+    return next(iter(found), None)
 
 
 def seen(seat: Seat, record: SessionRecord | None, presence: Presence | None, now: float) -> Seat:

@@ -97,7 +97,8 @@ class Starter:
             start = await self._around.store.starts.add(start, seats)
             mine = [one.model_copy(update={"start_id": start.id}) for one in seats]
             waiting = {one.person for one in seats if one.state is SeatState.WAITING}
-            live[start.id] = LiveStart(start, {one.person: one for one in mine}, unsure=waiting)
+            own, began = {one.person: one for one in mine}, self._around.uptime()
+            live[start.id] = LiveStart(start, own, began, unsure=waiting)
         self.wake.set()
         return start
 
@@ -169,16 +170,19 @@ class Starter:
             if self._live is None:
                 starts = await self._around.store.starts.live()
                 seats = await self._around.store.starts.seats(*(one.id for one in starts))
+                now, uptime = self._around.wall(), self._around.uptime()
                 found: dict[int, LiveStart] = {}
                 for start in starts:
                     own = {one.person: one for one in seats if one.start_id == start.id}
-                    known = found[start.id] = LiveStart(start, own)
+                    began = uptime - max(0.0, now - start.asked_at)
+                    known = found[start.id] = LiveStart(start, own, began)
                     left = known.some(SeatState.WAITING, SeatState.STARTING)
                     known.unsure = {one.person for one in left}
                 self._live = found
         return self._live
 
     async def _go_on(self, one: LiveStart, now: float) -> None:
+        one.seen(now, self._around.uptime())
         await one.save(self._around.store)  # what the database did not take last time
         await self.asking.survey(one, now)
         self.asking.introduce(one)
@@ -187,7 +191,7 @@ class Starter:
         await one.save(self._around.store)
         if all(seat.state in self._last(one.start) for seat in one.seats.values()):
             await self._end(one, now)
-        elif now - one.start.asked_at > _FOLLOWED:
+        elif self._around.uptime() - one.began > _FOLLOWED:
             await self._end(one, now, "Nobody looked after it any longer.")
 
     @staticmethod

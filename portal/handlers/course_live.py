@@ -229,7 +229,7 @@ class EndCourseHelp(CourseAction):
     async def on_post(self, course: str, help_id: str) -> Help:
         """For the course's staff, whoever of them helps. The helper is out at once."""
         helping, now = self.parts.helping, time.time()
-        help = await helping.get(int(help_id))
+        help = await helping.get(int(help_id), now)
         if help.course != course:
             raise NotFound(f"There is no help {help_id} in this course, or it is over.")
         async with self.audited("end-help", f"session {help.session_id}", help.student):
@@ -341,7 +341,7 @@ class OwnHelp(OwnCourseSession):
         once."""
         record = await self.of_course()
         helping, now, answer = self.parts.helping, time.time(), self.body.answer
-        help = await helping.get(int(help_id))
+        help = await helping.get(int(help_id), now)
         if help.session_id != record.id:
             raise NotFound(f"There is no help {help_id} in this session, or it is over.")
         name = {"agree": "agree-to-help", "refuse": "refuse-help", "end": "end-help"}[answer]
@@ -374,7 +374,7 @@ class OwnGuests(OwnCourseSession):
         if kind_of(record) == "room":
             found = await self.parts.rooms.guests(record, now)
         else:
-            found = self.parts.helping.guests(record.id, now)
+            found = self.parts.helping.guests(record.id)
         return GuestList(
             guests=tuple(Guest(person=who, seconds=left) for who, left in found.items())
         )

@@ -303,7 +303,6 @@ class IdleGpus(IdleSettings):
 def _newest(record: SessionRecord, view: View) -> bool:
     """Whether the Hub, asked to stop the server of this name, stops this session."""
     return not any(
-        (one.user, one.server) == (record.user, record.server)
-        and one.submitted_at > record.submitted_at
+        (one.user, one.server) == (record.user, record.server) and one.order > record.order
         for one in view.sessions.values()
     )

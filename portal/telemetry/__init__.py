@@ -231,7 +231,11 @@ class Telemetry(LoggingConfigurable):
 
     def accountable(self, snapshot: ClusterSnapshot) -> dict[Gpu, GpuReading]:
         """The same without sessions' own reports: what usage may be counted from."""
-        oldest = time.time() - self.max_age
+        now = time.time()
+        if self.taken_at is not None and self._taken is not None:
+            # The clock that gave them their times may have been set since.
+            now = self.taken_at + time.monotonic() - self._taken
+        oldest = now - self.max_age
         found = {gpu: one for gpu, one in self._readings.items() if one.at >= oldest}
         if not found:
             return found

@@ -42,6 +42,7 @@ export async function call(path, { method = "GET", query, body, signal } = {}) {
     if (error.name === "AbortError") throw error;
     throw new ApiError("The portal does not answer. It is tried again.");
   }
+  told(response);
   if (response.status === 204) return null;
   const answer = await response.json().catch(() => null);
   if (response.ok && answer !== null) return answer;
@@ -62,14 +63,27 @@ export async function call(path, { method = "GET", query, body, signal } = {}) {
 export function loginEnded(error) {
   if (error.code !== "not_logged_in") return false;
   const last = Number(sessionStorage.getItem("portal-login-at") ?? 0);
-  if (Date.now() - last < 60000) return false;
+  if (Math.abs(Date.now() - last) < 60000) return false; // a clock that was set back keeps nobody out
   sessionStorage.setItem("portal-login-at", String(Date.now()));
   window.location.reload();
   return true;
 }
 
-// Seconds by the service's clock, so that an age is right where this machine's clock is not.
+// Seconds by the service's clock, so that an age is right where this machine's clock is not, or is set
+// while the page is open: they are counted by a clock that nobody sets, from what the service said.
 // The page was made before its first byte came, and this script runs later.
 const came = performance.getEntriesByType("navigation")[0]?.responseStart ?? performance.now();
-const skew = (performance.timeOrigin + came) / 1000 - facts.now;
-export const now = () => Date.now() / 1000 - skew;
+const drift = () => Date.now() - performance.now();
+let base = { now: facts.now, at: came, drift: drift() };
+export const now = () => base.now + (performance.now() - base.at) / 1000;
+
+// That clock may stand still while a laptop sleeps, which looks like one that is set, and the service's
+// may be set: then its time is taken from an answer, which says it in whole seconds.
+const FAR = 600; // seconds; answers that are only late are nearer
+function told(response) {
+  const said = Date.parse(response.headers.get("date")) / 1000;
+  const jumped = Math.abs(drift() - base.drift) > 5000;
+  if (Number.isFinite(said) && (jumped || Math.abs(said - now()) > FAR)) {
+    base = { now: said, at: performance.now(), drift: drift() };
+  }
+}

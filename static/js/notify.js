@@ -28,7 +28,8 @@ export const wanted = () => stored().on === true;
 // the page and its title where the browser shows none.
 export function tell(key, title, body, url, age = Infinity) {
   const told = stored().told ?? [];
-  if (!wanted() || told.some(([other, at]) => other === key && Date.now() - at < age)) return;
+  // Another tab may have told it before the clock was set back.
+  if (!wanted() || told.some(([other, at]) => other === key && Math.abs(Date.now() - at) < age)) return;
   keep({ told: [...told, [key, Date.now()]].slice(-TOLD) });
   if (allowed()) {
     try {

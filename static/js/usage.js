@@ -1,6 +1,6 @@
 // GPU-hours by week or month: as columns, as a table, as a file.
 
-import { apiUrl, call } from "./api.js";
+import { apiUrl, call, now } from "./api.js";
 import { byId, el, setText } from "./dom.js";
 import { followForm, keepInAddress } from "./filters.js";
 import { Pager } from "./pager.js";
@@ -69,7 +69,7 @@ async function load(first = false) {
   if (first) pager.first();
   const period = values.period || "week";
   const days = (Number(values.last) || 12) * LENGTH[period];
-  const query = { period, text: values.text, start: Math.floor(Date.now() / 1000 - days * 86400) };
+  const query = { period, text: values.text, start: Math.floor(now() - days * 86400) };
   const path = values.by ? "usage" : "usage/mine";
   const whole = { ...query, by: values.by, sort: table.sort };
   byId("list-csv").href = apiUrl(`${path}.csv`, whole);
@@ -103,7 +103,7 @@ function periodOf(seconds, period) {
 
 function chart(rows, period, start) {
   const sums = new Map();
-  for (let at = start; at <= Date.now() / 1000; at += 86400) {
+  for (let at = start; at <= now(); at += 86400) {
     const name = periodOf(at, period);
     if (rows.length && !sums.has(name)) sums.set(name, { period: name, held_hours: 0, used_hours: 0, idle_hours: 0 });
   }

@@ -204,6 +204,20 @@ def test_of_two_sessions_the_newer_counts_and_an_ended_one_over_what_memory_has(
     assert found.state is TileState.NONE
 
 
+@pytest.mark.parametrize("step", [3600.0, 0.0, -3600.0])
+def test_one_that_lives_counts_whatever_the_clock_showed_when_others_began(step: float) -> None:
+    living = session("student001")
+    over = living.model_copy(
+        update={
+            "id": "S0", "job_id": "1", "state": SessionState.ENDED, "ended_at": NOW,
+            "submitted_at": living.submitted_at + step,
+        }
+    )  # fmt: skip
+    for found in ([over, living], [living, over]):
+        assert one(rows(sessions=found)).session_id == living.id
+        assert one(rows(sessions=[over]), Seen(sessions={living.job_id: living})).session_id
+
+
 @pytest.mark.parametrize(
     ("seat", "state", "words"),
     [

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from courses_site import PEOPLE, Site, running
+from stepping_clock import SteppingClock
 from test_extend import of_server, person
 
 from portal.courses import helping
@@ -101,6 +102,12 @@ class Class(Site):
         await self.done("session-0", "POST", f"session/help/{number}", {"answer": "agree"})
         assert await self.guests() == {"ada"}
         return number
+
+    def passes(self, seconds: float) -> float:
+        """Time passes; the machine's clock afterwards."""
+        uptime = self.parts.helping.uptime
+        self.parts.helping.uptime = lambda: uptime() + seconds
+        return time.time() + seconds
 
     async def help(self, number: int) -> dict[str, Any]:
         """How it is kept."""
@@ -358,7 +365,7 @@ async def test_it_ends_by_itself(site: Class, over: str) -> None:
     await look(now)
     assert await site.guests() == {"ada"}, "nothing is over yet"
     if over == "time":
-        now += 601
+        now = site.passes(601)
     elif over == "session":
         record = await store.sessions.get("S0")
         assert record is not None
@@ -385,14 +392,85 @@ async def test_nobody_is_in_once_the_time_is_over_whoever_looks(site: Class) -> 
     before = time.time()
     await site.granted()
     helping_ = site.parts.helping
-    (left,) = helping_.guests("S0", time.time()).values()
+    (left,) = helping_.guests("S0").values()
     assert before + 599 - time.time() <= left <= 601
-    assert helping_.guests("S0", time.time() + 601) == {}
+    site.passes(601)
+    assert helping_.guests("S0") == {}
+
+
+STEPS = pytest.mark.parametrize(
+    "steps", [(3600.0,), (-3600.0,), (3600.0, -3600.0), (-3600.0, 3600.0)], ids=str
+)
+
+
+@STEPS
+async def test_a_helper_is_in_for_the_minutes_whatever_the_clock_says(
+    site: Class, steps: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, number = SteppingClock(monkeypatch), await site.granted()
+    look = site.parts.helping.look
+    for step in steps:
+        clock.step(step)
+        await look(time.time())
+        assert await site.guests() == {"ada"} and site.shares.now
+        # Neither Lab nor a page takes it for over, and both tell the end by the clock as it is.
+        (seen,) = (await site.situation()).help
+        assert seen.until == pytest.approx(time.time() + 600, abs=30)
+        assert (await site.help(number))["until"] == seen.until
+    await look(site.passes(580))
+    assert await site.guests() == {"ada"}
+    await look(site.passes(21))
+    assert await site.guests() == set() and not site.shares.now
+    assert (await site.help(number))["ended_by"] == "the time is over"
+
+
+@STEPS
+async def test_a_question_waits_for_its_answer_whatever_the_clock_says(
+    site: Class, steps: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SteppingClock(monkeypatch)
+    number = (await site.done("ada", "POST", HELP, {}))["help"]["id"]
+    for step in steps:
+        clock.step(step)
+        await site.parts.helping.look(time.time())
+        assert (await site.help(number))["state"] == "asked"
+    await site.parts.helping.look(site.passes(helping.ANSWER_WITHIN + 1))
+    assert (await site.help(number))["ended_by"] == "nobody answered"
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0])
+async def test_a_clock_that_is_set_while_the_service_is_away_makes_no_help_longer(
+    site: Class, step: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, parts = SteppingClock(monkeypatch), site.parts
+    await site.granted()
+    clock.step(step)
+    before, parts.helping = parts.helping, helping.Helping(
+        parts.store, site.shares, parts.courses, True, parts.note, parts.log  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert before.guests("S0")
+    await parts.helping.look(time.time())
+    assert await site.guests() == ({"ada"} if step < 0 else set())
+    await parts.helping.look(site.passes(601))
+    assert await site.guests() == set() and not site.shares.now
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0])
+async def test_shares_are_looked_for_again_after_a_minute(
+    site: Class, step: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SteppingClock(monkeypatch)
+    await site.granted()
+    await site.parts.helping.look(time.time())
+    clock.step(step)
+    site.shares.now.add(("student02", "course-deep", "eve"))
+    await site.parts.helping.look(site.passes(61))
+    assert site.shares.now == {("student01", "course-deep", "ada")}
 
 
 async def test_a_question_that_nobody_answers(site: Class) -> None:
     number = (await site.done("ada", "POST", HELP, {}))["help"]["id"]
-    await site.parts.helping.look(time.time() + helping.ANSWER_WITHIN + 1)
+    await site.parts.helping.look(site.passes(helping.ANSWER_WITHIN + 1))
     kept = await site.help(number)
     assert (kept["state"], kept["ended_by"]) == ("ended", "nobody answered")
 

@@ -22,7 +22,7 @@ def start() -> LiveStart:
     people = ("ada", "grace")
     seats = {one: Seat(start_id=1, person=one, state=SeatState.READY) for one in people}
     seats["grace"] = Seat(start_id=1, person="grace", state=SeatState.STARTING)
-    return LiveStart(kept, seats)
+    return LiveStart(kept, seats, began=STARTED)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -94,6 +95,7 @@ class Hub:
     gate: asyncio.Event | None = None
     at_once: int = 0
     most: int = 0
+    told: int = 0
 
     async def servers(self, server: str, people: Collection[str]) -> dict[str, str]:
         self._answer()
@@ -145,9 +147,10 @@ class Hub:
         """The record of that session, as the Hub would write it."""
         records = await self.store.sessions.of_course("deep", 0)
         mine = [one for one in records if (one.user, one.server) == (user, server)]
-        last = mine[-1] if mine else None
-        if last is None or last.state is SessionState.ENDED:
-            number = len(records)
+        last = next((one for one in mine if one.state is not SessionState.ENDED), None)
+        if last is None:
+            number = self.told
+            self.told += 1
             last = SessionRecord(
                 id=f"s{number}",
                 user=user,
@@ -185,7 +188,8 @@ class Cluster:
     async def snapshot(self, newer_than: float = 0, **_: Any) -> ClusterSnapshot:
         if self.snapshot_.error:
             return self.snapshot_
-        return self.snapshot_.model_copy(update={"taken_at": max(newer_than, MONDAY)})
+        asked = newer_than or time.monotonic()
+        return self.snapshot_.model_copy(update={"taken_at": MONDAY, "asked_at": asked})
 
 
 @dataclass
@@ -199,8 +203,10 @@ class Control:
 class Site:
     """A course with its students, and everything around it."""
 
-    def __init__(self, store: Store, **settings: Any) -> None:
-        self.store, self.clock = store, Clock()
+    def __init__(
+        self, store: Store, clock: Any = None, uptime: Any = None, **settings: Any
+    ) -> None:
+        self.store, self.clock = store, clock or Clock()
         self.hub = Hub(store, self.clock)
         self.cluster, self.control = Cluster(), Control()
         self.notes: list[Any] = []
@@ -219,6 +225,7 @@ class Site:
             note=self.note,
             log=LOG,
             wall=self.clock,
+            uptime=uptime or self.clock,
         )
         self.starter = Starter(self.around)
 

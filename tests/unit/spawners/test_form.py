@@ -6,6 +6,7 @@ import time
 from html.parser import HTMLParser
 
 import pytest
+from stepping_clock import SteppingClock
 
 from portal.catalog.habits import Habits
 from portal.catalog.tile import tile_of
@@ -317,6 +318,16 @@ class TestView:
         assert "3 minutes old" in shown.stale and "Unable to contact" in shown.stale
         assert shown.can_start
         assert view().stale == ""
+
+    @pytest.mark.parametrize("step", [3600.0, -3600.0])
+    def test_numbers_are_as_old_as_they_are_when_the_clock_is_set(self, monkeypatch, step):
+        clock, asked = SteppingClock(monkeypatch), time.monotonic()
+        fresh = snapshot(taken_at=time.time(), asked_at=asked)
+        old = snapshot(taken_at=time.time() - 200, asked_at=asked - 200, error="Slurm is away.")
+        clock.step(step)
+        assert view(fresh).stale == ""
+        assert "3 minutes old" in view(old).stale
+        assert words.outdated(old, 30.0, "this is").startswith("Slurm does not answer: this is 3")
 
     def test_without_any_snapshot_the_page_says_so(self):
         shown = LaunchForm().view(None, TWO, None, ADA)

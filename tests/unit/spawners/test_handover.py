@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from jupyterhub import orm, roles
+from stepping_clock import SteppingClock
 
 from spawners import handover
 from spawners.handover import busy_kernels
@@ -94,3 +98,67 @@ async def test_silent_servers_keep_no_other_waiting(
         assert await busy_kernels(spawner) == []
         assert not any(one.done() for one in waiting)
         assert await asyncio.gather(*waiting) == [None] * 12
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The Hub's own database, in memory, with one user in it."""
+    db = orm.new_session_factory("sqlite:///:memory:")()
+    for role in roles.get_default_roles():
+        roles.create_role(db, role)
+    user = orm.User(name="ada")
+    db.add_all([user, orm.OAuthClient(identifier="jupyterhub")])
+    roles.assign_default_roles(db, user)
+    db.commit()
+
+    def now() -> datetime:
+        return datetime.fromtimestamp(time.time(), UTC).replace(tzinfo=None)
+
+    monkeypatch.setattr(orm.APIToken, "now", staticmethod(now))
+    yield SimpleNamespace(
+        name="",
+        user=SimpleNamespace(name="ada", db=db, new_api_token=user.new_api_token),
+    )
+    db.close()
+
+
+@pytest.mark.parametrize("steps", [(), (3600.0,), (-3600.0,), (3600.0, -3600.0)], ids=str)
+def test_the_token_of_a_hand_over_is_gone_when_that_is_over(
+    hub: Any, steps: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, db = SteppingClock(monkeypatch), hub.user.db
+    others = db.query(orm.APIToken).count()
+    with handover._token(hub) as token:
+        assert orm.APIToken.find(db, token) is not None
+        for step in steps:
+            clock.step(step)
+    assert db.query(orm.APIToken).count() == others
+    clock.step(-sum(steps))  # where it was, and it would be good again
+    assert orm.APIToken.find(db, token) is None
+
+
+def test_a_token_that_the_hub_has_put_away_takes_no_other_with_it(
+    hub: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite gives out numbers anew."""
+    clock, db = SteppingClock(monkeypatch), hub.user.db
+    with handover._token(hub) as token:
+        number = orm.APIToken.find(db, token).id
+        clock.step(3600)
+        orm.APIToken.purge_expired(db)
+        other = hub.user.new_api_token(note="another")
+        assert orm.APIToken.find(db, other).id == number
+    assert orm.APIToken.find(db, other) is not None
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0])
+def test_a_token_of_two_minutes_is_good_for_no_more(
+    hub: Any, step: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, db = SteppingClock(monkeypatch), hub.user.db
+    with handover._token(hub) as token:
+        row = orm.APIToken.find(db, token)
+        assert row.scopes == ["access:servers!server=ada/"]
+        assert 115 < row.expires_in <= 120
+        clock.step(step)
+        assert (orm.APIToken.find(db, token) is None) is (step > 0)

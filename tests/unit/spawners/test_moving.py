@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from stepping_clock import SteppingClock
 
 from portal.errors import (
     Conflict,
@@ -111,6 +112,7 @@ class Spawner:
 
     def new_token(self, **about: Any) -> str:
         assert about["scopes"] == ["a", "b"]
+        assert "expires_in" not in about, "it is good as long as its server runs"
         self.db.tokens[2] = SimpleNamespace(id=2, **about)
         return "secret"
 
@@ -425,3 +427,32 @@ async def test_a_state_without_a_move(spawner: Spawner, state: Any) -> None:
     one.load(state)
     assert one.shown() is None
     assert one.state() is None
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0])
+async def test_a_move_goes_on_when_the_clock_is_set_and_is_told_for_its_minutes(
+    spawner: Spawner, step: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SteppingClock(monkeypatch)
+    assert not spawner.moving.told
+    await spawner.moving.begin({"gpus": 2}, "ada")
+    clock.step(step)
+    assert spawner.moving.told
+    spawner.slurm.run()
+    await until(lambda: state(spawner) is MoveState.STARTING)
+    clock.step(-2 * step)
+    spawner.moving.accept_port(2, 5000)
+    await until(lambda: ("end", "7", True) in spawner.done)
+    assert ("become", "8", "secret") in spawner.done
+    clock.step(step)
+    assert spawner.moving.told
+    spawner.moving._over_at -= 601
+    assert not spawner.moving.told
+    # The next Hub has the row alone.
+    await until(lambda: not (spawner.stored or {}).get("leaves"))
+    after = Moving(spawner)  # type: ignore[arg-type]
+    clock.step(-step)
+    after.load(spawner.stored)
+    assert after.told
+    clock.step(step + 601)
+    assert after.told, "by the uptime from then on"
