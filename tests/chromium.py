@@ -21,6 +21,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    "--force-prefers-reduced-motion",  # nothing turns for nobody
 ]
 
 
