@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jupyterhub import orm
@@ -17,8 +16,8 @@ from portal.launch.course import (
     CourseKind,
     CourseSession,
     ServerOf,
-    asked_for,
     bound,
+    check_asked,
     closed,
     meeting,
     narrowed,
@@ -27,6 +26,7 @@ from portal.launch.course import (
     until,
 )
 from portal.launch.policy import usable_reservation
+from portal.launch.request import Asked
 from portal.models.cluster import Association, ClusterSnapshot
 from portal.models.course import STAFF, Course, KeptCourse, Role
 from portal.models.environment import Bind, Environment
@@ -79,29 +79,28 @@ class Budgets:
 
 
 class CourseOffer(NamedTuple):
-    """A session of a course, as it may be launched now; ``options`` is what was chosen of it,
-    ``snapshot`` the cluster, with the reservation of a meeting that is on."""
+    """A session of a course, as it may be launched now; ``snapshot``: the cluster, with the
+    reservation of a meeting that is on."""
 
     session: CourseSession
     environment: Environment
-    options: Mapping[str, Any]
     snapshot: ClusterSnapshot
 
 
 async def course_offer(
     spawner: PortalSpawner,
-    course: str,
-    options: Mapping[str, Any],
+    asked: Asked,
     snapshot: ClusterSnapshot,
     associations: Sequence[Association] | None,
     *,
     runs: bool = False,
 ) -> CourseOffer | None:
-    """What ``options`` may be in ``course``; None for a session of the person's own (no course is
+    """What ``asked`` may be in its course; None for a session of the person's own (no course is
     named). ``runs``: the session runs already, and gets other resources.
 
     Who is in the course is asked anew. Raises InvalidRequest, NotAllowed, StoreUnavailable.
     """
+    course = asked.course
     kind = server_for(course, spawner.name)
     if kind is None:
         return None
@@ -112,9 +111,9 @@ async def course_offer(
     if not runs:
         _may_start(spawner, kind, role)
     environment = await _environment(spawner, kept)
-    asked = asked_for(options, environment)
+    check_asked(asked.said(), environment)
     spent = await spawner.shared.budgets.spent(kept.course)
-    if spent and asked.get("gpus"):
+    if spent and asked.resources.gpus:
         raise NotAllowed(spent)
     offered = narrowed(environment, kept.course, gpus=not spent)
     snapshot = await _with_reservation(spawner, kept.course, snapshot)
@@ -132,7 +131,7 @@ async def course_offer(
         data_root=root_of(kept.course.data or "", spawner.shared.courses.data_roots),
         exchange=exchange or None,
     )
-    return CourseOffer(session, with_data(offered, kept.course), asked, snapshot)
+    return CourseOffer(session, with_data(offered, kept.course), snapshot)
 
 
 _ABOUT = {

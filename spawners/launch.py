@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portal.errors import InvalidRequest, NotAllowed, PortalError, SlurmUnavailable
-from portal.launch.course import server_of, split_course
-from portal.launch.policy import decide
-from portal.launch.request import LaunchRequest, read_options
-from portal.launch.tensorboard import below, for_tensorboard, split_options
+from portal.launch.course import server_of
+from portal.launch.policy import decide, environment_of
+from portal.launch.request import Asked, LaunchRequest
+from portal.launch.tensorboard import below, for_tensorboard
 from portal.models.cluster import Association, ClusterSnapshot
 from portal.models.environment import Environment
 from portal.models.resources import Resources
@@ -143,9 +143,9 @@ async def render_form(spawner: PortalSpawner) -> str:
 
 
 async def considered(
-    spawner: PortalSpawner, options: Mapping[str, Any]
+    spawner: PortalSpawner, asked: Asked
 ) -> tuple[LaunchRequest, ClusterSnapshot, Sequence[Association] | None]:
-    """What ``options`` would be, and what was known for that: the policy of a launch without the
+    """What ``asked`` would be, and what was known for that: the policy of a launch without the
     look at the owner's folders, which a page that asks again and again should not cost. Nothing is
     made for the owner. Raises PortalError with the reason."""
     snapshot = await _snapshot(spawner)
@@ -153,11 +153,10 @@ async def considered(
         associations = await spawner.shared.cluster.associations(spawner.user.name)
     except SlurmUnavailable:
         associations = None
-    course, options = split_course(options)
-    place = await course_offer(spawner, course, options, snapshot, associations)
+    place = await course_offer(spawner, asked, snapshot, associations)
     snapshot = place.snapshot if place else snapshot
     request = decide(
-        place.options if place else options,
+        asked,
         spawner.person,
         {place.environment.name: place.environment} if place else await environments(spawner),
         snapshot,
@@ -172,25 +171,16 @@ async def launch_request(
 ) -> LaunchRequest:
     """Judge ``user_options``, wherever they come from. ``runs``: the session runs already, and
     gets other resources. Raises PortalError with the reason."""
-    folders, options = split_options(options)
-    read_options(options)  # malformed options make nobody's home
-    course, options = split_course(options)
-    if course and folders:
+    asked = Asked.parse(options)  # malformed options make nobody's home
+    if asked.course and asked.tensorboard:
         raise InvalidRequest("A course has no TensorBoard of its own: open it in the session.")
-    if not course and server_of(spawner.name) is None:
-        return await _judged(spawner, "", options, folders, runs=runs)
+    if not asked.course and server_of(spawner.name) is None:
+        return await _judged(spawner, asked, runs=runs)
     with spawner.shared.refused.bounded(spawner, runs=runs):
-        return await _judged(spawner, course, options, folders, runs=runs)
+        return await _judged(spawner, asked, runs=runs)
 
 
-async def _judged(
-    spawner: PortalSpawner,
-    course: str,
-    options: Mapping[str, Any],
-    folders: Sequence[str],
-    *,
-    runs: bool,
-) -> LaunchRequest:
+async def _judged(spawner: PortalSpawner, asked: Asked, *, runs: bool) -> LaunchRequest:
     snapshot = await _snapshot(spawner, late=_LATE)
     if snapshot.error:
         raise SlurmUnavailable(
@@ -200,25 +190,24 @@ async def _judged(
     ready = await readiness(spawner)
     if ready.problems:
         raise ready.error(" ".join(ready.problems))
-    place = await course_offer(spawner, course, options, snapshot, ready.associations, runs=runs)
+    folders: Sequence[str] = ()
+    place = await course_offer(spawner, asked, snapshot, ready.associations, runs=runs)
     if place is not None:
-        offered, options = {place.environment.name: place.environment}, place.options
-        snapshot = place.snapshot
+        offered, snapshot = {place.environment.name: place.environment}, place.snapshot
     else:
         offered = await environments(spawner)
-    if folders:
+    if asked.tensorboard:
         largest = Resources.model_validate(spawner.tensorboard_resources)
         offered = {name: for_tensorboard(one, largest) for name, one in offered.items()}
-    request = decide(
-        options,
+        roots = tensorboard_roots(spawner, environment_of(asked, offered))
+        folders = below(asked.tensorboard, await spawner.home(), roots)
+    return decide(
+        asked,
         spawner.person,
         offered,
         snapshot,
         ready.associations,
         Resources.model_validate(spawner.default_resources),
+        tensorboard=folders,
+        course=place.session if place else None,
     )
-    if folders:
-        roots = tensorboard_roots(spawner, request.environment)
-        folders = below(folders, await spawner.home(), roots)
-    session = place.session if place else None
-    return request.model_copy(update={"tensorboard": folders, "course": session})

@@ -23,18 +23,18 @@ from portal.launch.container import (
 from portal.launch.course import (
     CourseKind,
     CourseSession,
-    asked_for,
+    check_asked,
     closed,
+    course_named,
     meeting,
     narrowed,
     server_for,
     server_of,
-    split_course,
     unfit,
     until,
 )
 from portal.launch.limits import environment_limits, within
-from portal.launch.request import LaunchRequest, read_options
+from portal.launch.request import Asked, LaunchRequest
 from portal.models.cluster import ClusterSnapshot, Reservation
 from portal.models.course import (
     Course,
@@ -45,7 +45,7 @@ from portal.models.course import (
     SingleTime,
 )
 from portal.models.environment import Bind, Environment, Kind, Server
-from portal.models.resources import Resources
+from portal.models.resources import Duration, Resources
 from spawners.courses import _with_reservation
 from spawners.named_servers import NamedServers
 
@@ -120,20 +120,21 @@ def test_other_names_are_the_persons_own(server: str) -> None:
 def test_the_name_and_the_option_must_be_of_one_course() -> None:
     with pytest.raises(InvalidRequest):
         server_for("dl101", "course-ml")
-    assert split_course({"course": "dl101", "gpus": 1}) == ("dl101", {"gpus": 1})
-    assert split_course({"gpus": 1, "course": ""}) == ("", {"gpus": 1})
+    asked = Asked.parse({"course": "dl101", "gpus": 1})
+    assert (asked.course, asked.said()) == ("dl101", {"gpus": 1})
+    assert Asked.parse({"gpus": 1, "course": ""}).course == ""
     for wrong in ("a/b", "../x", "A", "-a", "a-", "a--b", "x" * 21, "dl101\n", 1, ["dl101"]):
         with pytest.raises(InvalidRequest, match="'course' must be"):
-            split_course({"course": wrong})
+            course_named(wrong)
         with pytest.raises(InvalidRequest, match="'course' must be"):
-            read_options({"course": wrong})
+            Asked.parse({"course": wrong})
 
 
 def test_every_kind_of_server_of_the_longest_name_is_one_for_jupyterhub() -> None:
     from jupyterhub.slugs import is_valid_safe_slug
 
     for name in ("x" * 20, "0-0", "1"):
-        assert split_course({"course": name})[0] == name
+        assert course_named(name) == name
         assert all(is_valid_safe_slug(f"{kind}-{name}") for kind in CourseKind)
 
 
@@ -177,16 +178,16 @@ def test_the_courses_limits_are_the_sessions() -> None:
         cpus=1, memory="2G", time="2:00:00", qos="high", account="dl101"
     )
     assert (offered.max_gpus, offered.max_cpus) == (1, 4)
-    assert (offered.max_memory, offered.max_time) == ("8G", "4:00:00")
+    assert (offered.max_memory, offered.max_time) == (8192, 4 * 3600)
     assert offered.fingerprint == LAB.fingerprint
     said = environment_limits(Resources(gpus=2, cpus=8, memory="9G", time="5:00:00"), offered)
     assert len(said) == 4
     assert all("'Deep Learning 101: Lab' allows at most" in one for one in said)
     # What the environment allows is never exceeded.
-    tight = LAB.model_copy(update={"max_gpus": 0, "max_time": "1:00:00"})
+    tight = LAB.model_copy(update={"max_gpus": 0, "max_time": Duration(3600)})
     offered = narrowed(tight, COURSE)
-    assert (offered.max_gpus, offered.max_time) == (0, "1:00:00")
-    assert within(offered, offered.default.model_dump(exclude_none=True))["time"] == "1:00:00"
+    assert (offered.max_gpus, offered.max_time) == (0, 3600)
+    assert within(offered, offered.default.said())["time"] == 3600
 
 
 def test_a_course_has_no_other_gpus_than_its_own() -> None:
@@ -204,13 +205,17 @@ def test_a_course_has_no_other_gpus_than_its_own() -> None:
 
 def test_what_a_member_chooses() -> None:
     chosen = {"gpus": 1, "cpus": 2, "memory": "4G", "time": "1:00:00", "environment": "lab"}
-    assert "environment" not in asked_for(chosen, LAB)
-    assert asked_for({"account": "", "qos": None}, LAB) == {}
+
+    def check(options: dict[str, Any]) -> None:
+        check_asked(Asked.parse(options).said(), LAB)
+
+    check(chosen)
+    check({"account": "", "qos": None})
     for key in ("account", "qos", "partition", "reservation", "nodes"):
         with pytest.raises(InvalidRequest, match=f"'{key}' is the course's to say"):
-            asked_for({key: "x"}, LAB)
+            check({key: 2 if key == "nodes" else "x"})
     with pytest.raises(NotAllowed, match="runs in 'Lab'"):
-        asked_for({"environment": "other"}, LAB)
+        check({"environment": "other"})
 
 
 def test_the_same_again_is_only_what_a_member_chooses() -> None:
@@ -226,7 +231,7 @@ def test_the_same_again_is_only_what_a_member_chooses() -> None:
         "memory": "4G",
         "time": "1:00:00",
     }
-    assert asked_for(split_course(again)[1], LAB)
+    check_asked(Asked.parse(again).said(), LAB)
 
 
 def test_the_reservation_of_the_meeting_that_is_on() -> None:
@@ -243,9 +248,9 @@ def test_the_reservation_of_the_meeting_that_is_on() -> None:
     found = meeting("dl101", {r.name: r for r in there}, 150)
     assert [r.name for r in found] == ["course-dl101-20261123T0800"]
     assert meeting("dl101", {r.name: r for r in there}, 99) == []
-    assert until(LAB, 3725).max_time == "1:02:00"
-    assert until(LAB, 1).max_time == "0:01:00"
-    assert until(LAB, 10**6).max_time == "8:00:00"
+    assert str(until(LAB, 3725).max_time) == "1:02:00"
+    assert str(until(LAB, 1).max_time) == "0:01:00"
+    assert str(until(LAB, 10**6).max_time) == "8:00:00"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 from ..models.cluster import Association, ClusterSnapshot, Node, Partition, Qos
 from ..models.environment import Environment
 from ..models.offered import refusals_of
-from ..models.resources import Resources, memory_mib, time_seconds, time_text
+from ..models.resources import Resources, time_text
 from .qos import ANY_NODES, ANY_TIME
 
 _Limits = Mapping[str, Mapping[str, int]]  # whose -> TRES -> amount, as in Qos.max_tres
@@ -31,10 +31,10 @@ def environment_limits(resources: Resources, environment: Environment) -> list[s
     if environment.max_cpus is not None and (resources.cpus or 0) * nodes > environment.max_cpus:
         reasons.append(f"'{title}' allows at most {environment.max_cpus} CPUs.")
     if environment.max_memory and resources.memory:
-        if memory_mib(resources.memory) * nodes > memory_mib(environment.max_memory):
+        if resources.memory * nodes > environment.max_memory:
             reasons.append(f"'{title}' allows at most {environment.max_memory} of memory.")
-    if environment.max_time and resources.time:
-        if time_seconds(resources.time) > time_seconds(environment.max_time):
+    if environment.max_time is not None and resources.time:
+        if resources.time > environment.max_time:
             reasons.append(f"'{title}' allows at most {environment.max_time} of time.")
     return reasons
 
@@ -44,9 +44,8 @@ def within(environment: Environment, defaults: Mapping[str, Any]) -> dict[str, A
     time and memory where there is no default, since Slurm's own may be larger."""
     cut = dict(defaults)
     largest = {"time": environment.max_time, "memory": environment.max_memory}
-    sizes = {"time": time_seconds, "memory": memory_mib}
     for key, limit in largest.items():
-        if limit and (cut.get(key) is None or sizes[key](cut[key]) > sizes[key](limit)):
+        if limit is not None and (cut.get(key) is None or cut[key] > limit):
             cut[key] = limit
     for key, most in {"gpus": environment.max_gpus, "cpus": environment.max_cpus}.items():
         if most is not None and (cut.get(key) or 0) > most:
@@ -64,7 +63,7 @@ def accounting_limits(
     """
     reasons = []
     who, longest = longest_wall(rows, qos)
-    if longest is not None and resources.time and time_seconds(resources.time) > longest:
+    if longest is not None and resources.time and resources.time > longest:
         reasons.append(f"{who} allows at most {time_text(longest)} of time.")
     gpus = _most([row.max_gpus_per_job for row in rows])
     sources: list[tuple[str, _Limits]] = [(f"The QOS '{one.name}'", one.max_tres) for one in qos]
@@ -117,7 +116,7 @@ def asked_tres(resources: Resources) -> dict[str, int]:
     if resources.gpu_type:
         asked[f"gres/gpu:{resources.gpu_type}"] = resources.gpus
     if resources.memory:
-        asked["mem"] = memory_mib(resources.memory)
+        asked["mem"] = resources.memory
     return {name: amount for name, amount in asked.items() if amount}
 
 
@@ -151,7 +150,7 @@ def partition_limits(
     nodes = [snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes]
     where = f"The partition '{partition.name}'"
     if partition.max_time is not None and resources.time and ANY_TIME not in flags:
-        if time_seconds(resources.time) > partition.max_time:
+        if resources.time > partition.max_time:
             reasons.append(f"{where} allows at most {time_text(partition.max_time)} of time.")
     most_nodes = None if ANY_NODES in flags else partition.max_nodes
     if most_nodes is not None and resources.nodes > most_nodes:
@@ -180,6 +179,6 @@ def partition_limits(
     if resources.cpus and resources.cpus > cpus:
         reasons.append(f"{where} has at most {cpus} CPUs on one such node.")
     memory = max(node.memory for node in nodes)
-    if resources.memory and memory_mib(resources.memory) > memory:
+    if resources.memory and resources.memory > memory:
         reasons.append(f"{where} has at most {memory // 1024}G of memory on one such node.")
     return reasons

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from ..errors import InvalidRequest, NotAllowed
 from ..models.cluster import Association, ClusterSnapshot, Partition, Reservation
@@ -16,32 +15,34 @@ from ..models.environment import Environment
 from ..models.offered import refusals_of
 from ..models.person import Person
 from ..models.resources import Resources
+from .course import CourseSession
 from .limits import accounting_limits, environment_limits, gpu_nodes, partition_limits, within
 from .qos import admits_qos, charged, effective_qos, limiting
-from .request import LaunchRequest, read_options
+from .request import Asked, LaunchRequest
 
 Associations = Sequence[Association] | None  # None: the site keeps no accounting
 
 
 def decide(
-    options: Mapping[str, Any],
+    asked: Asked,
     person: Person,
     environments: Mapping[str, Environment],
     snapshot: ClusterSnapshot,
     associations: Associations,
     defaults: Resources,
+    *,
+    tensorboard: Sequence[str] = (),
+    course: CourseSession | None = None,
 ) -> LaunchRequest:
-    """The launch request that ``options`` stand for.
+    """The launch request that ``asked`` stands for.
 
     ``environments`` are those this person may use, by name, in page order. What is not asked
     for comes from the environment's defaults, then from the site's ``defaults``. Raises
-    InvalidRequest (malformed, unknown name) or NotAllowed (all reasons in one message).
+    InvalidRequest (unknown name) or NotAllowed (all reasons in one message).
     """
-    name, asked = read_options(options)
-    environment = _environment(name, environments)
-    known = environment.default.model_dump(exclude_unset=True, exclude_none=True)
-    site = defaults.model_dump(exclude_unset=True, exclude_none=True)
-    merged = {**within(environment, {**site, **known}), **asked}
+    environment = environment_of(asked, environments)
+    usual = {**defaults.said(), **environment.default.said()}
+    merged = {**within(environment, usual), **asked.resources.said()}
     if merged.get("gpus", 0) == 0:
         merged.pop("gpu_type", None)
     elif not merged.get("gpu_type"):
@@ -52,17 +53,23 @@ def decide(
         fitting = environment.gpu_types or sorted(there - set(refused))
         if fitting and (there - set(fitting)):
             merged["gpu_type"] = _freest(fitting, snapshot)
+    if merged.get("partition") is None:
+        merged["partition"] = choose_partition(Resources(**merged), person, snapshot, associations)
     resources = Resources(**merged)
-    if resources.partition is None:
-        chosen = choose_partition(resources, person, snapshot, associations)
-        resources = resources.model_copy(update={"partition": chosen})
     reasons = objections(resources, environment, person, snapshot, associations)
     if reasons:
         raise NotAllowed(" ".join(reasons))
-    return LaunchRequest(environment=environment, resources=resources)
+    return LaunchRequest(
+        environment=environment,
+        resources=resources,
+        tensorboard=tuple(tensorboard),
+        course=course,
+    )
 
 
-def _environment(name: str | None, environments: Mapping[str, Environment]) -> Environment:
+def environment_of(asked: Asked, environments: Mapping[str, Environment]) -> Environment:
+    """The one that is asked for, the first where none is. Raises NotAllowed."""
+    name = asked.environment
     if name is None:
         if not environments:
             raise NotAllowed("No environment is offered to you. Ask an admin of this portal.")

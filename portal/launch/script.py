@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..models.resources import Resources
 from ..where import data_path
+from .fields import sbatch_pairs
 
 
 def session_script() -> Path:
@@ -36,21 +37,7 @@ def sbatch_options(
         "--no-requeue",
         "--export=ALL",
         "--propagate=NONE",
-        f"--nodes={resources.nodes}",
         "--ntasks-per-node=1",
+        *sbatch_pairs(resources),
     ]
-    if comment:
-        options.append(f"--comment={comment}")
-    if resources.gpus:
-        kind = f"{resources.gpu_type}:" if resources.gpu_type else ""
-        options.append(f"--gres=gpu:{kind}{resources.gpus}")
-    pairs = {
-        "cpus-per-task": resources.cpus,
-        "mem": resources.memory,
-        "time": resources.time,
-        "partition": resources.partition,
-        "account": resources.account,
-        "qos": resources.qos,
-        "reservation": resources.reservation,
-    }
-    return options + [f"--{key}={value}" for key, value in pairs.items() if value is not None]
+    return [*options, f"--comment={comment}"] if comment else options

@@ -7,8 +7,7 @@ JupyterLab (portal_session reads PORTAL_TENSORBOARD).
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ..errors import InvalidRequest, NotAllowed
 from ..models.environment import Environment
@@ -20,17 +19,6 @@ SERVER = "tensorboard"  # the named server, beside the person's session
 PAGE = "/portal/tensorboard/"  # of portal_session, below the server's address
 MOST = 20  # folders
 LONGEST = 1000  # characters of one
-
-
-def split_options(options: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """The folders that ``user_options`` name, each well formed, and the other options.
-
-    No folders: another kind of session. Raises InvalidRequest.
-    """
-    if not isinstance(options, Mapping):
-        return (), options  # refused with the words for all of them
-    others = dict(options)
-    return read_folders(others.pop(OPTION, None)), others
 
 
 def read_folders(value: object) -> tuple[str, ...]:
@@ -84,8 +72,9 @@ def below(folders: Sequence[str], home: str, areas: Sequence[str]) -> tuple[str,
 def for_tensorboard(environment: Environment, largest: Resources) -> Environment:
     """``environment`` as TensorBoard's jobs may use it: without GPUs, with ``largest`` as both its
     default and its limit. Account and QOS stay those of the environment."""
-    usual = environment.default.model_dump(include={"account", "qos"}, exclude_none=True)
-    cut = within(environment, {**usual, **largest.model_dump(exclude_unset=True)})
+    own = environment.default
+    usual = {"account": own.account, "qos": own.qos, **largest.said()}
+    cut = within(environment, {key: value for key, value in usual.items() if value is not None})
     cut |= {"gpus": 0, "nodes": 1}
     cut.pop("gpu_type", None)
     return environment.model_copy(

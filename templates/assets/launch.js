@@ -73,6 +73,14 @@ function fit() {
     offer(option, option.value === "" || !gpus() || fits);
   }
   settle("partition");
+  for (const { name } of data.fields) {
+    // What only the nodes of some partitions have.
+    const bound = options(name).filter((option) => option.dataset.partitions);
+    for (const option of bound) {
+      offer(option, !value("partition") || option.dataset.partitions.split(" ").includes(value("partition")));
+    }
+    if (bound.length) settle(name);
+  }
   const allowed = typesAllowed();
   const everything = allowed.length === Object.keys(data.gpus).length;
   for (const option of options("gpu_type")) {
@@ -182,7 +190,7 @@ const AGAIN = 30000; // after which the answer for the same choice is asked for 
 const estimate = { asked: "", timer: 0, running: null, shown: "" };
 
 function chosen() {
-  const names = ["environment", "gpus", "gpu_type", "time", "cpus", "memory", "nodes", "partition", "account", "qos", "reservation"];
+  const names = ["environment", ...data.fields.map((one) => one.name)];
   const fields = new FormData(form);
   return Object.fromEntries(names.filter((name) => fields.get(name)).map((name) => [name, fields.get(name)]));
 }
@@ -279,7 +287,7 @@ function take(wanted) {
     if (set(name, wanted.get(name)) && name !== "environment") touched.add(name);
     fit();
   }
-  const folded = ["cpus", "memory", "partition", "account", "qos", "reservation", "nodes"];
+  const folded = data.fields.filter((one) => one.folded).map((one) => one.name);
   const more = document.getElementById("launch-more");
   if (more && folded.some((name) => wanted.get(name))) more.open = true;
 }
