@@ -10,6 +10,7 @@ from ..models.cluster import ClusterSnapshot, Node
 from ..models.estimate import Basis, Estimate, Outlook
 from ..models.resources import Resources
 from .fields import FIELDS
+from .limits import suits
 from .waiting import queue_of
 
 # slurmctld takes a job without an end for one that ends in a year (src/slurmctld/job_scheduler.c,
@@ -71,6 +72,7 @@ def _fits(resources: Resources, node: Node) -> bool:
     )
     return (
         node.usable
+        and suits(resources, node)
         and node.cpus - node.cpus_allocated >= (resources.cpus or 1)
         and node.memory - node.memory_allocated >= memory
         and gpus >= resources.gpus

@@ -129,14 +129,19 @@ def tres_words(name: str, amount: int) -> str:
     return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"
 
 
-def gpu_nodes(snapshot: ClusterSnapshot, partition: Partition, gpu_type: str | None) -> list[Node]:
-    """The nodes of a partition that have GPUs (of ``gpu_type``, where one is named)."""
-    nodes = (snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes)
-    return [
-        node
-        for node in nodes
-        if any(pool.count and gpu_type in (None, pool.type) for pool in node.gpus)
-    ]
+def nodes_of(partition: Partition, snapshot: ClusterSnapshot) -> list[Node]:
+    """The nodes of a partition that are known."""
+    return [snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes]
+
+
+def has_gpus(node: Node, gpu_type: str | None = None) -> bool:
+    """Whether a node has GPUs (of ``gpu_type``, where one is named)."""
+    return any(pool.count and gpu_type in (None, pool.type) for pool in node.gpus)
+
+
+def suits(resources: Resources, node: Node) -> bool:
+    """Whether a node is of the kind that is asked for, however much of it is free."""
+    return not resources.gpus or has_gpus(node, resources.gpu_type)
 
 
 def partition_limits(
@@ -147,7 +152,7 @@ def partition_limits(
 ) -> list[str]:
     """What the partition and its nodes cannot give. ``flags``: those of the session's QOS."""
     reasons = []
-    nodes = [snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes]
+    nodes = nodes_of(partition, snapshot)
     where = f"The partition '{partition.name}'"
     if partition.max_time is not None and resources.time and ANY_TIME not in flags:
         if resources.time > partition.max_time:
@@ -160,7 +165,7 @@ def partition_limits(
     if resources.nodes > len(nodes):
         reasons.append(f"{where} has {len(nodes)} nodes, not {resources.nodes}.")
     if resources.gpus:
-        fitting = gpu_nodes(snapshot, partition, resources.gpu_type)
+        fitting = [node for node in nodes if has_gpus(node, resources.gpu_type)]
         kind = f"{resources.gpu_type} GPUs" if resources.gpu_type else "GPUs"
         if not fitting:
             have = sorted({p.type for n in nodes for p in n.gpus if p.count})

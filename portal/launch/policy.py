@@ -10,13 +10,21 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 
 from ..errors import InvalidRequest, NotAllowed
-from ..models.cluster import Association, ClusterSnapshot, Partition, Reservation
+from ..models.cluster import Association, ClusterSnapshot, Node, Partition, Reservation
 from ..models.environment import Environment
 from ..models.offered import refusals_of
 from ..models.person import Person
 from ..models.resources import Resources
 from .course import CourseSession
-from .limits import accounting_limits, environment_limits, gpu_nodes, partition_limits, within
+from .limits import (
+    accounting_limits,
+    environment_limits,
+    has_gpus,
+    nodes_of,
+    partition_limits,
+    suits,
+    within,
+)
 from .qos import admits_qos, charged, effective_qos, limiting
 from .request import Asked, LaunchRequest
 
@@ -48,11 +56,14 @@ def decide(
     elif not merged.get("gpu_type"):
         # "Any type" means any that this environment runs on; Slurm takes one name only, or none,
         # which is better where each would do: the job gets what is free first.
-        there = {pool.type for node in snapshot.nodes.values() for pool in node.gpus}
+        wanted = Resources(**{key: merged[key] for key in merged if key != "gpu_type"})
+        nodes = [node for node in snapshot.nodes.values() if suits(wanted, node)]
+        there = {pool.type for node in nodes for pool in node.gpus}
         refused = refusals_of(environment)
-        fitting = environment.gpu_types or sorted(there - set(refused))
+        own = [one for one in environment.gpu_types if one in there] or environment.gpu_types
+        fitting = own or sorted(there - set(refused))
         if fitting and (there - set(fitting)):
-            merged["gpu_type"] = _freest(fitting, snapshot)
+            merged["gpu_type"] = _freest(fitting, nodes)
     if merged.get("partition") is None:
         merged["partition"] = choose_partition(Resources(**merged), person, snapshot, associations)
     resources = Resources(**merged)
@@ -81,10 +92,10 @@ def environment_of(asked: Asked, environments: Mapping[str, Environment]) -> Env
     return environments[name]
 
 
-def _freest(gpu_types: Sequence[str], snapshot: ClusterSnapshot) -> str:
+def _freest(gpu_types: Sequence[str], nodes: Sequence[Node]) -> str:
     """The type with the most free GPUs on usable nodes now; the first one where none is free."""
     free = dict.fromkeys(gpu_types, 0)
-    for node in snapshot.nodes.values():
+    for node in nodes:
         for pool in node.gpus:
             if pool.type in free and node.usable:
                 free[pool.type] += pool.count - pool.used
@@ -144,10 +155,10 @@ def choose_partition(
         wanted = snapshot.reservations[resources.reservation or ""].partition
         if wanted and wanted in {p.name for p in partitions}:
             return wanted
-    if resources.gpus:
-        fitting = [p for p in partitions if gpu_nodes(snapshot, p, resources.gpu_type)]
-    else:
-        fitting = [p for p in partitions if not gpu_nodes(snapshot, p, None)]
+    fitting = [p for p in partitions if any(suits(resources, n) for n in nodes_of(p, snapshot))]
+    if not resources.gpus:
+        partitions = fitting or partitions
+        fitting = [p for p in partitions if not any(map(has_gpus, nodes_of(p, snapshot)))]
     chosen = (fitting or partitions)[:1]
     return chosen[0].name if chosen else None
 
