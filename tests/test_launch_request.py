@@ -173,6 +173,53 @@ def test_policy_says_why_not(options: dict[str, Any], words: str) -> None:
     assert words in caught.value.message
 
 
+def with_features(**features: tuple[str, ...]) -> ClusterSnapshot:
+    nodes = {
+        name: one.model_copy(update={"features": features.get(name, ())})
+        for name, one in CLUSTER.nodes.items()
+    }
+    return CLUSTER.model_copy(update={"nodes": nodes})
+
+
+def test_node_features_choose_where_a_session_runs() -> None:
+    there = with_features(gpu01=("nvlink", "ssd"), gpu05=("ssd",), cpu01=("ssd", "amd"))
+    found = judge({"constraint": "amd"}, snapshot=there)
+    assert (found.partition, found.constraint) == ("cpu", "amd")
+    assert judge({"constraint": "nvlink"}, snapshot=there).partition == "gpu"
+    options = sbatch_options(found, name="n", output="/o", directory="/h")
+    assert "--constraint=amd" in options
+    assert "--constraint=nvlink&ssd" in sbatch_options(
+        judge({"gpus": 1, "constraint": "nvlink&ssd"}, snapshot=there),
+        name="n",
+        output="/o",
+        directory="/h",
+    )
+    # "Any type" is one that such a node has.
+    lab = LAB.model_copy(update={"gpu_types": ("t4", "v100")})
+    asked = {"gpus": 1, "constraint": "nvlink"}
+    assert judge(asked, snapshot=there, environments={"lab": lab}).gpu_type in (None, "v100")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"constraint": "nvlink", "partition": "cpu"}, "Its nodes have: amd, ssd."),
+        ({"constraint": "nvlink&amd", "partition": "gpu"}, "features 'nvlink&amd'"),
+        ({"constraint": "nvlink", "gpus": 1, "gpu_type": "t4"}, "has no t4 GPUs"),
+        ({"constraint": "nvlink", "nodes": 2}, "has 1 nodes with the features 'nvlink', not 2."),
+        ({"constraint": "ssd|amd"}, "'constraint' must be features of nodes"),
+        ({"constraint": "[a&b]"}, "'constraint' must be"),
+        ({"constraint": "-x"}, "'constraint' must be"),
+        ({"constraint": "a&"}, "'constraint' must be"),
+    ],
+)
+def test_features_that_no_node_has_are_refused(options: dict[str, Any], words: str) -> None:
+    there = with_features(gpu01=("nvlink", "ssd"), gpu05=("ssd",), cpu01=("ssd", "amd"))
+    with pytest.raises(PortalError) as caught:
+        judge(options, snapshot=there)
+    assert words in caught.value.message
+
+
 def test_all_reasons_are_told_at_once() -> None:
     with pytest.raises(NotAllowed) as caught:
         judge({"cpus": 17, "memory": "1T"})
@@ -365,7 +412,10 @@ def test_every_field_of_a_session_is_in_the_table() -> None:
     assert list(OF) == list(Resources.model_fields)
     assert list(document()["properties"]) == ["course", "environment", *OF]
     shown = fields_of_move(list(CLUSTER.nodes.values()))
-    assert [one.name for one in shown] == ["gpus", "gpu_type", "cpus", "memory", "time"]
+    assert [one.name for one in shown] == [
+        *("gpus", "gpu_type", "cpus", "memory", "time"),
+        "constraint",
+    ]
     assert next(one.values for one in shown if one.name == "gpu_type") == ("t4", "v100")
     assert OF["qos"].words == "QOS"
     assert OF["memory"].words == "memory"

@@ -176,6 +176,15 @@ FIELDS = (
         folded=True,
         note="JupyterLab runs on the first",
     ),
+    Field(
+        "constraint",
+        "Node features",
+        "features of nodes such as 'nvlink' or 'nvlink&ssd'",
+        sbatch=("constraint", lambda of: of.constraint),
+        folded=True,
+        moved=True,
+        there=lambda nodes: {feature for node in nodes for feature in node.features},
+    ),
 )
 OF = {field.name: field for field in FIELDS}
 KEPT = tuple(field.name for field in FIELDS if field.kept)

@@ -141,7 +141,10 @@ def has_gpus(node: Node, gpu_type: str | None = None) -> bool:
 
 def suits(resources: Resources, node: Node) -> bool:
     """Whether a node is of the kind that is asked for, however much of it is free."""
-    return not resources.gpus or has_gpus(node, resources.gpu_type)
+    wanted = set(resources.constraint.split("&")) if resources.constraint else set()
+    return wanted <= set(node.features) and (
+        not resources.gpus or has_gpus(node, resources.gpu_type)
+    )
 
 
 def partition_limits(
@@ -164,6 +167,21 @@ def partition_limits(
         return reasons
     if resources.nodes > len(nodes):
         reasons.append(f"{where} has {len(nodes)} nodes, not {resources.nodes}.")
+    if resources.constraint:
+        having = [n for n in nodes if suits(Resources(constraint=resources.constraint), n)]
+        if not having:
+            there = ", ".join(sorted({feature for node in nodes for feature in node.features}))
+            reasons.append(
+                f"{where} has no node with the features '{resources.constraint}'. "
+                f"Its nodes have: {there or 'none'}."
+            )
+            return reasons
+        nodes = having
+        if resources.nodes > len(nodes):
+            reasons.append(
+                f"{where} has {len(nodes)} nodes with the features '{resources.constraint}', "
+                f"not {resources.nodes}."
+            )
     if resources.gpus:
         fitting = [node for node in nodes if has_gpus(node, resources.gpu_type)]
         kind = f"{resources.gpu_type} GPUs" if resources.gpu_type else "GPUs"

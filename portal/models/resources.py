@@ -18,6 +18,9 @@ MEMORY = r"^[1-9][0-9]{0,6}(M|G|T)$"
 TIME = r"^([0-9]{1,3}-)?[0-9]{1,3}:[0-5][0-9]:[0-5][0-9]$"
 SLURM_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}$"  # no leading dash: never an option
 
+# Node features, all of which a node must have. Of what sbatch(1) --constraint takes, no more.
+FEATURES = r"^[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,62}(&[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,62}){0,7}$"
+
 SlurmName = Annotated[str, StringConstraints(pattern=SLURM_NAME)]
 
 _UNITS = {"M": 1, "G": 1024, "T": 1024 * 1024}
@@ -113,6 +116,7 @@ class Resources(Frozen):
     qos: SlurmName | None = None
     reservation: SlurmName | None = None
     nodes: Annotated[int, Field(ge=1, le=4096, strict=True)] = 1
+    constraint: Annotated[str, StringConstraints(pattern=FEATURES)] | None = None
 
     @field_validator("time")
     @classmethod

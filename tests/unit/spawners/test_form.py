@@ -329,6 +329,21 @@ class TestView:
         shown = view(snapshot(reservations={r.name: r for r in (mine, ours, theirs)}))
         assert [c.value for c in choices(shown, "reservation")] == ["", "mine", "ours"]
 
+    def test_node_features_are_chosen_from_those_of_ones_partitions(self):
+        assert "constraint" not in [field.name for field in view().folded]
+        whole = replace_node(snapshot(), "gpu01", features=("nvlink", "ssd"))
+        whole = replace_node(whole, "cpu01", features=("ssd",))
+        last = {"environment": "pytorch", "gpus": 1, "constraint": "nvlink"}
+        shown = view(whole, last=last)
+        offered = {c.value: c.data.get("partitions") for c in choices(shown, "constraint")}
+        assert offered == {"": None, "nvlink": "gpu", "ssd": "gpu cpu"}
+        assert [c.value for c in choices(shown, "constraint") if c.selected] == ["nvlink"]
+        assert shown.more
+        html = LaunchForm().render(shown)
+        assert 'name="constraint"' in html and 'data-partitions="gpu cpu"' in html
+        assert ">More: CPUs, memory, partition, QOS, nodes, node features</summary>" in html
+        assert {"name": "constraint", "folded": True} in shown.client["fields"]
+
     def test_old_numbers_say_how_old_they_are(self):
         whole = snapshot(taken_at=time.time() - 200, error="Unable to contact slurmctld.")
         shown = view(whole)
