@@ -8,23 +8,18 @@ A command line would show them to everyone on the node.
 from __future__ import annotations
 
 import base64
-import json
 import os
 import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from portal.launch.container import (
-    course_environment,
-    course_home,
-    course_variables,
     image_environment,
     node_copy,
     script_environment,
     session_variables,
 )
 from portal.launch.request import LaunchRequest
-from portal.launch.tensorboard import PAGE
 
 from .reports import report_environment
 from .tensorboard import tensorboard_environment
@@ -39,7 +34,6 @@ _NOT_PASSED = ("USER", "HOME", "SHELL", "JPY_API_TOKEN")
 def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -> dict[str, str]:
     """Variables for sbatch's process, from which the job takes its own (sbatch(1) --export)."""
     environment, account = request.environment, spawner.account
-    inside = course_home(account) if request.course else home
     session = {
         key: value
         for key, value in spawner.get_env().items()
@@ -48,16 +42,13 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
     session |= session_variables(
         environment,
         request.resources,
-        home=inside,
+        home=request.kind.home(account, home),
         apptainer=spawner.apptainer,
         binds=spawner.container_binds(),
     )
-    session |= course_variables(request.course)
+    session |= request.kind.variables()
     session |= report_environment(spawner)
-    session |= tensorboard_environment(spawner, environment, alone=request.course is not None)
-    if request.tensorboard:
-        session["PORTAL_TENSORBOARD"] = json.dumps(request.tensorboard)
-        session["JUPYTERHUB_DEFAULT_URL"] = PAGE
+    session |= tensorboard_environment(spawner, environment, alone=request.kind.isolated)
     if spawner.kept_variables:
         session["PORTAL_KEPT_VARIABLES"] = " ".join(spawner.kept_variables)
     env = script_environment(environment, session)
@@ -70,7 +61,7 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
         node_copy=node_copy(environment, images.node_cache),
         account=images.service_account or pwd.getpwuid(os.geteuid()).pw_name,
     )
-    env |= course_environment(request.course, home, account)
+    env |= request.kind.script_variables(account, home)
     env["PORTAL_UMASK"] = spawner.session_umask
     if spawner.cert_paths:
         # The Hub's account cannot write into homes: the certificate travels with the job.

@@ -11,11 +11,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from portal.errors import InvalidRequest, NotAllowed, PortalError, SlurmUnavailable
+from portal.errors import NotAllowed, PortalError, SlurmUnavailable
 from portal.launch.course import server_of
-from portal.launch.policy import decide, environment_of
+from portal.launch.kinds import of_server
+from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.kind import Place
+from portal.launch.policy import decide
 from portal.launch.request import Asked, LaunchRequest
-from portal.launch.tensorboard import below, for_tensorboard
 from portal.models.cluster import Association, ClusterSnapshot
 from portal.models.environment import Environment
 from portal.models.resources import Resources
@@ -153,17 +155,9 @@ async def considered(
         associations = await spawner.shared.cluster.associations(spawner.user.name)
     except SlurmUnavailable:
         associations = None
-    place = await course_offer(spawner, asked, snapshot, associations)
-    snapshot = place.snapshot if place else snapshot
-    request = decide(
-        asked,
-        spawner.person,
-        {place.environment.name: place.environment} if place else await environments(spawner),
-        snapshot,
-        associations,
-        Resources.model_validate(spawner.default_resources),
-    )
-    return request, snapshot, associations
+    place = await _placed(spawner, asked, snapshot, associations)
+    request = _decided(spawner, asked, place, associations)
+    return request, place.snapshot, associations
 
 
 async def launch_request(
@@ -172,9 +166,7 @@ async def launch_request(
     """Judge ``user_options``, wherever they come from. ``runs``: the session runs already, and
     gets other resources. Raises PortalError with the reason."""
     asked = Asked.parse(options)  # malformed options make nobody's home
-    if asked.course and asked.tensorboard:
-        raise InvalidRequest("A course has no TensorBoard of its own: open it in the session.")
-    if not asked.course and server_of(spawner.name) is None:
+    if not asked.kind.bounded and of_server(spawner.name) is None:
         return await _judged(spawner, asked, runs=runs)
     with spawner.shared.refused.bounded(spawner, runs=runs):
         return await _judged(spawner, asked, runs=runs)
@@ -190,24 +182,63 @@ async def _judged(spawner: PortalSpawner, asked: Asked, *, runs: bool) -> Launch
     ready = await readiness(spawner)
     if ready.problems:
         raise ready.error(" ".join(ready.problems))
-    folders: Sequence[str] = ()
-    place = await course_offer(spawner, asked, snapshot, ready.associations, runs=runs)
-    if place is not None:
-        offered, snapshot = {place.environment.name: place.environment}, place.snapshot
-    else:
-        offered = await environments(spawner)
-    if asked.tensorboard:
-        largest = Resources.model_validate(spawner.tensorboard_resources)
-        offered = {name: for_tensorboard(one, largest) for name, one in offered.items()}
-        roots = tensorboard_roots(spawner, environment_of(asked, offered))
-        folders = below(asked.tensorboard, await spawner.home(), roots)
+    place = await _placed(spawner, asked, snapshot, ready.associations, runs=runs)
+    return _decided(spawner, asked, place, ready.associations)
+
+
+async def _placed(
+    spawner: PortalSpawner,
+    asked: Asked,
+    snapshot: ClusterSnapshot,
+    associations: Sequence[Association] | None,
+    *,
+    runs: bool = False,
+) -> Place:
+    kind = asked.kind.at(spawner.name, of_server(spawner.name))
+    return await kind.place(asked, _Hub(spawner), snapshot, associations, runs=runs)
+
+
+def _decided(
+    spawner: PortalSpawner,
+    asked: Asked,
+    place: Place,
+    associations: Sequence[Association] | None,
+) -> LaunchRequest:
     return decide(
         asked,
         spawner.person,
-        offered,
-        snapshot,
-        ready.associations,
+        place.environments,
+        place.snapshot,
+        associations,
         Resources.model_validate(spawner.default_resources),
-        tensorboard=folders,
-        course=place.session if place else None,
+        kind=place.kind,
     )
+
+
+class _Hub:
+    """What a kind asks about the launch of a spawner's owner (portal.launch.kinds.kind.Hub)."""
+
+    def __init__(self, spawner: PortalSpawner) -> None:
+        self._spawner = spawner
+        self.home = spawner.home
+
+    @property
+    def tensorboard_resources(self) -> Resources:
+        return Resources.model_validate(self._spawner.tensorboard_resources)
+
+    async def environments(self) -> dict[str, Environment]:
+        return await environments(self._spawner)
+
+    def roots(self, environment: Environment) -> Sequence[str]:
+        return tensorboard_roots(self._spawner, environment)
+
+    async def course(
+        self,
+        kind: CourseSession,
+        asked: Asked,
+        snapshot: ClusterSnapshot,
+        associations: Sequence[Association] | None,
+        *,
+        runs: bool,
+    ) -> Place:
+        return await course_offer(self._spawner, kind, asked, snapshot, associations, runs=runs)

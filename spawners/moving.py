@@ -17,8 +17,8 @@ from jupyterhub.utils import AnyTimeoutError, wait_for_http_server
 from pydantic import ValidationError
 
 from portal.errors import Conflict, InvalidRequest, PortalError, SlurmUnavailable, StartFailed
-from portal.launch.course import OPTION
 from portal.launch.fields import KEPT
+from portal.launch.kinds import OWN_OPTIONS
 from portal.launch.request import LaunchRequest
 from portal.models.cluster import Job
 from portal.models.move import LIVE, Move, MoveState
@@ -211,9 +211,8 @@ class Moving:
                 "Launch another session for that.",
                 "environment",
             )
-        kept = {key: now[key] for key in KEPT if key in now and key not in options}
-        if OPTION in now:
-            kept[OPTION] = now[OPTION]  # a course's session stays one
+        keys = (*KEPT, *OWN_OPTIONS)  # a course's session stays one
+        kept = {key: now[key] for key in keys if key in now and key not in options}
         asked = {**kept, **options, "environment": environment}
         if not asked.get("gpus"):
             asked.pop("gpu_type", None)

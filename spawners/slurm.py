@@ -186,7 +186,7 @@ class PortalSpawner(LaunchDoor):
             raise refusal(error) from None
         try:
             self.history.submitted(request)
-            if request.course is None:  # its button tells nobody when it would start
+            if request.kind.estimated:
                 estimates.note(self, request)
             # Before anything else: a Hub that dies now must find the job again.
             await self.store_state()

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from portal.launch.container import course_home, session_command
+from portal.launch.container import session_command
 from portal.launch.request import LaunchRequest
 from portal.launch.script import sbatch_options, session_script
 
@@ -28,13 +28,13 @@ async def submit(
     command = session_command(
         request.environment,
         request.resources,
-        home=course_home(spawner.account) if request.course else home,
+        home=request.kind.home(spawner.account, home),
         apptainer=spawner.apptainer,
         binds=spawner.container_binds(),
         server=spawner.cmd,
         args=spawner.get_args(),
         beside=spawner.shared.images.beside,
-        course=request.course,
+        isolated=request.kind.isolated,
     )
     options = sbatch_options(
         request.resources,

@@ -14,17 +14,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from portal.errors import InvalidRequest, NotAllowed
-from portal.launch.container import (
-    course_environment,
-    course_home,
-    course_variables,
-    session_command,
-)
+from portal.launch.container import session_command
 from portal.launch.course import (
     CourseKind,
-    CourseSession,
     check_asked,
-    closed,
     course_named,
     meeting,
     narrowed,
@@ -33,6 +26,10 @@ from portal.launch.course import (
     unfit,
     until,
 )
+from portal.launch.kinds import KINDS, of_server
+from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.preview import Preview
+from portal.launch.kinds.rehearsal import Rehearsal
 from portal.launch.limits import environment_limits, within
 from portal.launch.request import Asked, LaunchRequest
 from portal.models.cluster import ClusterSnapshot, Reservation
@@ -70,9 +67,7 @@ COURSE = Course(
     begins=date(2026, 10, 1),
     ends=date(2027, 2, 1),
 )
-STUDENT = CourseSession(
-    course="dl101", title=COURSE.title, kind=CourseKind.COURSE, role=Role.STUDENT
-)
+STUDENT = CourseSession(course="dl101", course_title=COURSE.title, role=Role.STUDENT)
 
 
 def kept(**changes: Any) -> KeptCourse:
@@ -121,8 +116,8 @@ def test_the_name_and_the_option_must_be_of_one_course() -> None:
     with pytest.raises(InvalidRequest):
         server_for("dl101", "course-ml")
     asked = Asked.parse({"course": "dl101", "gpus": 1})
-    assert (asked.course, asked.said()) == ("dl101", {"gpus": 1})
-    assert Asked.parse({"gpus": 1, "course": ""}).course == ""
+    assert (asked.kind.of_course, asked.said()) == ("dl101", {"gpus": 1})
+    assert Asked.parse({"gpus": 1, "course": ""}).kind.of_course == ""
     for wrong in ("a/b", "../x", "A", "-a", "a-", "a--b", "x" * 21, "dl101\n", 1, ["dl101"]):
         with pytest.raises(InvalidRequest, match="'course' must be"):
             course_named(wrong)
@@ -160,7 +155,9 @@ def test_every_kind_of_server_of_the_longest_name_is_one_for_jupyterhub() -> Non
 def test_when_a_course_has_sessions(
     changes: dict[str, Any], kind: str, role: str, now: str, words: str
 ) -> None:
-    said = closed(kept(**changes), CourseKind(kind), Role(role), at(now))
+    found = of_server(f"{kind}-dl101")
+    assert found is not None and issubclass(found, CourseSession) and found.name == kind
+    said = found.closed(kept(**changes), Role(role), at(now))
     assert words in said
     assert bool(said) == bool(words)
 
@@ -222,7 +219,7 @@ def test_the_same_again_is_only_what_a_member_chooses() -> None:
     resources = Resources(
         gpus=1, cpus=2, memory="4G", time="1:00:00", account="dl101", reservation="r", partition="p"
     )
-    again = LaunchRequest(environment=LAB, resources=resources, course=STUDENT).options()
+    again = LaunchRequest(environment=LAB, resources=resources, kind=STUDENT).options()
     assert again == {
         "course": "dl101",
         "environment": "lab",
@@ -293,10 +290,10 @@ def test_its_container_sees_nothing_of_the_node() -> None:
     argv = session_command(
         alone,
         Resources(gpus=1),
-        home=course_home("ada"),
+        home=STUDENT.home("ada", "/homes/ada"),
         apptainer="apptainer",
         binds=(Bind(source="/projects"),),
-        course=STUDENT,
+        isolated=STUDENT.isolated,
     )
     options = argv[: argv.index("/i/lab.sif")]
     assert {"--containall", "--cleanenv", "--no-eval", "--nv"} <= set(options)
@@ -319,7 +316,7 @@ def test_the_course_s_data_are_where_the_site_said(tmp_path: Path) -> None:
         course = STUDENT.model_copy(
             update={"data": f"{tmp_path}/alias/{data}", "data_root": f"{tmp_path}/alias"}
         )
-        told = course_environment(course, str(tmp_path / "ada"), "ada")
+        told = course.script_variables("ada", str(tmp_path / "ada"))
         (tmp_path / "ada/courses").mkdir(parents=True, exist_ok=True)
         env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "SLURM_JOB_ID": "1"}
         return subprocess.run(
@@ -344,7 +341,7 @@ def _course_session(
     return subprocess.run(
         ["bash", Path(__file__).parent.parent / "deploy/session.sh", *command],
         env={
-            **course_environment(STUDENT, str(tmp_path / "ada"), "ada"),
+            **STUDENT.script_variables("ada", str(tmp_path / "ada")),
             "PATH": f"{path}{os.environ['PATH']}",
             "HOME": str(tmp_path),
             "TMPDIR": str(tmp_path),
@@ -421,16 +418,17 @@ def test_what_a_session_left_on_the_node_goes_and_another_hub_s_stays(tmp_path: 
 
 
 def test_what_the_job_script_and_the_session_are_told() -> None:
-    assert course_environment(STUDENT, "/homes/ada", "ada") == {
+    assert STUDENT.script_variables("ada", "/homes/ada") == {
         "PORTAL_COURSE_HOME": "/home/ada",
         "PORTAL_COURSE_FOLDER": "/homes/ada/courses/dl101",
     }
-    rehearsal = STUDENT.model_copy(update={"kind": CourseKind.REHEARSAL})
-    preview = STUDENT.model_copy(update={"kind": CourseKind.PREVIEW})
-    for one in (rehearsal, preview):
-        assert "PORTAL_COURSE_FOLDER" not in course_environment(one, "/homes/ada", "ada")
-    assert course_environment(None, "/homes/ada", "ada") == course_variables(None) == {}
-    assert course_variables(rehearsal) == {
+    rehearsal = Rehearsal(**dict(STUDENT))
+    for one in (rehearsal, Preview(**dict(STUDENT))):
+        assert "PORTAL_COURSE_FOLDER" not in one.script_variables("ada", "/homes/ada")
+    own = KINDS[0]()
+    assert own.script_variables("ada", "/homes/ada") == own.variables() == {}
+    assert own.home("ada", "/homes/ada") == "/homes/ada"
+    assert rehearsal.variables() == {
         "PORTAL_COURSE": "dl101",
         "PORTAL_COURSE_KIND": "rehearsal",
         "PORTAL_COURSE_ROLE": "student",

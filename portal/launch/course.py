@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
-from zoneinfo import ZoneInfo
 
 from pydantic import TypeAdapter, ValidationError
 
 from ..errors import InvalidRequest, NotAllowed
-from ..models import Frozen
 from ..models.cluster import Reservation
-from ..models.course import STAFF, Course, CourseName, CourseState, KeptCourse, Role
-from ..models.environment import AbsolutePath, Environment, Kind, Server
+from ..models.course import Course, CourseName
+from ..models.environment import Environment, Kind, Server
 from ..models.resources import Duration, Resources
 from .fields import IN_COURSES
 
@@ -37,31 +35,6 @@ class CourseKind(StrEnum):
     REHEARSAL = "rehearsal"  # its home is thrown away
     PREVIEW = "preview"  # staff see what a student would
     ROOM = "room"  # notebooks that the course shares
-
-
-class CourseSession(Frozen):
-    """Which course a session belongs to. ``data`` is seen there read-only, ``exchange`` at
-    /srv/nbgrader/exchange, where everyone in the course writes. ``data_root``: the site's folder
-    that ``data`` is below; no step from there is a link."""
-
-    course: str
-    title: str
-    kind: CourseKind
-    role: Role
-    data: AbsolutePath | None = None
-    data_root: AbsolutePath | None = None
-    exchange: AbsolutePath | None = None  # its grades' folder on the nodes
-
-    @property
-    def throwaway(self) -> bool:
-        """Whether its home is gone when it ends: a preview begins as every student does."""
-        return self.kind in (CourseKind.REHEARSAL, CourseKind.PREVIEW)
-
-    @property
-    def folder(self) -> str:
-        """The name of the folder that is its home. Everyone in the course sees a room's: it is
-        not that of its owner's own work, and no course's name has a dot."""
-        return f"{self.course}.room" if self.kind is CourseKind.ROOM else self.course
 
 
 class ServerOf(NamedTuple):
@@ -121,32 +94,6 @@ def _is_name(text: str) -> bool:
     except ValidationError:
         return False
     return True
-
-
-def closed(kept: KeptCourse, kind: CourseKind, role: Role, now: float) -> str:
-    """Why no session of this kind starts in the course now (Unix seconds); "" when one does.
-
-    Its staff may try everything out before it begins.
-    """
-    course = kept.course
-    title = f"The course '{course.title}'"
-    if kept.state is CourseState.ARCHIVED:
-        return f"{title} is archived: its sessions are over. Your files are still there."
-    if kept.state is CourseState.REFUSED:
-        return f"{title} was not approved, so it has no sessions."
-    if kept.state is not CourseState.APPROVED:
-        return f"{title} has no sessions yet: an admin of the portal is to approve it first."
-    if kept.pinned is None:
-        return f"{title} has no environment yet: its instructor chooses one."
-    today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
-    if today > course.ends:
-        return f"{title} ended on {day(course.ends)}. Your files are still there."
-    early = role in STAFF or kind is CourseKind.REHEARSAL
-    if today < course.begins and not early:
-        return f"{title} begins on {day(course.begins)}."
-    if kind is CourseKind.ROOM and not course.together:
-        return f"{title} has no room for working together: its instructor may allow one."
-    return ""
 
 
 def day(of: date) -> str:

@@ -15,7 +15,7 @@ from ..models.environment import Environment
 from ..models.offered import refusals_of
 from ..models.person import Person
 from ..models.resources import Resources
-from .course import CourseSession
+from .kinds.kind import Kind, environment_of
 from .limits import (
     accounting_limits,
     environment_limits,
@@ -38,17 +38,16 @@ def decide(
     snapshot: ClusterSnapshot,
     associations: Associations,
     defaults: Resources,
-    *,
-    tensorboard: Sequence[str] = (),
-    course: CourseSession | None = None,
+    kind: Kind | None = None,
 ) -> LaunchRequest:
-    """The launch request that ``asked`` stands for.
+    """The launch request that ``asked`` stands for. ``kind``: what it asks for, complete
+    (``Kind.place``); None: as it was asked for.
 
     ``environments`` are those this person may use, by name, in page order. What is not asked
     for comes from the environment's defaults, then from the site's ``defaults``. Raises
     InvalidRequest (unknown name) or NotAllowed (all reasons in one message).
     """
-    environment = environment_of(asked, environments)
+    environment = environment_of(asked.environment, environments)
     usual = {**defaults.said(), **environment.default.said()}
     merged = {**within(environment, usual), **asked.resources.said()}
     if merged.get("gpus", 0) == 0:
@@ -70,26 +69,7 @@ def decide(
     reasons = objections(resources, environment, person, snapshot, associations)
     if reasons:
         raise NotAllowed(" ".join(reasons))
-    return LaunchRequest(
-        environment=environment,
-        resources=resources,
-        tensorboard=tuple(tensorboard),
-        course=course,
-    )
-
-
-def environment_of(asked: Asked, environments: Mapping[str, Environment]) -> Environment:
-    """The one that is asked for, the first where none is. Raises NotAllowed."""
-    name = asked.environment
-    if name is None:
-        if not environments:
-            raise NotAllowed("No environment is offered to you. Ask an admin of this portal.")
-        return next(iter(environments.values()))
-    if name not in environments:
-        # The same words whether it does not exist or is somebody else's.
-        offered = ", ".join(environments) or "none"
-        raise NotAllowed(f"There is no environment of that name for you. Offered: {offered}.")
-    return environments[name]
+    return LaunchRequest(environment=environment, resources=resources, kind=kind or asked.kind)
 
 
 def _freest(gpu_types: Sequence[str], nodes: Sequence[Node]) -> str:

@@ -16,14 +16,13 @@ from ..errors import InvalidRequest
 from ..models import Frozen
 from ..models.environment import Environment
 from ..models.resources import Resources
-from .course import OPTION, CourseSession, course_named
-from .fields import IN_COURSES, OF
-from .tensorboard import OPTION as FOLDERS
-from .tensorboard import read_folders
+from .fields import OF
+from .kinds import OWN_OPTIONS, USUAL, kind_of
+from .kinds.kind import Kind
 
 # What a session gets where neither the person, the environment nor the site says anything.
 DEFAULT_RESOURCES = {"cpus": 2, "memory": "4G", "time": "2:00:00"}
-OPTION_KEYS = (OPTION, "environment", *OF)
+OPTION_KEYS = ("course", "environment", *OF)
 _LONGEST = 256  # characters of a form's field
 
 
@@ -31,13 +30,12 @@ class Asked(Frozen):
     """What somebody asks for: well formed, and no more than what was said.
 
     ``environment`` None: the first that is offered. ``resources`` holds what was asked for as its
-    fields that were set. ``course``: whose session it would be. ``tensorboard``: log folders.
+    fields that were set. ``kind``: what would run, with its own options.
     """
 
     environment: str | None = None
     resources: Resources = Resources()
-    course: str = ""
-    tensorboard: tuple[str, ...] = ()
+    kind: Kind = USUAL()
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> Asked:
@@ -45,15 +43,14 @@ class Asked(Frozen):
         first key that is wrong."""
         if not isinstance(options, Mapping):
             raise InvalidRequest("The options of a session must be a JSON object.")
-        folders = read_folders(options.get(FOLDERS))
         for key in options:
-            if key not in OPTION_KEYS and key != FOLDERS:
+            if key not in OPTION_KEYS and key not in OWN_OPTIONS:
                 raise InvalidRequest(
                     f"{_quoted(key)} is not an option of a session. The options are: "
                     f"{', '.join(OPTION_KEYS)}.",
                     field=str(key)[:60],
                 )
-        course = course_named(options.get(OPTION))
+        kind = kind_of(options)
         given = {key: value for key, value in options.items() if value is not None and value != ""}
         environment = given.get("environment")
         if environment is not None and not isinstance(environment, str):
@@ -68,10 +65,10 @@ class Asked(Frozen):
             raise InvalidRequest(
                 f"'{key}' must be {OF[key].should_be}; {_quoted(asked[key])} is not.", field=key
             ) from None
-        return cls(environment=environment, resources=resources, course=course, tensorboard=folders)
+        return cls(environment=environment, resources=resources, kind=kind)
 
     def said(self) -> dict[str, Any]:
-        """The keys that say something, with typed values: a course's and folders left out."""
+        """The keys that say something, with typed values; what is the kind's own is left out."""
         named = {"environment": self.environment} if self.environment else {}
         return {**named, **self.resources.said()}
 
@@ -79,24 +76,17 @@ class Asked(Frozen):
 class LaunchRequest(Frozen):
     """What one session will be: an environment this person may use, and complete resources.
 
-    ``tensorboard``: the log folders of a TensorBoard of its own, absolute; none: JupyterLab.
-    ``course``: what it belongs to; None: it is the person's own.
+    ``kind``: what runs in it, with all that the Hub knows of it.
     """
 
     environment: Environment
     resources: Resources
-    tensorboard: tuple[str, ...] = ()
-    course: CourseSession | None = None
+    kind: Kind = USUAL()
 
     def options(self) -> dict[str, Any]:
         """The ``user_options`` that ask for the same again: only known keys, JSON values."""
         chosen = self.resources.model_dump(exclude_none=True)
-        if self.course is not None:
-            # Account, partition and reservation are the course's, and others at the next meeting.
-            mine = {key: chosen[key] for key in chosen if key in IN_COURSES}
-            return {OPTION: self.course.course, "environment": self.environment.name, **mine}
-        shown = {FOLDERS: list(self.tensorboard)} if self.tensorboard else {}
-        return {"environment": self.environment.name, **chosen, **shown}
+        return self.kind.options(self.environment.name, chosen)
 
 
 def options_from_form(formdata: Mapping[str, Sequence[Any]]) -> dict[str, Any]:

@@ -8,15 +8,17 @@ import pytest
 from clusters import ADA, node, pool, snapshot
 
 from portal.errors import InvalidRequest, NotAllowed
-from portal.launch.policy import decide
-from portal.launch.request import Asked, LaunchRequest
-from portal.launch.tensorboard import (
+from portal.launch.kinds.jupyterlab import JupyterLab
+from portal.launch.kinds.tensorboard import (
     LONGEST,
     MOST,
+    TensorBoard,
     below,
     for_tensorboard,
     read_folders,
 )
+from portal.launch.policy import decide
+from portal.launch.request import Asked, LaunchRequest
 from portal.models.cluster import Partition
 from portal.models.environment import Environment
 from portal.models.resources import Duration, Memory, Resources
@@ -52,7 +54,7 @@ def judge(
         CLUSTER,
         None,
         Resources(cpus=4),
-        tensorboard=folders,
+        kind=TensorBoard(folders=folders) if folders else None,
     )
 
 
@@ -109,8 +111,8 @@ def test_hostile_folders_are_refused_with_a_sentence(hostile: Any) -> None:
 
 def test_other_options_stay_as_they_are() -> None:
     asked = Asked.parse({"tensorboard": ["/runs"], "cpus": 1})
-    assert (asked.tensorboard, asked.said()) == (("/runs",), {"cpus": 1})
-    assert Asked.parse({"gpus": 1}).tensorboard == ()
+    assert (asked.kind, asked.said()) == (TensorBoard(folders=("/runs",)), {"cpus": 1})
+    assert Asked.parse({"gpus": 1}).kind == JupyterLab()
     with pytest.raises(InvalidRequest):
         Asked.parse(["not", "an", "object"])  # type: ignore[arg-type]
 
@@ -155,5 +157,39 @@ def test_less_may_be_asked_for() -> None:
 def test_the_options_that_ask_for_the_same_again() -> None:
     request = judge({}, folders=("/home/ada/runs",))
     assert request.options()["tensorboard"] == ["/home/ada/runs"]
-    assert Asked.parse(request.options()).tensorboard == ("/home/ada/runs",)
+    assert Asked.parse(request.options()).kind == request.kind
     assert "tensorboard" not in judge({}).options()
+
+
+class Hub:
+    """What the kind asks of the Hub."""
+
+    tensorboard_resources = LARGEST
+
+    async def environments(self) -> dict[str, Environment]:
+        return {"lab": LAB}
+
+    async def home(self) -> str:
+        return "/home/ada"
+
+    def roots(self, environment: Environment) -> list[str]:
+        return ["/scratch/ada"]
+
+
+async def test_the_kind_knows_what_it_may_use_and_show() -> None:
+    asked = Asked.parse({"environment": "lab", "tensorboard": ["~/runs", "/scratch/ada/more"]})
+    hub: Any = Hub()
+    place = await asked.kind.place(asked, hub, CLUSTER, None)
+    assert place.kind == TensorBoard(folders=("/home/ada/runs", "/scratch/ada/more"))
+    assert place.kind.variables()["PORTAL_TENSORBOARD"] == (
+        '["/home/ada/runs", "/scratch/ada/more"]'
+    )
+    assert place.environments == {"lab": for_tensorboard(LAB, LARGEST)}
+    with pytest.raises(NotAllowed, match="not in a folder of yours"):
+        wrong = Asked.parse({"tensorboard": ["/etc"]})
+        await wrong.kind.place(wrong, hub, CLUSTER, None)
+
+
+def test_a_course_has_none_of_its_own() -> None:
+    with pytest.raises(InvalidRequest, match="A course has no TensorBoard of its own"):
+        Asked.parse({"course": "dl101", "tensorboard": ["/runs"]})

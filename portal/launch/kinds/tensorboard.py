@@ -6,19 +6,64 @@ JupyterLab (portal_session reads PORTAL_TENSORBOARD).
 
 from __future__ import annotations
 
+import json
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
-from ..errors import InvalidRequest, NotAllowed
-from ..models.environment import Environment
-from ..models.resources import Resources
-from .limits import within
+from ...errors import InvalidRequest, NotAllowed
+from ...models.environment import Environment
+from ...models.resources import Resources
+from ..limits import within
+from .kind import Hub, Kind, Place, environment_of
+
+if TYPE_CHECKING:
+    from ...models.cluster import Association, ClusterSnapshot
+    from ..request import Asked
 
 OPTION = "tensorboard"  # the key of ``user_options`` with the folders
 SERVER = "tensorboard"  # the named server, beside the person's session
 PAGE = "/portal/tensorboard/"  # of portal_session, below the server's address
 MOST = 20  # folders
 LONGEST = 1000  # characters of one
+
+
+class TensorBoard(Kind):
+    """``folders``: as they were asked for; of a launch request, absolute ones of the person's."""
+
+    name = "tensorboard"
+    title = "TensorBoard"
+    option = OPTION
+
+    folders: tuple[str, ...]
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any]) -> Self | None:
+        folders = read_folders(options.get(OPTION))
+        return cls(folders=folders) if folders else None
+
+    async def place(
+        self,
+        asked: Asked,
+        hub: Hub,
+        snapshot: ClusterSnapshot,
+        associations: Sequence[Association] | None,
+        *,
+        runs: bool = False,
+    ) -> Place:
+        largest = hub.tensorboard_resources
+        offered = {
+            name: for_tensorboard(one, largest) for name, one in (await hub.environments()).items()
+        }
+        roots = hub.roots(environment_of(asked.environment, offered))
+        folders = below(self.folders, await hub.home(), roots)
+        return Place(offered, snapshot, TensorBoard(folders=folders))
+
+    def own(self) -> dict[str, Any]:
+        return {OPTION: list(self.folders)}
+
+    def variables(self) -> dict[str, str]:
+        return {"PORTAL_TENSORBOARD": json.dumps(self.folders), "JUPYTERHUB_DEFAULT_URL": PAGE}
 
 
 def read_folders(value: object) -> tuple[str, ...]:
