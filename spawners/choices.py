@@ -13,6 +13,7 @@ from portal.catalog.habits import Habits
 from portal.catalog.tile import Tile, day
 from portal.launch.availability import Availability
 from portal.launch.fields import FIELDS
+from portal.launch.kinds import OFFERED, USUAL
 from portal.launch.qos import longest_walls
 from portal.models.cluster import Association, Qos
 from portal.models.environment import Environment
@@ -38,6 +39,19 @@ def card(tile: Tile, habits: Habits, selected: bool) -> Card:
         selected=selected,
         favourite=tile.name in habits.liked,
         used=f"used {day(used)}" if used else "",
+    )
+
+
+def kind_choices(
+    environments: Sequence[Environment], last: Mapping[str, Any]
+) -> tuple[Choice, ...]:
+    """What a session may open, where one of the environments has more than the usual."""
+    found = [k for k in OFFERED.values() if any(not k.unfit(one) for one in environments)]
+    if len(found) < 2:
+        return ()
+    chosen = last.get("kind", USUAL.name)
+    return tuple(
+        Choice(value=kind.name, label=kind.title, selected=kind.name == chosen) for kind in found
     )
 
 
@@ -101,6 +115,7 @@ def client_data(
         "environments": {
             e.name: {
                 "title": e.title,
+                "kinds": [name for name, kind in OFFERED.items() if not kind.unfit(e)],
                 "gpu_types": list(e.gpu_types),
                 "refusals": refusals_of(e),
                 "max_gpus": e.max_gpus,
@@ -114,6 +129,7 @@ def client_data(
             }
             for e in environments
         },
+        "kinds": {name: kind.title for name, kind in OFFERED.items()},
         "gpus": {
             name: {
                 "per_node": gpu.per_node,

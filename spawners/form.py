@@ -207,6 +207,7 @@ class LaunchForm(LoggingConfigurable):
         return LaunchView(
             cards=cards,
             tags=common_tags(cards),
+            kinds=choices.kind_choices(environments, last),
             gpu_counts=choices.gpu_counts(most, count),
             gpu_most=most,
             gpus=count,

@@ -31,7 +31,8 @@ def chosen_environment(
 def well_formed(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """The last session's ``user_options``; empty when an older portal wrote them otherwise."""
     try:
-        return Asked.parse(options or {}).said()
+        asked = Asked.parse(options or {})
+        return {**asked.said(), **({"kind": asked.kind.name} if asked.kind.offered else {})}
     except InvalidRequest:
         return {}
 
@@ -49,9 +50,9 @@ def asked(
     own = {
         key: value
         for key, value in last.items()
-        if key in ("environment", "gpus", "gpu_type", "time") or value != usual.get(key)
+        if key in ("environment", "kind", "gpus", "gpu_type", "time") or value != usual.get(key)
     }
-    resources = {k: v for k, v in last.items() if k not in ("environment", "partition")}
+    resources = {k: v for k, v in last.items() if k not in ("environment", "kind", "partition")}
     if "partition" in own and own["partition"] == automatic(Resources(**resources)):
         del own["partition"]
     return own

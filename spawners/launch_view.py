@@ -71,6 +71,7 @@ class LaunchView(Frozen):
 
     cards: tuple[Card, ...] = ()
     tags: tuple[str, ...] = ()  # those to filter by, where there are many cards
+    kinds: tuple[Choice, ...] = ()  # what a session opens
     gpu_counts: tuple[Choice, ...] = ()
     gpu_most: int = 0  # per node; above 8 the page has a number field instead of buttons
     gpus: int = 0

@@ -22,7 +22,7 @@ from .kinds.kind import Kind
 
 # What a session gets where neither the person, the environment nor the site says anything.
 DEFAULT_RESOURCES = {"cpus": 2, "memory": "4G", "time": "2:00:00"}
-OPTION_KEYS = ("course", "environment", *OF)
+OPTION_KEYS = ("course", "environment", "kind", *OF)
 _LONGEST = 256  # characters of a form's field
 
 

@@ -116,6 +116,8 @@ class Environment(Frozen):
     starters: tuple[StarterName, ...] = ()  # notebooks of deploy/environments/starters
     path: AbsolutePath | None = None
     modules: tuple[ModuleName, ...] = ()
+    # What it can open beside JupyterLab, by the names of portal/launch/kinds.
+    opens: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,40}$")], ...] = ()
     binds: tuple[Bind, ...] = ()
     variables: dict[VariableName, VariableValue] = {}
     # Who may see it: members of one of the groups or courses; both empty: everyone.

@@ -66,6 +66,8 @@ function typesAllowed() {
 
 function fit() {
   const here = environment();
+  for (const option of options("kind")) offer(option, here.kinds?.includes(option.value));
+  settle("kind");
   for (const option of options("partition")) {
     const types = data.partitions[option.value]?.gpu_types ?? {};
     const only = here.gpu_types;
@@ -146,7 +148,8 @@ function summary() {
   if (memory) parts.push(sizeInWords(memory));
   const nodes = Number.parseInt(value("nodes") || "1", 10);
   if (nodes > 1) parts.push(`each of ${nodes} nodes`);
-  let text = /jupyterlab/i.test(here.title) ? here.title : `JupyterLab in ${here.title}`;
+  const opens = data.kinds[value("kind")] ?? Object.values(data.kinds)[0];
+  let text = here.title?.toLowerCase().includes(opens.toLowerCase()) ? here.title : `${opens} in ${here.title}`;
   if (parts.length) text += ` on ${parts.join(", ")}`;
   const time = timeInWords();
   if (time) text += ` for ${time}`;
@@ -190,7 +193,7 @@ const AGAIN = 30000; // after which the answer for the same choice is asked for 
 const estimate = { asked: "", timer: 0, running: null, shown: "" };
 
 function chosen() {
-  const names = ["environment", ...data.fields.map((one) => one.name)];
+  const names = ["environment", "kind", ...data.fields.map((one) => one.name)];
   const fields = new FormData(form);
   return Object.fromEntries(names.filter((name) => fields.get(name)).map((name) => [name, fields.get(name)]));
 }

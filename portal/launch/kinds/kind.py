@@ -76,6 +76,7 @@ class Kind(Frozen):
     ``option``: the key of ``user_options`` that is its own; where that is "kind", the kind is asked
     for by its name. ``prefix``: its servers' names begin with that and a dash; "": no name is its
     own. ``offered``: asked for on the launch page. ``estimated``: it is said when it would start.
+    ``named``: only environments whose ``opens`` names it have it.
     ``isolated``: nothing of the site is seen in it but what its environment binds. ``bounded``:
     those who are refused again and again wait.
     """
@@ -85,6 +86,7 @@ class Kind(Frozen):
     option: ClassVar[str] = "kind"
     prefix: ClassVar[str] = ""
     offered: ClassVar[bool] = False
+    named: ClassVar[bool] = False
     estimated: ClassVar[bool] = True
     isolated: ClassVar[bool] = False
     bounded: ClassVar[bool] = False
@@ -115,6 +117,13 @@ class Kind(Frozen):
         """Why a name that is this kind's cannot be another's."""
         return InvalidRequest(f"The name '{server[:60]}' is kept for {cls.title}.", cls.option)
 
+    @classmethod
+    def unfit(cls, environment: Environment) -> str:
+        """Why it does not run in an environment; "" where it does."""
+        if not cls.named or cls.name in environment.opens:
+            return ""
+        return f"'{environment.title}' has no {cls.title}: choose another environment."
+
     async def place(
         self,
         asked: Asked,
@@ -126,7 +135,12 @@ class Kind(Frozen):
     ) -> Place:
         """Where it may run. ``runs``: it runs already, and gets other resources. Raises
         InvalidRequest, NotAllowed, Unavailable."""
-        return Place(await hub.environments(), snapshot, self)
+        environments = await hub.environments()
+        chosen = environments.get(asked.environment or "")
+        if chosen is not None and (reason := self.unfit(chosen)):
+            raise NotAllowed(reason)
+        fitting = {name: one for name, one in environments.items() if not self.unfit(one)}
+        return Place(fitting, snapshot, self)
 
     def options(self, environment: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """The ``user_options`` that ask for the same again; ``chosen``: its resources."""
