@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -14,8 +15,9 @@ from hostile import HOSTILE
 from portal.errors import InvalidRequest, NotAllowed, PortalError
 from portal.launch.container import session_command
 from portal.launch.fields import OF, document, fields_of_move
+from portal.launch.kinds import KINDS, USUAL
 from portal.launch.policy import allowed_partitions, decide
-from portal.launch.request import Asked, options_from_fields, options_from_form
+from portal.launch.request import Asked, LaunchRequest, options_from_fields, options_from_form
 from portal.launch.script import sbatch_options, session_script
 from portal.models.cluster import (
     Association,
@@ -419,3 +421,39 @@ def test_every_field_of_a_session_is_in_the_table() -> None:
     assert next(one.values for one in shown if one.name == "gpu_type") == ("t4", "v100")
     assert OF["qos"].words == "QOS"
     assert OF["memory"].words == "memory"
+
+
+def test_what_a_session_opens_is_asked_for_by_its_name() -> None:
+    asked = Asked.parse({"environment": "lab", "kind": "marimo"})
+    assert asked.kind.name == "marimo"
+    assert Asked.parse({"kind": "jupyterlab"}) == Asked.parse({"kind": ""}) == Asked()
+    for wrong in ("tensorboard", "course", "nothing", 1, ["marimo"], True):
+        with pytest.raises(InvalidRequest, match="'kind' must be one of: jupyterlab"):
+            Asked.parse({"kind": wrong})
+    with pytest.raises(InvalidRequest, match="A course has no marimo of its own"):
+        Asked.parse({"kind": "marimo", "course": "dl101"})
+    request = decide(asked, ADA, {"lab": LAB}, CLUSTER, ROWS, DEFAULTS)
+    assert Asked.parse(request.options()).kind == request.kind
+    assert "kind" not in judge_request({}).options()
+
+
+def judge_request(options: dict[str, Any]) -> LaunchRequest:
+    return decide(Asked.parse(options), ADA, {"lab": LAB}, CLUSTER, ROWS, DEFAULTS)
+
+
+def test_marimo_is_where_the_environment_has_it() -> None:
+    has = LAB.model_copy(update={"opens": ("marimo",)})
+    kind = Asked.parse({"kind": "marimo"}).kind
+    assert kind.unfit(has) == ""
+    assert kind.unfit(LAB) == "'Lab' has no marimo: choose another environment."
+    told = json.loads(kind.variables()["PORTAL_PROGRAM"])
+    assert told["argv"][:4] == ["{python}", "-m", "marimo", "edit"]
+    assert "{secret}" in told["argv"] and "127.0.0.1" in told["argv"]
+    assert kind.variables()["JUPYTERHUB_DEFAULT_URL"] == "/portal/program/"
+
+
+def test_every_kind_has_words_and_a_name_of_its_own() -> None:
+    names = [kind.name for kind in KINDS]
+    assert len(set(names)) == len(names)
+    assert all(kind.title and kind.option for kind in KINDS)
+    assert USUAL().options("lab", {"cpus": 1}) == {"environment": "lab", "cpus": 1}

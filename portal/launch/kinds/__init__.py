@@ -10,6 +10,7 @@ from ..course import server_of
 from .course import CourseSession
 from .jupyterlab import JupyterLab
 from .kind import Kind
+from .marimo import Marimo
 from .preview import Preview
 from .rehearsal import Rehearsal
 from .room import Room
@@ -22,6 +23,7 @@ KINDS: tuple[type[Kind], ...] = (
     Preview,
     Room,
     TensorBoard,
+    Marimo,
 )
 USUAL = KINDS[0]
 OFFERED = {kind.name: kind for kind in KINDS if kind.offered}
