@@ -14,7 +14,7 @@ from portal.catalog.tile import Tile, day
 from portal.launch.availability import Availability
 from portal.launch.fields import FIELDS
 from portal.launch.kinds import OFFERED, USUAL
-from portal.launch.qos import longest_walls
+from portal.launch.limits import longest_walls
 from portal.models.cluster import Association, Qos
 from portal.models.environment import Environment
 from portal.models.offered import refusals_of

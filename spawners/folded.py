@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from portal.launch.availability import Availability
 from portal.launch.fields import FIELDS, Field
+from portal.launch.limits import default_qos
 from portal.launch.policy import usable_reservation
-from portal.launch.qos import default_qos
 from portal.models.cluster import Association, ClusterSnapshot, Reservation
 from portal.models.person import Person
 from portal.models.resources import Resources

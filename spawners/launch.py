@@ -24,7 +24,7 @@ from portal.models.resources import Resources
 
 from .courses import course_form, course_offer
 from .storage import StorageArea
-from .tensorboard import tensorboard_roots
+from .submit import tensorboard_roots
 
 if TYPE_CHECKING:
     from .slurm import PortalSpawner

@@ -54,8 +54,9 @@ from .joblog import log_tail, make_log
 from .moving import Moving
 from .progress import Progress
 from .reports import token_scopes
-from .resubmit import lost, reason_of, submit_again, submit_once
+from .resubmit import lost, reason_of, submit_again
 from .shared import Shared
+from .submit import submit_once
 from .successor import Successor
 from .watch import JobWatch
 

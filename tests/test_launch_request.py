@@ -13,12 +13,11 @@ import pytest
 from hostile import HOSTILE
 
 from portal.errors import InvalidRequest, NotAllowed, PortalError
-from portal.launch.container import session_command
+from portal.launch.container import sbatch_options, session_command, session_script
 from portal.launch.fields import OF, document, fields_of_move
 from portal.launch.kinds import KINDS, USUAL
 from portal.launch.policy import allowed_partitions, decide
 from portal.launch.request import Asked, LaunchRequest, options_from_fields, options_from_form
-from portal.launch.script import sbatch_options, session_script
 from portal.models.cluster import (
     Association,
     ClusterSnapshot,

@@ -29,9 +29,9 @@ from portal.launch.estimate import (
     starts_now,
     without_slurm,
 )
+from portal.launch.limits import charged, effective_qos
 from portal.launch.nearby import Candidate, candidates
 from portal.launch.policy import Associations
-from portal.launch.qos import charged, effective_qos
 from portal.launch.request import LaunchRequest
 from portal.launch.running_limits import HeldBack, held_back
 from portal.models.cluster import ClusterSnapshot

@@ -1,4 +1,9 @@
-"""The command of a session: Apptainer's argv for containers, the interpreter's for the others.
+"""What sbatch and Apptainer are given: the job's options, the constant script's place, and the
+command of a session, which is Apptainer's argv for containers and the interpreter's for the others.
+
+The script (``deploy/session.sh``) is the same file for every session. What differs travels as
+arguments, never as text that a shell or sbatch reads: ``#SBATCH`` lines take no quoting that would
+protect them (sbatch(1)).
 
 No value reaches a shell: this is the argv that the job script executes. Nothing secret is in it
 (``ps`` shows it); the environment carries what must not be seen.
@@ -9,10 +14,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ..errors import ConfigurationError
 from ..models.environment import Bind, Environment, Kind, Server
 from ..models.resources import Resources
+from ..where import data_path
+from .fields import sbatch_pairs
 
 # -I: the server ignores the user's site-packages, PYTHONPATH and working directory, so nothing
 # that a person installs can break it. The flag is not inherited: kernels see all of it.
@@ -21,6 +29,35 @@ SESSION = "portal_session"
 BESIDE = "beside"
 # Digest and recipe, as builds name their images.
 _BY_CONTENT = re.compile(r"^[0-9a-f]{64}-[0-9a-f]{10}$")
+
+
+def session_script() -> Path:
+    """The absolute path of the constant job script; every user must be able to read it."""
+    return data_path("deploy") / "session.sh"
+
+
+def sbatch_options(
+    resources: Resources, *, name: str, output: str, directory: str, comment: str = ""
+) -> list[str]:
+    """sbatch's options for ``resources``, each one argument (``--key=value``).
+
+    ``name`` is the job's name, ``output`` the log file's pattern (``%j`` is the job id) and
+    ``directory`` the working directory. GPUs, CPUs and memory are per node. The job has its node's
+    limits (of open files, of locked memory, which RDMA needs) and not those of the Hub's host:
+    ``--propagate`` of sbatch(1).
+    """
+    options = [
+        f"--job-name={name}",
+        f"--output={output}",
+        "--open-mode=append",
+        f"--chdir={directory}",
+        "--no-requeue",
+        "--export=ALL",
+        "--propagate=NONE",
+        "--ntasks-per-node=1",
+        *sbatch_pairs(resources),
+    ]
+    return [*options, f"--comment={comment}"] if comment else options
 
 
 def user_base(environment: Environment, home: str) -> str:

@@ -20,8 +20,7 @@ from ..models.cluster import Association, ClusterSnapshot, Job, JobState
 from ..models.environment import Environment
 from ..models.resources import time_text
 from ..models.situation import ExtendOffer
-from .limits import longest_wall
-from .qos import ANY_TIME, charged, limiting
+from .limits import ANY_TIME, charged, limiting, longest_wall
 
 _GOES_ON = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.STOPPED, JobState.SIGNALING})
 _FLEXIBLE = "FLEX"  # scontrol(1): jobs of such a reservation may end after it

@@ -1,5 +1,9 @@
 """What limits a session: its environment, the person's QOS and account, the partition's nodes.
 
+Which QOS a session gets: slurm.conf(5) "AllowQos", "DenyQos", "QOS"; the order of limits is that of
+Slurm's page "Resource Limits": the partition's QOS, the job's QOS, the association; the first that
+sets a limit counts.
+
 Each function gives its reasons as sentences; an empty list means that nothing is in the way.
 """
 
@@ -12,7 +16,10 @@ from ..models.cluster import Association, ClusterSnapshot, Node, Partition, Qos
 from ..models.environment import Environment
 from ..models.offered import refusals_of
 from ..models.resources import Resources, time_text
-from .qos import ANY_NODES, ANY_TIME
+
+OVER_PARTITION = "OverPartQOS"  # the job's QOS comes before the partition's
+ANY_TIME = "PartitionTimeLimit"  # flags that let a job exceed the partition's own limits
+ANY_NODES = "PartitionMaxNodes"
 
 _Limits = Mapping[str, Mapping[str, int]]  # whose -> TRES -> amount, as in Qos.max_tres
 
@@ -205,3 +212,60 @@ def partition_limits(
     if resources.memory and resources.memory > memory:
         reasons.append(f"{where} has at most {memory // 1024}G of memory on one such node.")
     return reasons
+
+
+def charged(
+    account: str | None, partition: str | None, associations: Sequence[Association]
+) -> list[Association]:
+    """The associations that a job may be charged to: of the ``account``, else of the default one;
+    those bound to the ``partition`` before those bound to none."""
+    if account:
+        rows = [row for row in associations if row.account == account]
+    else:
+        rows = [row for row in associations if row.is_default_account] or [*associations]
+    bound = [row for row in rows if row.partition and row.partition == partition]
+    return bound or [row for row in rows if not row.partition] or rows
+
+
+def default_qos(rows: Sequence[Association]) -> str | None:
+    """The QOS of a job that names none; None where ``rows`` do not agree on it."""
+    found = {row.default_qos or (row.qos[0] if len(row.qos) == 1 else "normal") for row in rows}
+    return found.pop() if len(found) == 1 else None
+
+
+def effective_qos(
+    qos: str | None,
+    account: str | None,
+    partition: str | None,
+    associations: Sequence[Association] | None,
+) -> str | None:
+    """The QOS that a job would have; None where that is not known (``associations`` None)."""
+    return qos or default_qos(charged(account, partition, associations or ()))
+
+
+def admits_qos(partition: Partition, qos: str) -> bool:
+    """Whether jobs with this QOS may be in the partition."""
+    if partition.allow_qos:
+        return qos in partition.allow_qos
+    return qos not in partition.deny_qos
+
+
+def limiting(snapshot: ClusterSnapshot, qos: str | None, partition: str | None) -> list[Qos]:
+    """The QOS whose limits a job has, the one that counts first first."""
+    where = snapshot.partitions.get(partition or "")
+    own = snapshot.qos.get(qos or "")
+    of_partition = snapshot.qos.get(where.qos) if where and where.qos else None
+    if own and OVER_PARTITION in own.flags:
+        return [one for one in (own, of_partition) if one]
+    return [one for one in (of_partition, own) if one]
+
+
+def longest_walls(
+    associations: Sequence[Association], known: Mapping[str, Qos]
+) -> list[int | None]:
+    """The longest time in seconds of each association and QOS of a person; None: no limit."""
+    walls: list[int | None] = []
+    for row in associations:
+        limits = [known[name].max_wall if name in known else None for name in row.qos]
+        walls += [row.max_wall if limit is None else limit for limit in limits or [None]]
+    return walls

@@ -18,14 +18,17 @@ from ..models.resources import Resources
 from .kinds.kind import Kind, environment_of
 from .limits import (
     accounting_limits,
+    admits_qos,
+    charged,
+    effective_qos,
     environment_limits,
     has_gpus,
+    limiting,
     nodes_of,
     partition_limits,
     suits,
     within,
 )
-from .qos import admits_qos, charged, effective_qos, limiting
 from .request import Asked, LaunchRequest
 
 Associations = Sequence[Association] | None  # None: the site keeps no accounting
