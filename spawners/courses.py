@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jupyterhub import orm
 
@@ -14,19 +13,19 @@ from portal.courses.calendar import meetings
 from portal.courses.sources import root_of
 from portal.errors import NotAllowed, PortalError
 from portal.launch.course import (
-    CourseKind,
-    CourseSession,
     ServerOf,
-    asked_for,
     bound,
-    closed,
+    check_asked,
     meeting,
     narrowed,
-    server_for,
     unfit,
     until,
 )
+from portal.launch.kinds import of_server
+from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.kind import Place
 from portal.launch.policy import usable_reservation
+from portal.launch.request import Asked
 from portal.models.cluster import Association, ClusterSnapshot
 from portal.models.course import STAFF, Course, KeptCourse, Role
 from portal.models.environment import Bind, Environment
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
 _AGE = 30.0  # seconds for which a course's used GPU-hours are known
 _RESERVED = 2.0  # seconds for which it is believed that a meeting that is on has no reservation
-_STAFF_ONLY = frozenset({CourseKind.PREVIEW, CourseKind.ROOM})
 
 
 class Budgets:
@@ -78,81 +76,62 @@ class Budgets:
         )
 
 
-class CourseOffer(NamedTuple):
-    """A session of a course, as it may be launched now; ``options`` is what was chosen of it,
-    ``snapshot`` the cluster, with the reservation of a meeting that is on."""
-
-    session: CourseSession
-    environment: Environment
-    options: Mapping[str, Any]
-    snapshot: ClusterSnapshot
-
-
 async def course_offer(
     spawner: PortalSpawner,
-    course: str,
-    options: Mapping[str, Any],
+    kind: CourseSession,
+    asked: Asked,
     snapshot: ClusterSnapshot,
     associations: Sequence[Association] | None,
     *,
     runs: bool = False,
-) -> CourseOffer | None:
-    """What ``options`` may be in ``course``; None for a session of the person's own (no course is
-    named). ``runs``: the session runs already, and gets other resources.
+) -> Place:
+    """A session of a course, as it may be launched now, with the reservation of a meeting that is
+    on. ``runs``: the session runs already, and gets other resources.
 
     Who is in the course is asked anew. Raises InvalidRequest, NotAllowed, StoreUnavailable.
     """
-    kind = server_for(course, spawner.name)
-    if kind is None:
-        return None
+    course = kind.course
     kept, role = await _membership(spawner, course)
-    reason = closed(kept, kind, role, time.time())
+    reason = kind.closed(kept, role, time.time())
     if reason:
         raise NotAllowed(reason)
     if not runs:
         _may_start(spawner, kind, role)
     environment = await _environment(spawner, kept)
-    asked = asked_for(options, environment)
+    check_asked(asked.said(), environment)
     spent = await spawner.shared.budgets.spent(kept.course)
-    if spent and asked.get("gpus"):
+    if spent and asked.resources.gpus:
         raise NotAllowed(spent)
     offered = narrowed(environment, kept.course, gpus=not spent)
     snapshot = await _with_reservation(spawner, kept.course, snapshot)
     offered = _at_the_meeting(spawner, course, offered, snapshot, associations)
     exchange = ""
-    if kept.course.grades and kind is CourseKind.COURSE:
+    if kept.course.grades and kind.graded:
         place = spawner.shared.courses.exchange_directory
         exchange = await exchange_of(place, course, spawner.account)
-    session = CourseSession(
+    session = type(kind)(
         course=course,
-        title=kept.course.title,
-        kind=kind,
+        course_title=kept.course.title,
         role=role,
         data=kept.course.data,
         data_root=root_of(kept.course.data or "", spawner.shared.courses.data_roots),
         exchange=exchange or None,
     )
-    return CourseOffer(session, with_data(offered, kept.course), asked, snapshot)
-
-
-_ABOUT = {
-    CourseKind.COURSE: "Your session of the course. What you make in it stays in the course's "
-    "folder of your home.",
-    CourseKind.REHEARSAL: "A rehearsal: what is made in it is thrown away.",
-    CourseKind.PREVIEW: "What a student of the course would see.",
-    CourseKind.ROOM: "The course's room: its members are in it together.",
-}
+    offered = with_data(offered, kept.course)
+    return Place({offered.name: offered}, snapshot, session)
 
 
 async def course_form(spawner: PortalSpawner, named: ServerOf, problems: Sequence[str]) -> str:
     """The launch form of a course's session: a button, or why there is none. ``problems``: why
     the person could start no session at all."""
     now, title, next_one, note = time.time(), "", "", ""
+    kind = of_server(spawner.name)
+    assert kind is not None and issubclass(kind, CourseSession)
     problems = list(problems)
     try:
         kept, role = await _membership(spawner, named.course)
         title, next_one = kept.course.title, next_meeting(kept.course, now)
-        if reason := closed(kept, named.kind, role, now):
+        if reason := kind.closed(kept, role, now):
             problems.append(reason)
         note = await spawner.shared.budgets.spent(kept.course)
     except PortalError as error:
@@ -162,7 +141,7 @@ async def course_form(spawner: PortalSpawner, named: ServerOf, problems: Sequenc
         title=title,
         meeting=next_one,
         note=note,
-        about=_ABOUT[named.kind],
+        about=kind.about,
         problems=problems,
     )
 
@@ -174,11 +153,11 @@ async def _membership(spawner: PortalSpawner, course: str) -> tuple[KeptCourse, 
     return found.kept, found.role
 
 
-def _may_start(spawner: PortalSpawner, kind: CourseKind, role: Role) -> None:
+def _may_start(spawner: PortalSpawner, kind: CourseSession, role: Role) -> None:
     """Raises NotAllowed where only staff, or the service, starts such a session."""
-    if role in STAFF or kind is CourseKind.COURSE:
+    if role in STAFF or kind.starters == "members":
         return
-    if kind in _STAFF_ONLY:
+    if kind.starters != "service":
         raise NotAllowed("Only the staff of a course start such a session.")
     asker = getattr(spawner.handler, "current_user", None)
     if not (isinstance(asker, orm.Service) and asker.name == SERVICE):
@@ -188,7 +167,7 @@ def _may_start(spawner: PortalSpawner, kind: CourseKind, role: Role) -> None:
 async def _environment(spawner: PortalSpawner, kept: KeptCourse) -> Environment:
     """The pinned environment, on the GPUs where it passed its tests. Raises NotAllowed."""
     pinned = kept.pinned
-    assert pinned is not None  # portal.launch.course.closed has looked
+    assert pinned is not None  # CourseSession.closed has looked
     reason = unfit(pinned)
     if reason:
         raise NotAllowed(reason)

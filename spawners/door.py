@@ -8,9 +8,13 @@ from jupyterhub.spawner import SpawnException
 from traitlets import Instance, default
 
 from portal.errors import PortalError
-from portal.launch.request import OPTION_KEYS, LaunchRequest, well_formed
+from portal.launch.request import (
+    OPTION_KEYS,
+    LaunchRequest,
+    options_from_form,
+    well_formed,
+)
 
-from .form import options_from_form
 from .launch import launch_request, render_form
 from .settings import SessionSettings
 

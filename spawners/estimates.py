@@ -13,11 +13,10 @@ from jupyterhub.scopes import needs_scope
 from tornado import web
 
 from portal.errors import InvalidRequest, NotAllowed, PortalError
-from portal.launch.request import OPTION_KEYS, LaunchRequest
+from portal.launch.request import OPTION_KEYS, Asked, LaunchRequest, options_from_fields
 from portal.models.cluster import ClusterSnapshot
 from portal.models.estimate import StartAnswer
 
-from .answers import options_from_form
 from .launch import considered
 
 if TYPE_CHECKING:
@@ -54,15 +53,15 @@ class EstimateHandler(APIHandler):
         return False
 
     async def _answer(self, spawner: PortalSpawner) -> StartAnswer:
-        options = options_from_form(self._fields())
+        asked = Asked.parse(options_from_fields(self._fields()))
         estimates = spawner.shared.estimates
         try:
-            request, snapshot, associations = await considered(spawner, options)
+            request, snapshot, associations = await considered(spawner, asked)
         except NotAllowed as error:
             return estimates.refusal(error.message)
         return await estimates.answer(request, spawner.person, snapshot, associations)
 
-    def _fields(self) -> dict[str, list[str]]:
+    def _fields(self) -> dict[str, str | int]:
         """The fields of the form; those that are no options of a session are refused."""
         body = self.request.body
         try:
@@ -78,7 +77,7 @@ class EstimateHandler(APIHandler):
                 )
             if type(value) not in (str, int):
                 raise InvalidRequest(f"'{name}' must be text or a whole number.", field=name)
-        return {name: [str(value)] for name, value in fields.items()}
+        return fields
 
 
 def note(spawner: PortalSpawner, request: LaunchRequest) -> None:

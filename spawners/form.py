@@ -1,7 +1,7 @@
 """The launch page's form.
 
 ``LaunchForm.view`` is pure: a snapshot and a person in, a view model out; ``render`` turns it
-into HTML; ``options_from_form`` (of ``answers``) reads what a submitted one asks for.
+into HTML. What a submitted one asks for is portal/launch/request.py's to read.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from portal.models.resources import Resources, time_text
 from portal.where import data_path
 
 from . import choices, last_choice, words
-from .answers import options_from_form
+from .folded import Facts, folded_fields
 from .launch_view import Choice, GpuTile, LaunchView
 from .storage import StorageArea
 
-__all__ = ["LaunchForm", "LaunchView", "options_from_form"]
+_USUAL_TIME = 7200  # seconds, where nobody says anything
 
 
 class LaunchForm(LoggingConfigurable):
@@ -207,24 +207,17 @@ class LaunchForm(LoggingConfigurable):
         return LaunchView(
             cards=cards,
             tags=common_tags(cards),
+            kinds=choices.kind_choices(environments, last),
             gpu_counts=choices.gpu_counts(most, count),
             gpu_most=most,
             gpus=count,
             gpu_tiles=self._gpu_tiles(supply, last) if most else (),
             times=times,
-            cpus=str(last.get("cpus", "")),
-            cpus_default=str(preset.get("cpus", "")),
-            cpus_most=max((p.cpus_per_node for p in supply.partitions.values()), default=0),
             cpus_text=f"{supply.cpus_free} of {supply.cpus} CPUs free" if supply.cpus else "",
-            memory=str(last.get("memory", "")),
-            memory_default=str(preset.get("memory", "")),
-            nodes=str(last["nodes"]) if last_choice.whole(last.get("nodes")) > 1 else "",
-            nodes_most=choices.most_nodes(supply),
+            folded=folded_fields(
+                Facts(snapshot, supply, associations, person, last, preset, simulated, now)
+            ),
             more=last_choice.folded_chosen(last),
-            partitions=choices.partition_choices(supply, last, simulated),
-            accounts=choices.account_choices(associations, last),
-            qos=choices.qos_choices(associations, last, snapshot.qos),
-            reservations=choices.reservation_choices(snapshot, person, associations, last, now),
             areas=tuple(choices.area_in_words(area) for area in storage),
             stale=stale,
             unknown=unknown,
@@ -236,11 +229,11 @@ class LaunchForm(LoggingConfigurable):
         )
 
     def _times(self, preset: Mapping[str, Any], longest: int | None) -> tuple[Choice, ...]:
-        wanted = preset.get("time") or "2:00:00"
-        seconds = {choices.seconds(text) for text in [*self.times, wanted]} - {0}
+        wanted = preset.get("time") or _USUAL_TIME
+        seconds = ({choices.seconds(text) for text in self.times} | {int(wanted)}) - {0}
         if longest is not None:
             seconds = {s for s in seconds if s <= longest} or {longest}
-        fits = [s for s in sorted(seconds) if s <= choices.seconds(wanted)]
+        fits = [s for s in sorted(seconds) if s <= wanted]
         selected = max(fits) if fits else min(seconds)
         return tuple(
             Choice(

@@ -170,7 +170,7 @@ class SessionHistory:
             environment=request.environment.name,
             environment_title=request.environment.title,
             options=request.options(),
-            course=request.course.course if request.course else "",
+            course=request.kind.of_course,
             job_id=spawner.job_id,
             submitted_at=time.time() // 1,  # as Slurm counts, or it would start before it
             log_path=f"{spawner.log_directory}/{spawner.log_name}" if spawner.log_name else "",

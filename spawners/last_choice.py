@@ -1,4 +1,7 @@
-"""What a person chose last, and what stands in its place where nothing was chosen. Pure."""
+"""What a person chose last, and what stands in its place where nothing was chosen. Pure.
+
+All of it is typed, as the request has it: "environment" and the fields of a session.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from portal.errors import InvalidRequest
-from portal.launch.request import read_options
+from portal.launch.fields import FIELDS
+from portal.launch.request import Asked
 from portal.models.environment import Environment
 from portal.models.resources import Resources
 
@@ -27,10 +31,10 @@ def chosen_environment(
 def well_formed(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """The last session's ``user_options``; empty when an older portal wrote them otherwise."""
     try:
-        name, given = read_options(options or {})
+        asked = Asked.parse(options or {})
+        return {**asked.said(), **({"kind": asked.kind.name} if asked.kind.offered else {})}
     except InvalidRequest:
         return {}
-    return {**({"environment": name} if name else {}), **given}
 
 
 def asked(
@@ -46,29 +50,25 @@ def asked(
     own = {
         key: value
         for key, value in last.items()
-        if key in ("environment", "gpus", "gpu_type", "time") or value != usual.get(key)
+        if key in ("environment", "kind", "gpus", "gpu_type", "time") or value != usual.get(key)
     }
-    resources = {k: v for k, v in last.items() if k not in ("environment", "partition")}
+    resources = {k: v for k, v in last.items() if k not in ("environment", "kind", "partition")}
     if "partition" in own and own["partition"] == automatic(Resources(**resources)):
         del own["partition"]
     return own
 
 
-_FOLDED = ("cpus", "memory", "partition", "account", "qos", "reservation")
-
-
 def folded_chosen(last: Mapping[str, Any]) -> bool:
     """Whether ``last`` holds a choice that the page keeps under "More"."""
-    return any(last.get(key) for key in _FOLDED) or whole(last.get("nodes")) > 1
+    folded = [field.name for field in FIELDS if field.folded]
+    return any(last.get(name) and (name != "nodes" or last[name] > 1) for name in folded)
 
 
 def preset(
     environment: Environment | None, defaults: Resources | None, last: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What applies where nothing else is chosen; the same order as in the launch policy."""
-    site = defaults.model_dump(exclude_unset=True, exclude_none=True) if defaults else {}
-    own = (
-        environment.default.model_dump(exclude_unset=True, exclude_none=True) if environment else {}
-    )
+    site = defaults.said() if defaults else {}
+    own = environment.default.said() if environment else {}
     remembered = {key: last[key] for key in ("gpus", "time") if key in last}
     return {**site, **own, **remembered}

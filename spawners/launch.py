@@ -11,18 +11,20 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from portal.errors import InvalidRequest, NotAllowed, PortalError, SlurmUnavailable
-from portal.launch.course import server_of, split_course
+from portal.errors import NotAllowed, PortalError, SlurmUnavailable
+from portal.launch.course import server_of
+from portal.launch.kinds import of_server
+from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.kind import Place
 from portal.launch.policy import decide
-from portal.launch.request import LaunchRequest, read_options
-from portal.launch.tensorboard import below, for_tensorboard, split_options
+from portal.launch.request import Asked, LaunchRequest
 from portal.models.cluster import Association, ClusterSnapshot
 from portal.models.environment import Environment
 from portal.models.resources import Resources
 
 from .courses import course_form, course_offer
 from .storage import StorageArea
-from .tensorboard import tensorboard_roots
+from .submit import tensorboard_roots
 
 if TYPE_CHECKING:
     from .slurm import PortalSpawner
@@ -143,9 +145,9 @@ async def render_form(spawner: PortalSpawner) -> str:
 
 
 async def considered(
-    spawner: PortalSpawner, options: Mapping[str, Any]
+    spawner: PortalSpawner, asked: Asked
 ) -> tuple[LaunchRequest, ClusterSnapshot, Sequence[Association] | None]:
-    """What ``options`` would be, and what was known for that: the policy of a launch without the
+    """What ``asked`` would be, and what was known for that: the policy of a launch without the
     look at the owner's folders, which a page that asks again and again should not cost. Nothing is
     made for the owner. Raises PortalError with the reason."""
     snapshot = await _snapshot(spawner)
@@ -153,18 +155,9 @@ async def considered(
         associations = await spawner.shared.cluster.associations(spawner.user.name)
     except SlurmUnavailable:
         associations = None
-    course, options = split_course(options)
-    place = await course_offer(spawner, course, options, snapshot, associations)
-    snapshot = place.snapshot if place else snapshot
-    request = decide(
-        place.options if place else options,
-        spawner.person,
-        {place.environment.name: place.environment} if place else await environments(spawner),
-        snapshot,
-        associations,
-        Resources.model_validate(spawner.default_resources),
-    )
-    return request, snapshot, associations
+    place = await _placed(spawner, asked, snapshot, associations)
+    request = _decided(spawner, asked, place, associations)
+    return request, place.snapshot, associations
 
 
 async def launch_request(
@@ -172,25 +165,14 @@ async def launch_request(
 ) -> LaunchRequest:
     """Judge ``user_options``, wherever they come from. ``runs``: the session runs already, and
     gets other resources. Raises PortalError with the reason."""
-    folders, options = split_options(options)
-    read_options(options)  # malformed options make nobody's home
-    course, options = split_course(options)
-    if course and folders:
-        raise InvalidRequest("A course has no TensorBoard of its own: open it in the session.")
-    if not course and server_of(spawner.name) is None:
-        return await _judged(spawner, "", options, folders, runs=runs)
+    asked = Asked.parse(options)  # malformed options make nobody's home
+    if not asked.kind.bounded and of_server(spawner.name) is None:
+        return await _judged(spawner, asked, runs=runs)
     with spawner.shared.refused.bounded(spawner, runs=runs):
-        return await _judged(spawner, course, options, folders, runs=runs)
+        return await _judged(spawner, asked, runs=runs)
 
 
-async def _judged(
-    spawner: PortalSpawner,
-    course: str,
-    options: Mapping[str, Any],
-    folders: Sequence[str],
-    *,
-    runs: bool,
-) -> LaunchRequest:
+async def _judged(spawner: PortalSpawner, asked: Asked, *, runs: bool) -> LaunchRequest:
     snapshot = await _snapshot(spawner, late=_LATE)
     if snapshot.error:
         raise SlurmUnavailable(
@@ -200,25 +182,63 @@ async def _judged(
     ready = await readiness(spawner)
     if ready.problems:
         raise ready.error(" ".join(ready.problems))
-    place = await course_offer(spawner, course, options, snapshot, ready.associations, runs=runs)
-    if place is not None:
-        offered, options = {place.environment.name: place.environment}, place.options
-        snapshot = place.snapshot
-    else:
-        offered = await environments(spawner)
-    if folders:
-        largest = Resources.model_validate(spawner.tensorboard_resources)
-        offered = {name: for_tensorboard(one, largest) for name, one in offered.items()}
-    request = decide(
-        options,
+    place = await _placed(spawner, asked, snapshot, ready.associations, runs=runs)
+    return _decided(spawner, asked, place, ready.associations)
+
+
+async def _placed(
+    spawner: PortalSpawner,
+    asked: Asked,
+    snapshot: ClusterSnapshot,
+    associations: Sequence[Association] | None,
+    *,
+    runs: bool = False,
+) -> Place:
+    kind = asked.kind.at(spawner.name, of_server(spawner.name))
+    return await kind.place(asked, _Hub(spawner), snapshot, associations, runs=runs)
+
+
+def _decided(
+    spawner: PortalSpawner,
+    asked: Asked,
+    place: Place,
+    associations: Sequence[Association] | None,
+) -> LaunchRequest:
+    return decide(
+        asked,
         spawner.person,
-        offered,
-        snapshot,
-        ready.associations,
+        place.environments,
+        place.snapshot,
+        associations,
         Resources.model_validate(spawner.default_resources),
+        kind=place.kind,
     )
-    if folders:
-        roots = tensorboard_roots(spawner, request.environment)
-        folders = below(folders, await spawner.home(), roots)
-    session = place.session if place else None
-    return request.model_copy(update={"tensorboard": folders, "course": session})
+
+
+class _Hub:
+    """What a kind asks about the launch of a spawner's owner (portal.launch.kinds.kind.Hub)."""
+
+    def __init__(self, spawner: PortalSpawner) -> None:
+        self._spawner = spawner
+        self.home = spawner.home
+
+    @property
+    def tensorboard_resources(self) -> Resources:
+        return Resources.model_validate(self._spawner.tensorboard_resources)
+
+    async def environments(self) -> dict[str, Environment]:
+        return await environments(self._spawner)
+
+    def roots(self, environment: Environment) -> Sequence[str]:
+        return tensorboard_roots(self._spawner, environment)
+
+    async def course(
+        self,
+        kind: CourseSession,
+        asked: Asked,
+        snapshot: ClusterSnapshot,
+        associations: Sequence[Association] | None,
+        *,
+        runs: bool,
+    ) -> Place:
+        return await course_offer(self._spawner, kind, asked, snapshot, associations, runs=runs)

@@ -49,29 +49,37 @@ class Area(Frozen):
     warning: bool = False
 
 
+class FoldedField(Frozen):
+    """A field under "More". With ``choices`` one of them is taken, else it is typed; ``most`` 0:
+    no limit is known."""
+
+    name: str
+    label: str
+    words: str  # the label within a sentence
+    note: str = ""
+    number: bool = False
+    pattern: str = ""
+    example: str = ""
+    value: str = ""
+    placeholder: str = ""
+    most: int = 0
+    choices: tuple[Choice, ...] = ()
+
+
 class LaunchView(Frozen):
     """Everything that the launch form shows. A tuple that is empty is a choice not asked."""
 
     cards: tuple[Card, ...] = ()
     tags: tuple[str, ...] = ()  # those to filter by, where there are many cards
+    kinds: tuple[Choice, ...] = ()  # what a session opens
     gpu_counts: tuple[Choice, ...] = ()
     gpu_most: int = 0  # per node; above 8 the page has a number field instead of buttons
     gpus: int = 0
     gpu_tiles: tuple[GpuTile, ...] = ()  # shown when there is one, asked when there are more
     times: tuple[Choice, ...] = ()
-    cpus: str = ""
-    cpus_default: str = ""
-    cpus_most: int = 0
     cpus_text: str = ""
-    memory: str = ""
-    memory_default: str = ""
-    nodes: str = ""
-    nodes_most: int = 1
+    folded: tuple[FoldedField, ...] = ()
     more: bool = False  # something under "More" is chosen, so it is not hidden
-    partitions: tuple[Choice, ...] = ()
-    accounts: tuple[Choice, ...] = ()
-    qos: tuple[Choice, ...] = ()
-    reservations: tuple[Choice, ...] = ()
     areas: tuple[Area, ...] = ()
     stale: str = ""
     unknown: str = ""

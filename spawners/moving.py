@@ -17,8 +17,9 @@ from jupyterhub.utils import AnyTimeoutError, wait_for_http_server
 from pydantic import ValidationError
 
 from portal.errors import Conflict, InvalidRequest, PortalError, SlurmUnavailable, StartFailed
-from portal.launch.course import OPTION
-from portal.launch.request import LaunchRequest, read_options
+from portal.launch.fields import KEPT
+from portal.launch.kinds import OWN_OPTIONS
+from portal.launch.request import LaunchRequest
 from portal.models.cluster import Job
 from portal.models.move import LIVE, Move, MoveState
 from portal.sessions.ending import Ending, explain
@@ -35,7 +36,6 @@ from .watch import JobWatch
 if TYPE_CHECKING:
     from .slurm import PortalSpawner
 
-_KEPT = ("account", "qos")  # of the session, where the new choice does not name them
 # Its owner, or whoever ended the session on purpose, wants no other in its place.
 _ON_PURPOSE = frozenset({"completed", "stopped", "cancelled"})
 _AGAIN = 5.0  # seconds until Slurm is told once more to end a job
@@ -87,11 +87,11 @@ class Moving:
 
         ``by`` asks for it. Raises PortalError with the reason; then nothing was submitted.
         """
-        read_options(options)
+        asked = self._complete(options)
         self._free()
         self._beginning = True
         try:
-            request = await launch_request(self._spawner, self._complete(options), runs=True)
+            request = await launch_request(self._spawner, asked, runs=True)
             self._free(beginning=True)  # the session may have ended meanwhile
             session = self._spawner.token_id
             self.current = await self._submit(request, by)
@@ -221,9 +221,8 @@ class Moving:
                 "Launch another session for that.",
                 "environment",
             )
-        kept = {key: now[key] for key in _KEPT if key in now and key not in options}
-        if OPTION in now:
-            kept[OPTION] = now[OPTION]  # a course's session stays one
+        keys = (*KEPT, *OWN_OPTIONS)  # a course's session stays one
+        kept = {key: now[key] for key in keys if key in now and key not in options}
         asked = {**kept, **options, "environment": environment}
         if not asked.get("gpus"):
             asked.pop("gpu_type", None)

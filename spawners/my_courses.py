@@ -15,7 +15,8 @@ from jupyterhub.handlers.pages import HomeHandler, SpawnHandler
 from portal.courses.book import CourseBook, Membership
 from portal.courses.calendar import meetings
 from portal.errors import PortalError
-from portal.launch.course import CourseKind, closed, server_of
+from portal.launch.course import server_of
+from portal.launch.kinds.course import CourseSession
 from portal.models import Frozen
 from portal.models.course import CourseState
 
@@ -44,7 +45,7 @@ def my_courses(mine: Iterable[Membership], now: float) -> tuple[MyCourse, ...]:
     found = []
     for one in mine:
         course = one.kept.course
-        reason = closed(one.kept, CourseKind.COURSE, one.role, now)
+        reason = CourseSession.closed(one.kept, one.role, now)
         today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
         if one.kept.state is not CourseState.APPROVED or today > course.ends:
             continue

@@ -1,32 +1,20 @@
-"""The job of a launch, submitted exactly once, also where Slurm goes away in the middle of it.
-
-slurmctld writes new jobs down up to five seconds after it has taken them (SAVE_MAX_WAIT in its
-state_save.c): one that is killed forgets those, and a submission whose answer did not come may have
-been taken all the same. Each job has its log for itself, so that tells whether Slurm has it.
-"""
+"""The job of a launch, submitted anew where it came to nothing through no fault of its own."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import TYPE_CHECKING
 
 from jupyterhub import orm
 
-from portal.errors import Conflict, SlurmUnavailable
+from portal.errors import Conflict
 from portal.launch.request import LaunchRequest
 from portal.models.cluster import Job, JobState
-from portal.slurm import CommandTimedOut
 
 from .joblog import make_log
-from .submit import submit
+from .submit import submit_once
 
 if TYPE_CHECKING:
     from .slurm import PortalSpawner
-
-_PAUSE = 1.0  # seconds between two looks for a Slurm that is away
-_TRIES = 3  # submissions that fail although Slurm answers, before the launch does
-_WAITS = "Slurm does not answer. The request waits, and is submitted once Slurm is back"
 
 
 def lost(job: Job) -> bool:
@@ -40,49 +28,6 @@ def reason_of(job: Job) -> str:
     if job.state is JobState.UNKNOWN:
         return f"Slurm has lost job {job.id}"
     return f"The node of job {job.id} failed"
-
-
-async def submit_once(spawner: PortalSpawner, request: LaunchRequest, token: str = "") -> str:
-    """Submit a job with ``spawner.log_name`` for its log and wait for a Slurm that is away;
-    returns the job's id. ``token``: see ``submit``.
-
-    A submission that failed is looked for in Slurm before it is repeated. Raises SlurmRefused,
-    NotAllowed, and SlurmUnavailable where Slurm answers questions and takes no job.
-    """
-    tries = 0
-    while True:
-        try:
-            return await submit(spawner, request, spawner.log_name, token)
-        except SlurmUnavailable as error:
-            spawner.log.warning("%s: not submitted yet: %s", spawner._log_name, error.message)
-            spawner.progress_state.say(_WAITS)
-            if isinstance(error, CommandTimedOut):
-                await error.over()
-            job_id, waited = await _taken(spawner)
-            tries = 0 if waited else tries + 1
-            if job_id:
-                return job_id
-            if tries >= _TRIES:
-                raise
-
-
-async def _taken(spawner: PortalSpawner) -> tuple[str, bool]:
-    """Wait until Slurm answers: the id of the job with this log, "" where it has none, and whether
-    Slurm was away until then."""
-    path, waited = f"{spawner.log_directory}/{spawner.log_name}", False
-    while True:
-        await asyncio.sleep(_PAUSE)
-        asked = time.monotonic()
-        try:
-            snapshot = await spawner.shared.cluster.snapshot(asked, jobs_only=True)
-        except SlurmUnavailable:
-            waited = True
-            continue
-        if snapshot.error or (snapshot.asked_at or 0.0) < asked:
-            waited = True
-            continue
-        own = (one for one in snapshot.jobs.values() if one.user == spawner.account)
-        return next((one.id for one in own if one.stdout == path), ""), waited
 
 
 async def submit_again(spawner: PortalSpawner, request: LaunchRequest) -> str:

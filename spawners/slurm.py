@@ -54,8 +54,9 @@ from .joblog import log_tail, make_log
 from .moving import Moving
 from .progress import Progress
 from .reports import token_scopes
-from .resubmit import lost, reason_of, submit_again, submit_once
+from .resubmit import lost, reason_of, submit_again
 from .shared import Shared
+from .submit import submit_once
 from .successor import Successor
 from .watch import JobWatch
 
@@ -186,7 +187,7 @@ class PortalSpawner(LaunchDoor):
             raise refusal(error) from None
         try:
             self.history.submitted(request)
-            if request.course is None:  # its button tells nobody when it would start
+            if request.kind.estimated:
                 estimates.note(self, request)
             # Before anything else: a Hub that dies now must find the job again.
             await self.store_state()

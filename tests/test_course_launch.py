@@ -14,27 +14,24 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from portal.errors import InvalidRequest, NotAllowed
-from portal.launch.container import (
-    course_environment,
-    course_home,
-    course_variables,
-    session_command,
-)
+from portal.launch.container import session_command
 from portal.launch.course import (
     CourseKind,
-    CourseSession,
-    asked_for,
-    closed,
+    check_asked,
+    course_named,
     meeting,
     narrowed,
     server_for,
     server_of,
-    split_course,
     unfit,
     until,
 )
+from portal.launch.kinds import KINDS, of_server
+from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.preview import Preview
+from portal.launch.kinds.rehearsal import Rehearsal
 from portal.launch.limits import environment_limits, within
-from portal.launch.request import LaunchRequest, read_options
+from portal.launch.request import Asked, LaunchRequest
 from portal.models.cluster import ClusterSnapshot, Reservation
 from portal.models.course import (
     Course,
@@ -45,7 +42,7 @@ from portal.models.course import (
     SingleTime,
 )
 from portal.models.environment import Bind, Environment, Kind, Server
-from portal.models.resources import Resources
+from portal.models.resources import Duration, Resources
 from spawners.courses import _with_reservation
 from spawners.named_servers import NamedServers
 
@@ -70,9 +67,7 @@ COURSE = Course(
     begins=date(2026, 10, 1),
     ends=date(2027, 2, 1),
 )
-STUDENT = CourseSession(
-    course="dl101", title=COURSE.title, kind=CourseKind.COURSE, role=Role.STUDENT
-)
+STUDENT = CourseSession(course="dl101", course_title=COURSE.title, role=Role.STUDENT)
 
 
 def kept(**changes: Any) -> KeptCourse:
@@ -120,20 +115,21 @@ def test_other_names_are_the_persons_own(server: str) -> None:
 def test_the_name_and_the_option_must_be_of_one_course() -> None:
     with pytest.raises(InvalidRequest):
         server_for("dl101", "course-ml")
-    assert split_course({"course": "dl101", "gpus": 1}) == ("dl101", {"gpus": 1})
-    assert split_course({"gpus": 1, "course": ""}) == ("", {"gpus": 1})
+    asked = Asked.parse({"course": "dl101", "gpus": 1})
+    assert (asked.kind.of_course, asked.said()) == ("dl101", {"gpus": 1})
+    assert Asked.parse({"gpus": 1, "course": ""}).kind.of_course == ""
     for wrong in ("a/b", "../x", "A", "-a", "a-", "a--b", "x" * 21, "dl101\n", 1, ["dl101"]):
         with pytest.raises(InvalidRequest, match="'course' must be"):
-            split_course({"course": wrong})
+            course_named(wrong)
         with pytest.raises(InvalidRequest, match="'course' must be"):
-            read_options({"course": wrong})
+            Asked.parse({"course": wrong})
 
 
 def test_every_kind_of_server_of_the_longest_name_is_one_for_jupyterhub() -> None:
     from jupyterhub.slugs import is_valid_safe_slug
 
     for name in ("x" * 20, "0-0", "1"):
-        assert split_course({"course": name})[0] == name
+        assert course_named(name) == name
         assert all(is_valid_safe_slug(f"{kind}-{name}") for kind in CourseKind)
 
 
@@ -159,7 +155,9 @@ def test_every_kind_of_server_of_the_longest_name_is_one_for_jupyterhub() -> Non
 def test_when_a_course_has_sessions(
     changes: dict[str, Any], kind: str, role: str, now: str, words: str
 ) -> None:
-    said = closed(kept(**changes), CourseKind(kind), Role(role), at(now))
+    found = of_server(f"{kind}-dl101")
+    assert found is not None and issubclass(found, CourseSession) and found.name == kind
+    said = found.closed(kept(**changes), Role(role), at(now))
     assert words in said
     assert bool(said) == bool(words)
 
@@ -177,16 +175,16 @@ def test_the_courses_limits_are_the_sessions() -> None:
         cpus=1, memory="2G", time="2:00:00", qos="high", account="dl101"
     )
     assert (offered.max_gpus, offered.max_cpus) == (1, 4)
-    assert (offered.max_memory, offered.max_time) == ("8G", "4:00:00")
+    assert (offered.max_memory, offered.max_time) == (8192, 4 * 3600)
     assert offered.fingerprint == LAB.fingerprint
     said = environment_limits(Resources(gpus=2, cpus=8, memory="9G", time="5:00:00"), offered)
     assert len(said) == 4
     assert all("'Deep Learning 101: Lab' allows at most" in one for one in said)
     # What the environment allows is never exceeded.
-    tight = LAB.model_copy(update={"max_gpus": 0, "max_time": "1:00:00"})
+    tight = LAB.model_copy(update={"max_gpus": 0, "max_time": Duration(3600)})
     offered = narrowed(tight, COURSE)
-    assert (offered.max_gpus, offered.max_time) == (0, "1:00:00")
-    assert within(offered, offered.default.model_dump(exclude_none=True))["time"] == "1:00:00"
+    assert (offered.max_gpus, offered.max_time) == (0, 3600)
+    assert within(offered, offered.default.said())["time"] == 3600
 
 
 def test_a_course_has_no_other_gpus_than_its_own() -> None:
@@ -204,20 +202,24 @@ def test_a_course_has_no_other_gpus_than_its_own() -> None:
 
 def test_what_a_member_chooses() -> None:
     chosen = {"gpus": 1, "cpus": 2, "memory": "4G", "time": "1:00:00", "environment": "lab"}
-    assert "environment" not in asked_for(chosen, LAB)
-    assert asked_for({"account": "", "qos": None}, LAB) == {}
+
+    def check(options: dict[str, Any]) -> None:
+        check_asked(Asked.parse(options).said(), LAB)
+
+    check(chosen)
+    check({"account": "", "qos": None})
     for key in ("account", "qos", "partition", "reservation", "nodes"):
         with pytest.raises(InvalidRequest, match=f"'{key}' is the course's to say"):
-            asked_for({key: "x"}, LAB)
+            check({key: 2 if key == "nodes" else "x"})
     with pytest.raises(NotAllowed, match="runs in 'Lab'"):
-        asked_for({"environment": "other"}, LAB)
+        check({"environment": "other"})
 
 
 def test_the_same_again_is_only_what_a_member_chooses() -> None:
     resources = Resources(
         gpus=1, cpus=2, memory="4G", time="1:00:00", account="dl101", reservation="r", partition="p"
     )
-    again = LaunchRequest(environment=LAB, resources=resources, course=STUDENT).options()
+    again = LaunchRequest(environment=LAB, resources=resources, kind=STUDENT).options()
     assert again == {
         "course": "dl101",
         "environment": "lab",
@@ -226,7 +228,7 @@ def test_the_same_again_is_only_what_a_member_chooses() -> None:
         "memory": "4G",
         "time": "1:00:00",
     }
-    assert asked_for(split_course(again)[1], LAB)
+    check_asked(Asked.parse(again).said(), LAB)
 
 
 def test_the_reservation_of_the_meeting_that_is_on() -> None:
@@ -243,9 +245,9 @@ def test_the_reservation_of_the_meeting_that_is_on() -> None:
     found = meeting("dl101", {r.name: r for r in there}, 150)
     assert [r.name for r in found] == ["course-dl101-20261123T0800"]
     assert meeting("dl101", {r.name: r for r in there}, 99) == []
-    assert until(LAB, 3725).max_time == "1:02:00"
-    assert until(LAB, 1).max_time == "0:01:00"
-    assert until(LAB, 10**6).max_time == "8:00:00"
+    assert str(until(LAB, 3725).max_time) == "1:02:00"
+    assert str(until(LAB, 1).max_time) == "0:01:00"
+    assert str(until(LAB, 10**6).max_time) == "8:00:00"
 
 
 @pytest.mark.parametrize(
@@ -288,10 +290,10 @@ def test_its_container_sees_nothing_of_the_node() -> None:
     argv = session_command(
         alone,
         Resources(gpus=1),
-        home=course_home("ada"),
+        home=STUDENT.home("ada", "/homes/ada"),
         apptainer="apptainer",
         binds=(Bind(source="/projects"),),
-        course=STUDENT,
+        isolated=STUDENT.isolated,
     )
     options = argv[: argv.index("/i/lab.sif")]
     assert {"--containall", "--cleanenv", "--no-eval", "--nv"} <= set(options)
@@ -314,7 +316,7 @@ def test_the_course_s_data_are_where_the_site_said(tmp_path: Path) -> None:
         course = STUDENT.model_copy(
             update={"data": f"{tmp_path}/alias/{data}", "data_root": f"{tmp_path}/alias"}
         )
-        told = course_environment(course, str(tmp_path / "ada"), "ada")
+        told = course.script_variables("ada", str(tmp_path / "ada"))
         (tmp_path / "ada/courses").mkdir(parents=True, exist_ok=True)
         env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "SLURM_JOB_ID": "1"}
         return subprocess.run(
@@ -339,7 +341,7 @@ def _course_session(
     return subprocess.run(
         ["bash", Path(__file__).parent.parent / "deploy/session.sh", *command],
         env={
-            **course_environment(STUDENT, str(tmp_path / "ada"), "ada"),
+            **STUDENT.script_variables("ada", str(tmp_path / "ada")),
             "PATH": f"{path}{os.environ['PATH']}",
             "HOME": str(tmp_path),
             "TMPDIR": str(tmp_path),
@@ -416,16 +418,17 @@ def test_what_a_session_left_on_the_node_goes_and_another_hub_s_stays(tmp_path: 
 
 
 def test_what_the_job_script_and_the_session_are_told() -> None:
-    assert course_environment(STUDENT, "/homes/ada", "ada") == {
+    assert STUDENT.script_variables("ada", "/homes/ada") == {
         "PORTAL_COURSE_HOME": "/home/ada",
         "PORTAL_COURSE_FOLDER": "/homes/ada/courses/dl101",
     }
-    rehearsal = STUDENT.model_copy(update={"kind": CourseKind.REHEARSAL})
-    preview = STUDENT.model_copy(update={"kind": CourseKind.PREVIEW})
-    for one in (rehearsal, preview):
-        assert "PORTAL_COURSE_FOLDER" not in course_environment(one, "/homes/ada", "ada")
-    assert course_environment(None, "/homes/ada", "ada") == course_variables(None) == {}
-    assert course_variables(rehearsal) == {
+    rehearsal = Rehearsal(**dict(STUDENT))
+    for one in (rehearsal, Preview(**dict(STUDENT))):
+        assert "PORTAL_COURSE_FOLDER" not in one.script_variables("ada", "/homes/ada")
+    own = KINDS[0]()
+    assert own.script_variables("ada", "/homes/ada") == own.variables() == {}
+    assert own.home("ada", "/homes/ada") == "/homes/ada"
+    assert rehearsal.variables() == {
         "PORTAL_COURSE": "dl101",
         "PORTAL_COURSE_KIND": "rehearsal",
         "PORTAL_COURSE_ROLE": "student",

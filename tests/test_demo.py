@@ -22,7 +22,7 @@ from portal.demo.home import Home
 from portal.demo.ports import free_port
 from portal.demo.process import leftovers, start_time
 from portal.errors import NotFound
-from portal.launch.script import sbatch_options
+from portal.launch.container import sbatch_options
 from portal.models.resources import Resources
 
 pytestmark = pytest.mark.slurm

@@ -18,9 +18,9 @@ from portal.launch.container import (
     node_copy,
     script_environment,
     session_command,
+    session_script,
     session_variables,
 )
-from portal.launch.script import session_script
 from portal.models.environment import Environment
 from portal.models.resources import Resources
 

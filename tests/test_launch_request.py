@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -12,10 +13,11 @@ import pytest
 from hostile import HOSTILE
 
 from portal.errors import InvalidRequest, NotAllowed, PortalError
-from portal.launch.container import session_command
+from portal.launch.container import sbatch_options, session_command, session_script
+from portal.launch.fields import OF, document, fields_of_move
+from portal.launch.kinds import KINDS, USUAL
 from portal.launch.policy import allowed_partitions, decide
-from portal.launch.request import read_options
-from portal.launch.script import sbatch_options, session_script
+from portal.launch.request import Asked, LaunchRequest, options_from_fields, options_from_form
 from portal.models.cluster import (
     Association,
     ClusterSnapshot,
@@ -26,7 +28,14 @@ from portal.models.cluster import (
 )
 from portal.models.environment import Environment
 from portal.models.person import Person
-from portal.models.resources import Resources, memory_mib, time_seconds, time_text
+from portal.models.resources import (
+    Duration,
+    Memory,
+    Resources,
+    memory_mib,
+    time_seconds,
+    time_text,
+)
 
 ADA = Person(name="ada", groups=("gpu-users",))
 LAB = Environment(name="lab", title="Lab", kind="venv", path="/opt/lab", max_time="8:00:00")
@@ -71,7 +80,7 @@ def judge(options: dict[str, Any], **changes: Any) -> Resources:
         "defaults": DEFAULTS,
         **changes,
     }
-    return decide(options, **arguments).resources
+    return decide(Asked.parse(options), **arguments).resources
 
 
 @pytest.mark.parametrize(("key", "value"), HOSTILE, ids=lambda v: repr(v)[:40])
@@ -85,7 +94,7 @@ def test_hostile_options_are_refused_with_a_sentence(key: str, value: Any) -> No
 
 def test_options_must_be_an_object() -> None:
     with pytest.raises(InvalidRequest):
-        read_options(["gpus"])  # type: ignore[arg-type]
+        Asked.parse(["gpus"])  # type: ignore[arg-type]
 
 
 def test_defaults_fill_what_is_not_asked() -> None:
@@ -95,7 +104,7 @@ def test_defaults_fill_what_is_not_asked() -> None:
 def test_an_environments_defaults_stand_before_the_sites() -> None:
     lab = LAB.model_copy(update={"default": Resources(memory="8G")})
     resources = judge({}, environments={"lab": lab})
-    assert (resources.memory, resources.cpus) == ("8G", 2)
+    assert (resources.memory, resources.cpus) == (8 * 1024, 2)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +121,7 @@ def test_the_partition_follows_the_gpus(options: dict[str, Any], partition: str)
 
 
 def test_nodes_count_against_an_environments_limits() -> None:
-    lab = LAB.model_copy(update={"max_gpus": 2, "max_cpus": 4, "max_memory": "8G"})
+    lab = LAB.model_copy(update={"max_gpus": 2, "max_cpus": 4, "max_memory": Memory.read("8G")})
     one = {"gpus": 1, "cpus": 2, "memory": "4G", "nodes": 2}
     assert judge(one, environments={"lab": lab}).nodes == 2
     for key, value in {"gpus": 2, "cpus": 3, "memory": "5G"}.items():
@@ -121,11 +130,13 @@ def test_nodes_count_against_an_environments_limits() -> None:
 
 
 def test_defaults_stay_within_an_environments_limits() -> None:
-    lab = LAB.model_copy(update={"max_time": "1:00:00", "max_memory": "2G", "max_cpus": 1})
+    lab = LAB.model_copy(
+        update={"max_time": Duration(3600), "max_memory": Memory(2048), "max_cpus": 1}
+    )
     resources = judge({}, environments={"lab": lab})
-    assert (resources.time, resources.memory, resources.cpus) == ("1:00:00", "2G", 1)
+    assert (resources.time, resources.memory, resources.cpus) == (3600, 2048, 1)
     bare = judge({}, environments={"lab": lab}, defaults=Resources())
-    assert (bare.time, bare.memory) == ("1:00:00", "2G")
+    assert (bare.time, bare.memory) == (3600, 2048)
     with pytest.raises(NotAllowed, match="at most 1:00:00 of time"):
         judge({"time": "2:00:00"}, environments={"lab": lab})
 
@@ -163,6 +174,53 @@ def test_policy_says_why_not(options: dict[str, Any], words: str) -> None:
     assert words in caught.value.message
 
 
+def with_features(**features: tuple[str, ...]) -> ClusterSnapshot:
+    nodes = {
+        name: one.model_copy(update={"features": features.get(name, ())})
+        for name, one in CLUSTER.nodes.items()
+    }
+    return CLUSTER.model_copy(update={"nodes": nodes})
+
+
+def test_node_features_choose_where_a_session_runs() -> None:
+    there = with_features(gpu01=("nvlink", "ssd"), gpu05=("ssd",), cpu01=("ssd", "amd"))
+    found = judge({"constraint": "amd"}, snapshot=there)
+    assert (found.partition, found.constraint) == ("cpu", "amd")
+    assert judge({"constraint": "nvlink"}, snapshot=there).partition == "gpu"
+    options = sbatch_options(found, name="n", output="/o", directory="/h")
+    assert "--constraint=amd" in options
+    assert "--constraint=nvlink&ssd" in sbatch_options(
+        judge({"gpus": 1, "constraint": "nvlink&ssd"}, snapshot=there),
+        name="n",
+        output="/o",
+        directory="/h",
+    )
+    # "Any type" is one that such a node has.
+    lab = LAB.model_copy(update={"gpu_types": ("t4", "v100")})
+    asked = {"gpus": 1, "constraint": "nvlink"}
+    assert judge(asked, snapshot=there, environments={"lab": lab}).gpu_type in (None, "v100")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"constraint": "nvlink", "partition": "cpu"}, "Its nodes have: amd, ssd."),
+        ({"constraint": "nvlink&amd", "partition": "gpu"}, "features 'nvlink&amd'"),
+        ({"constraint": "nvlink", "gpus": 1, "gpu_type": "t4"}, "has no t4 GPUs"),
+        ({"constraint": "nvlink", "nodes": 2}, "has 1 nodes with the features 'nvlink', not 2."),
+        ({"constraint": "ssd|amd"}, "'constraint' must be features of nodes"),
+        ({"constraint": "[a&b]"}, "'constraint' must be"),
+        ({"constraint": "-x"}, "'constraint' must be"),
+        ({"constraint": "a&"}, "'constraint' must be"),
+    ],
+)
+def test_features_that_no_node_has_are_refused(options: dict[str, Any], words: str) -> None:
+    there = with_features(gpu01=("nvlink", "ssd"), gpu05=("ssd",), cpu01=("ssd", "amd"))
+    with pytest.raises(PortalError) as caught:
+        judge(options, snapshot=there)
+    assert words in caught.value.message
+
+
 def test_all_reasons_are_told_at_once() -> None:
     with pytest.raises(NotAllowed) as caught:
         judge({"cpus": 17, "memory": "1T"})
@@ -188,8 +246,8 @@ def test_limits_of_the_association() -> None:
 
 
 def test_the_same_again_gives_the_same() -> None:
-    first = decide({"gpus": 2}, ADA, {"lab": LAB}, CLUSTER, ROWS, DEFAULTS)
-    second = decide(first.options(), ADA, {"lab": LAB}, CLUSTER, ROWS, DEFAULTS)
+    first = decide(Asked.parse({"gpus": 2}), ADA, {"lab": LAB}, CLUSTER, ROWS, DEFAULTS)
+    second = decide(Asked.parse(first.options()), ADA, {"lab": LAB}, CLUSTER, ROWS, DEFAULTS)
     assert first == second
 
 
@@ -280,3 +338,121 @@ def test_sizes_and_times() -> None:
     for bad in ("4", "4K", "4G\n", "x"):
         with pytest.raises(ValueError, match="not a memory size"):
             memory_mib(bad)
+
+
+def test_resources_are_numbers_inside_and_text_at_the_edges() -> None:
+    text = {"gpus": 1, "memory": "1024M", "time": "1-00:00:00"}
+    resources = Resources(**text)
+    assert (resources.memory, resources.time) == (1024, 86400)
+    assert resources == Resources(gpus=1, memory="1G", time="24:00:00")
+    assert resources.said() == {"gpus": 1, "memory": 1024, "time": 86400}
+    # What was written stays as it was written, in Python, JSON and sentences alike.
+    assert resources.model_dump(exclude_unset=True) == text
+    assert resources.model_dump(mode="json", exclude_unset=True) == text
+    assert f"{resources.memory} {resources.time}" == "1024M 1-00:00:00"
+    assert Resources(memory=Memory(4096), time=Duration(90)).model_dump(exclude_unset=True) == {
+        "memory": "4G",
+        "time": "0:01:30",
+    }
+    for number in (4096, True, 2.5):
+        with pytest.raises(ValueError, match="valid string"):
+            Resources(memory=number)
+
+
+@pytest.mark.parametrize(
+    ("mib", "text"), [(1, "1M"), (512, "512M"), (1536, "1536M"), (4096, "4G"), (1048576, "1T")]
+)
+def test_memory_as_text(mib: int, text: str) -> None:
+    assert str(Memory(mib)) == text
+    assert Memory.read(text) == mib
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(60, "0:01:00"), (86400, "24:00:00"), (999 * 3600, "999:00:00"), (86400000, "1000-0:00:00")],
+)
+def test_time_as_text(seconds: int, text: str) -> None:
+    assert str(Duration(seconds)) == text
+
+
+def test_what_somebody_else_stored_is_still_read() -> None:
+    """Sites have options in their Hub's database as earlier versions wrote them."""
+    stored = {
+        "environment": "lab",
+        "gpus": 2,
+        "gpu_type": "v100",
+        "cpus": 4,
+        "memory": "16384M",
+        "time": "1-00:00:00",
+        "partition": "gpu",
+        "account": None,
+        "qos": "",
+        "nodes": 1,
+    }
+    asked = Asked.parse(stored)
+    assert asked.environment == "lab"
+    assert (asked.resources.memory, asked.resources.time) == (16384, 86400)
+    assert asked.said() == {
+        "environment": "lab",
+        **{"gpus": 2, "gpu_type": "v100", "cpus": 4, "memory": 16384},
+        **{"time": 86400, "partition": "gpu", "nodes": 1},
+    }
+
+
+def test_the_fields_of_a_form_may_be_numbers() -> None:
+    """A page's JSON has both; it is read once, and means the same as the submitted form."""
+    fields = {"environment": "lab", "gpus": "2", "cpus": 4, "memory": " 16 gb ", "qos": ""}
+    text = {key: [str(value)] for key, value in fields.items()}
+    same = {"environment": "lab", "gpus": 2, "cpus": 4, "memory": "16G"}
+    assert options_from_fields(fields) == options_from_form(text) == same
+    with pytest.raises(InvalidRequest, match="'gpus' must be a whole number of GPUs"):
+        options_from_fields({"gpus": "two"})
+
+
+def test_every_field_of_a_session_is_in_the_table() -> None:
+    assert list(OF) == list(Resources.model_fields)
+    assert list(document()["properties"]) == ["course", "environment", *OF]
+    shown = fields_of_move(list(CLUSTER.nodes.values()))
+    assert [one.name for one in shown] == [
+        *("gpus", "gpu_type", "cpus", "memory", "time"),
+        "constraint",
+    ]
+    assert next(one.values for one in shown if one.name == "gpu_type") == ("t4", "v100")
+    assert OF["qos"].words == "QOS"
+    assert OF["memory"].words == "memory"
+
+
+def test_what_a_session_opens_is_asked_for_by_its_name() -> None:
+    asked = Asked.parse({"environment": "lab", "kind": "marimo"})
+    assert asked.kind.name == "marimo"
+    assert Asked.parse({"kind": "jupyterlab"}) == Asked.parse({"kind": ""}) == Asked()
+    for wrong in ("tensorboard", "course", "nothing", 1, ["marimo"], True):
+        with pytest.raises(InvalidRequest, match="'kind' must be one of: jupyterlab"):
+            Asked.parse({"kind": wrong})
+    with pytest.raises(InvalidRequest, match="A course has no marimo of its own"):
+        Asked.parse({"kind": "marimo", "course": "dl101"})
+    request = decide(asked, ADA, {"lab": LAB}, CLUSTER, ROWS, DEFAULTS)
+    assert Asked.parse(request.options()).kind == request.kind
+    assert "kind" not in judge_request({}).options()
+
+
+def judge_request(options: dict[str, Any]) -> LaunchRequest:
+    return decide(Asked.parse(options), ADA, {"lab": LAB}, CLUSTER, ROWS, DEFAULTS)
+
+
+def test_marimo_is_where_the_environment_has_it() -> None:
+    has = LAB.model_copy(update={"opens": ("marimo",)})
+    kind = Asked.parse({"kind": "marimo"}).kind
+    assert kind.unfit(has) == ""
+    assert kind.unfit(LAB) == "'Lab' has no marimo: choose another environment."
+    told = json.loads(kind.variables()["PORTAL_PROGRAM"])
+    assert told["argv"][:4] == ["{python}", "-m", "marimo", "edit"]
+    assert "{secret}" in told["argv"] and "127.0.0.1" in told["argv"]
+    assert kind.variables()["JUPYTERHUB_DEFAULT_URL"] == "/portal/program/"
+
+
+def test_every_kind_has_words_and_a_name_of_its_own() -> None:
+    names = [kind.name for kind in KINDS]
+    assert len(set(names)) == len(names)
+    assert all(kind.title and kind.option for kind in KINDS)
+    assert USUAL().options("lab", {"cpus": 1}) == {"environment": "lab", "cpus": 1}

@@ -18,13 +18,8 @@ import pytest
 from portal_session import grades
 from session_server import KERNELS, SessionServer, a_server, make_python
 
-from portal.launch.container import (
-    EXCHANGE,
-    course_environment,
-    course_variables,
-    session_command,
-)
-from portal.launch.course import CourseKind, CourseSession
+from portal.launch.container import session_command
+from portal.launch.kinds.course import EXCHANGE, CourseSession
 from portal.models.course import Role
 from portal.models.environment import Environment, Kind
 from portal.models.resources import Resources
@@ -51,14 +46,12 @@ class Someone:
         self.home = place / f"{account}-{course}"
         self.home.mkdir(mode=0o700)
         os.chown(self.home, pwd.getpwnam(account).pw_uid, -1)
-        session = CourseSession(
-            course=course, title=course, kind=CourseKind.COURSE, role=role, exchange=exchange
-        )
+        session = CourseSession(course=course, role=role, exchange=exchange)
         self.env = {
             "PATH": "/usr/bin:/bin",
             "HOME": str(self.home),
             "PYTHONDONTWRITEBYTECODE": "1",
-            **course_variables(session),
+            **session.variables(),
             "PORTAL_COURSE_EXCHANGE": exchange,  # there is no container that has it at EXCHANGE
         }
         grades.set_settings(self.env)
@@ -127,9 +120,9 @@ async def test_the_next_course_needs_nothing_but_its_name(place: Path) -> None:
 
 async def test_without_a_place_there_are_no_grades(place: Path) -> None:
     assert await exchange_of("", "deep", BARBARA) == ""
-    session = CourseSession(course="deep", title="D", kind=CourseKind.COURSE, role=Role.STUDENT)
-    assert "PORTAL_COURSE_EXCHANGE" not in course_variables(session)
-    env: dict[str, str] = dict(course_variables(session))
+    session = CourseSession(course="deep", role=Role.STUDENT)
+    assert "PORTAL_COURSE_EXCHANGE" not in session.variables()
+    env: dict[str, str] = dict(session.variables())
     grades.set_settings(env)
     assert "JUPYTER_CONFIG_PATH" not in env
 
@@ -139,13 +132,11 @@ def test_the_sessions_of_the_course_have_its_exchange_and_no_others() -> None:
     environment = Environment(name="lab", title="Lab", kind=Kind.CONTAINER, image="/i/lab.sif")
 
     def told(exchange: str | None) -> tuple[list[str], dict[str, str]]:
-        session = CourseSession(
-            course="deep", title="D", kind=CourseKind.COURSE, role=Role.STUDENT, exchange=exchange
-        )
+        session = CourseSession(course="deep", role=Role.STUDENT, exchange=exchange)
         command = session_command(
-            environment, Resources(), home="/home/ada", apptainer="apptainer", course=session
+            environment, Resources(), home="/home/ada", apptainer="apptainer", isolated=True
         )
-        return command, course_environment(session, "/homes/ada", "ada")
+        return command, session.script_variables("ada", "/homes/ada")
 
     command, env = told("/x/deep")
     assert env["PORTAL_COURSE_BIND"] == f"/x/deep:{EXCHANGE}"

@@ -25,6 +25,7 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
         {"module": "portal_session.page"},
         {"module": "portal_session.starters"},
         {"module": "portal_session.tensorboard"},
+        {"module": "portal_session.program"},
     ]
 
 

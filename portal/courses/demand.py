@@ -5,7 +5,7 @@ from __future__ import annotations
 from portal.models import Frozen
 from portal.models.cluster import ClusterSnapshot, Node
 from portal.models.course import KeptCourse
-from portal.models.resources import Resources, memory_mib
+from portal.models.resources import Resources
 from portal.slurm.parse.gres import UNNAMED
 
 
@@ -101,7 +101,7 @@ def _seats(node: Node, each: Resources, types: tuple[str, ...]) -> int:
     """How many such sessions an empty node holds."""
     rooms = [node.cpus // (each.cpus or 1)]
     if each.memory:
-        rooms.append(node.memory // memory_mib(each.memory))
+        rooms.append(node.memory // each.memory)
     if each.gpus:
         rooms.append(
             sum(pool.count // each.gpus for pool in node.gpus if not types or pool.type in types)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from portal.launch.fields import FIELDS
 from portal.launch.limits import environment_limits, partition_limits
 from portal.models.cluster import ClusterSnapshot
 from portal.models.course import Course
 from portal.models.course_problem import CourseProblem
 from portal.models.environment import Environment
-from portal.models.resources import Resources, memory_mib, time_seconds
+from portal.models.resources import Resources
 
 from .calendar import all_meetings
 
 # What a course says once, for all of its sessions, elsewhere.
 _ELSEWHERE = {"account": "account", "reservation": "reservation"}
+# What is neither more nor less, only other.
+_NAMES = [field.name for field in FIELDS if not (field.size or field.counts)]
+_NAMES = [name for name in _NAMES if name not in _ELSEWHERE]
 
 
 def resource_problems(
@@ -98,8 +102,8 @@ def _sizes(resources: Resources) -> dict[str, int | None]:
     return {
         "gpus": resources.gpus,
         "cpus": resources.cpus,
-        "memory": memory_mib(resources.memory) if resources.memory else None,
-        "time": time_seconds(resources.time) if resources.time else None,
+        "memory": resources.memory,
+        "time": resources.time,
         "nodes": resources.nodes,
     }
 
@@ -132,7 +136,7 @@ def more_than_approved(approved: Course, wanted: Course) -> list[CourseProblem]:
             # Not said is the site's and Slurm's default, which may be more than what was said.
             if limit is not None and (size is None or size > limit):
                 found[f"{part}.{name}"] = str(getattr(before, name))
-        for name in ("partition", "qos", "gpu_type"):
+        for name in _NAMES:
             # Taken away, it is whatever the site and Slurm give: maybe all of them.
             if getattr(after, name) != getattr(before, name):
                 found[f"{part}.{name}"] = getattr(before, name) or "any"

@@ -29,15 +29,15 @@ from portal.launch.estimate import (
     starts_now,
     without_slurm,
 )
+from portal.launch.limits import charged, effective_qos
 from portal.launch.nearby import Candidate, candidates
 from portal.launch.policy import Associations
-from portal.launch.qos import charged, effective_qos
 from portal.launch.request import LaunchRequest
 from portal.launch.running_limits import HeldBack, held_back
 from portal.models.cluster import ClusterSnapshot
 from portal.models.estimate import Basis, Estimate, Nearby, Outlook, StartAnswer
 from portal.models.person import Person
-from portal.models.resources import Resources, time_seconds
+from portal.models.resources import Resources
 from portal.slurm import SlurmRunner
 from portal.slurm.budget import QueryBudget
 from portal.slurm.test_only import AnswerNotUnderstood, NoNodeNow, test_only
@@ -428,7 +428,5 @@ def _better(its: Estimate, than: Estimate) -> bool:
 
 
 def _label(one: Candidate) -> str:
-    asked = one.resources.time
-    seconds = time_seconds(asked) if asked else 0
-    hours = seconds // 3600
+    hours = (one.resources.time or 0) // 3600
     return words.choice(one.changes, f"{hours} hour{'' if hours == 1 else 's'}")

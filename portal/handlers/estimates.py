@@ -9,11 +9,13 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from portal.errors import NotAllowed, SlurmUnavailable
 from portal.estimates.errors import error_of, errors
+from portal.launch.fields import KEPT, document
 from portal.launch.policy import decide
+from portal.launch.request import Asked
 from portal.models import Frozen
 from portal.models.estimate import EstimateError, StartAnswer
 from portal.models.person import Person
@@ -29,7 +31,7 @@ _JOBS_MAY_BE_OLD = 15  # seconds
 class EstimateBody(Frozen):
     """The choice, as the options of a launch: ``environment`` and resources."""
 
-    options: dict[str, Any] = {}
+    options: Annotated[dict[str, Any], WithJsonSchema(document())] = {}
 
 
 class ErrorsQuery(Query):
@@ -51,6 +53,7 @@ class _Base(Endpoint):
         """The answer for ``options``. Raises InvalidRequest, TooManyRequests, SlurmUnavailable."""
         parts = self.parts
         parts.estimates.admit(person.name)
+        asked = Asked.parse(options)
         await parts.catalog.load()
         environments = {one.name: one for one in parts.catalog.visible_to(person)}
         moment = time.monotonic() - _JOBS_MAY_BE_OLD
@@ -61,7 +64,7 @@ class _Base(Endpoint):
             associations = None
         try:
             request = decide(
-                options, person, environments, snapshot, associations, parts.default_resources
+                asked, person, environments, snapshot, associations, parts.default_resources
             )
         except NotAllowed as error:
             return parts.estimates.refusal(error.message)
@@ -106,11 +109,7 @@ class SessionEstimates(OwnSession, _Base):
     async def on_post(self) -> StartAnswer:
         """The environment stays, as in a move; so do account and QOS where none is named."""
         record, _ = await self.own()
-        kept = {
-            key: record.options[key]
-            for key in ("account", "qos")
-            if record.options.get(key) is not None
-        }
+        kept = {key: record.options[key] for key in KEPT if record.options.get(key) is not None}
         options = {**kept, **self.body.options, "environment": record.environment}
         return await self.answered(Person(name=record.user, groups=record.groups), options)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from portal.errors import Conflict, NotAllowed
+from portal.launch.fields import fields_of_move
 from portal.models.move import Move
 from portal.models.resources import Resources
 from portal.models.scope import JOBS_MANAGE, SESSION_OWN, SESSIONS_READ
@@ -37,14 +38,14 @@ class MoveAction(Action):
 
     async def before(self, record: SessionRecord, *, kernels: bool) -> BeforeMove:
         """What to know before, of the session and the cluster; with ``kernels`` asks its server."""
-        pools = (pool for node in self.view.snapshot.nodes.values() for pool in node.gpus)
-        types = sorted({pool.type for pool in pools} - {"gpu"})
+        fields = fields_of_move(list(self.view.snapshot.nodes.values()))
+        types = next(field.values for field in fields if field.name == "gpu_type")
         moves = self.parts.moves
         if kernels:
             found = await moves.before(record)
         else:
             found = BeforeMove(move=moves.of(record.id), options=options_of(record))
-        return found.model_copy(update={"gpu_types": tuple(types)})
+        return found.model_copy(update={"gpu_types": types, "fields": fields})
 
     async def begin(self, record: SessionRecord) -> Move:
         """Have the new job queued, with a line in the audit log."""

@@ -31,7 +31,7 @@ from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.cluster import ClusterSnapshot
-from portal.models.resources import Resources, time_seconds
+from portal.models.resources import Resources
 from portal.models.session import SessionRecord
 from portal.notices import Notices
 from portal.sessions.asked_once import AskedOnce
@@ -175,7 +175,7 @@ class Parts:
         """The environments' own idle times in seconds, by name."""
         await self.catalog.load()
         return {
-            name: float(time_seconds(one.idle_time))
+            name: float(one.idle_time)
             for name, one in self.catalog.environments.items()
             if one.idle_time is not None
         }

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from pydantic import Field, StringConstraints
 
 from portal.errors import Conflict, NotAllowed, NotFound
-from portal.launch.tensorboard import LONGEST, MOST, OPTION, SERVER, read_folders
+from portal.launch.kinds.tensorboard import LONGEST, MOST, OPTION, SERVER, read_folders
 from portal.models import Frozen
 from portal.models.scope import SESSIONS_READ
 from portal.models.session import SessionState

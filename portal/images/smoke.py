@@ -26,9 +26,9 @@ from ..launch.container import (
     image_environment,
     script_environment,
     session_command,
+    session_script,
     session_variables,
 )
-from ..launch.script import session_script
 from ..models.environment import Environment, Kernel, Kind, Server
 from ..models.image_job import Event, Facts, ImageJob, KernelResult, TestResult
 from ..models.resources import Resources

@@ -1,4 +1,9 @@
-"""The command of a session: Apptainer's argv for containers, the interpreter's for the others.
+"""What sbatch and Apptainer are given: the job's options, the constant script's place, and the
+command of a session, which is Apptainer's argv for containers and the interpreter's for the others.
+
+The script (``deploy/session.sh``) is the same file for every session. What differs travels as
+arguments, never as text that a shell or sbatch reads: ``#SBATCH`` lines take no quoting that would
+protect them (sbatch(1)).
 
 No value reaches a shell: this is the argv that the job script executes. Nothing secret is in it
 (``ps`` shows it); the environment carries what must not be seen.
@@ -9,24 +14,50 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path
 
 from ..errors import ConfigurationError
 from ..models.environment import Bind, Environment, Kind, Server
 from ..models.resources import Resources
-from .course import CourseSession
+from ..where import data_path
+from .fields import sbatch_pairs
 
 # -I: the server ignores the user's site-packages, PYTHONPATH and working directory, so nothing
 # that a person installs can break it. The flag is not inherited: kernels see all of it.
 SESSION = "portal_session"
 # PORTAL_KIND of deploy/session.sh for a server beside the container.
 BESIDE = "beside"
-# Where a course with grades has nbgrader's exchange in its sessions.
-EXCHANGE = "/srv/nbgrader/exchange"
-# The folder in a person's home that has a folder of each course.
-FOLDER = "courses"
 # Digest and recipe, as builds name their images.
 _BY_CONTENT = re.compile(r"^[0-9a-f]{64}-[0-9a-f]{10}$")
+
+
+def session_script() -> Path:
+    """The absolute path of the constant job script; every user must be able to read it."""
+    return data_path("deploy") / "session.sh"
+
+
+def sbatch_options(
+    resources: Resources, *, name: str, output: str, directory: str, comment: str = ""
+) -> list[str]:
+    """sbatch's options for ``resources``, each one argument (``--key=value``).
+
+    ``name`` is the job's name, ``output`` the log file's pattern (``%j`` is the job id) and
+    ``directory`` the working directory. GPUs, CPUs and memory are per node. The job has its node's
+    limits (of open files, of locked memory, which RDMA needs) and not those of the Hub's host:
+    ``--propagate`` of sbatch(1).
+    """
+    options = [
+        f"--job-name={name}",
+        f"--output={output}",
+        "--open-mode=append",
+        f"--chdir={directory}",
+        "--no-requeue",
+        "--export=ALL",
+        "--propagate=NONE",
+        "--ntasks-per-node=1",
+        *sbatch_pairs(resources),
+    ]
+    return [*options, f"--comment={comment}"] if comment else options
 
 
 def user_base(environment: Environment, home: str) -> str:
@@ -55,7 +86,7 @@ def session_command(
     args: Sequence[str] = (),
     beside: str = "",
     module: str = SESSION,
-    course: CourseSession | None = None,
+    isolated: bool = False,
 ) -> list[str]:
     """The argv that starts a session's server in ``environment``.
 
@@ -63,8 +94,7 @@ def session_command(
     are the site's, before the environment's own. ``beside``: the virtual environment on the nodes
     for servers beside their container; raises ConfigurationError where one is needed and it is
     empty. ``module``: another program of the session's package, for tests of environments.
-    ``course``: the session is a course's, and ``home`` is what ``course_home`` gives; then the
-    site's binds are left out.
+    ``isolated``: nothing of the site is seen in it (Kind.isolated); the site's binds are left out.
     """
     inside = environment.kind is Kind.CONTAINER and not is_beside(environment)
     if inside:
@@ -72,48 +102,11 @@ def session_command(
     else:
         python = f"{beside_of(environment, beside)}/bin/python3"
     command = [*(server or (python, "-I", "-m", module)), *args]
-    if course is not None:
+    if isolated:
         return [*_isolated(environment, resources, home, apptainer), *command]
     if inside:
         return [*_apptainer(environment, resources, home, apptainer, binds), *command]
     return command
-
-
-def course_home(account: str) -> str:
-    """The home in a course's session, as it is seen there. On the node it is another folder:
-    deploy/session.sh makes that and tells Apptainer (APPTAINER_HOME)."""
-    return f"/home/{account}"
-
-
-def course_environment(course: CourseSession | None, home: str, account: str) -> dict[str, str]:
-    """What deploy/session.sh is told about a course's session; {} for others.
-
-    ``home`` is the person's on the node. Without PORTAL_COURSE_FOLDER the session's home is
-    thrown away. The exchange is not in the command, which is the same for everyone in the course.
-    """
-    if course is None:
-        return {}
-    found = {"PORTAL_COURSE_HOME": course_home(account)}
-    if not course.throwaway:
-        found["PORTAL_COURSE_FOLDER"] = f"{home.rstrip('/')}/{FOLDER}/{course.folder}"
-    if course.data and course.data_root:
-        steps = PurePosixPath(course.data).relative_to(course.data_root)
-        found |= {"PORTAL_COURSE_DATA_ROOT": course.data_root, "PORTAL_COURSE_DATA": str(steps)}
-    if course.exchange:
-        found["PORTAL_COURSE_BIND"] = f"{course.exchange}:{EXCHANGE}"
-    return found
-
-
-def course_variables(course: CourseSession | None) -> dict[str, str]:
-    """What a course's session finds in its environment; {} for others."""
-    if course is None:
-        return {}
-    return {
-        "PORTAL_COURSE": course.course,
-        "PORTAL_COURSE_KIND": str(course.kind),
-        "PORTAL_COURSE_ROLE": str(course.role),
-        **({"PORTAL_COURSE_EXCHANGE": EXCHANGE} if course.exchange else {}),
-    }
 
 
 def kernel_container(

@@ -7,26 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date
 from enum import StrEnum
-from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from ..errors import InvalidRequest, NotAllowed
-from ..models import Frozen
 from ..models.cluster import Reservation
-from ..models.course import STAFF, Course, CourseName, CourseState, KeptCourse, Role
-from ..models.environment import AbsolutePath, Environment, Kind, Server
-from ..models.resources import Resources, memory_mib, time_seconds, time_text
+from ..models.course import Course, CourseName
+from ..models.environment import Environment, Kind, Server
+from ..models.resources import Duration, Resources
+from .fields import IN_COURSES
 
 OPTION = "course"  # the key of ``user_options`` with the course's name
-# What of the resources a person chooses; everything else is the course's.
-CHOSEN = frozenset({"gpus", "gpu_type", "cpus", "memory", "time"})
 
 _NAME: TypeAdapter[str] = TypeAdapter(CourseName)
 _SERVER = re.compile(r"(course|rehearsal|preview|room)-(.+)")
+_Size = TypeVar("_Size", bound=int)
 _FLEXIBLE = "FLEX"  # scontrol(1): jobs of such a reservation may end after it
 
 
@@ -37,31 +35,6 @@ class CourseKind(StrEnum):
     REHEARSAL = "rehearsal"  # its home is thrown away
     PREVIEW = "preview"  # staff see what a student would
     ROOM = "room"  # notebooks that the course shares
-
-
-class CourseSession(Frozen):
-    """Which course a session belongs to. ``data`` is seen there read-only, ``exchange`` at
-    /srv/nbgrader/exchange, where everyone in the course writes. ``data_root``: the site's folder
-    that ``data`` is below; no step from there is a link."""
-
-    course: str
-    title: str
-    kind: CourseKind
-    role: Role
-    data: AbsolutePath | None = None
-    data_root: AbsolutePath | None = None
-    exchange: AbsolutePath | None = None  # its grades' folder on the nodes
-
-    @property
-    def throwaway(self) -> bool:
-        """Whether its home is gone when it ends: a preview begins as every student does."""
-        return self.kind in (CourseKind.REHEARSAL, CourseKind.PREVIEW)
-
-    @property
-    def folder(self) -> str:
-        """The name of the folder that is its home. Everyone in the course sees a room's: it is
-        not that of its owner's own work, and no course's name has a dot."""
-        return f"{self.course}.room" if self.kind is CourseKind.ROOM else self.course
 
 
 class ServerOf(NamedTuple):
@@ -79,20 +52,16 @@ def server_of(server: str) -> ServerOf | None:
     return ServerOf(match[2], CourseKind(match[1]))
 
 
-def split_course(options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The course that ``user_options`` name ("" for none), and the other options. Raises
-    InvalidRequest for what cannot be a course's name."""
-    if not isinstance(options, Mapping):
-        return "", options  # refused with the words for all of them
-    others = dict(options)
-    name = others.pop(OPTION, None)
-    if name is None or name == "":
-        return "", others
-    if not isinstance(name, str) or not _is_name(name):
+def course_named(value: object) -> str:
+    """The course that the option names ("" for none). Raises InvalidRequest for what cannot be a
+    course's name."""
+    if value is None or value == "":
+        return ""
+    if not isinstance(value, str) or not _is_name(value):
         raise InvalidRequest(
             "'course' must be the name of a course: small letters, digits and dashes.", OPTION
         )
-    return name, others
+    return value
 
 
 def server_for(course: str, server: str) -> CourseKind | None:
@@ -127,32 +96,6 @@ def _is_name(text: str) -> bool:
     return True
 
 
-def closed(kept: KeptCourse, kind: CourseKind, role: Role, now: float) -> str:
-    """Why no session of this kind starts in the course now (Unix seconds); "" when one does.
-
-    Its staff may try everything out before it begins.
-    """
-    course = kept.course
-    title = f"The course '{course.title}'"
-    if kept.state is CourseState.ARCHIVED:
-        return f"{title} is archived: its sessions are over. Your files are still there."
-    if kept.state is CourseState.REFUSED:
-        return f"{title} was not approved, so it has no sessions."
-    if kept.state is not CourseState.APPROVED:
-        return f"{title} has no sessions yet: an admin of the portal is to approve it first."
-    if kept.pinned is None:
-        return f"{title} has no environment yet: its instructor chooses one."
-    today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
-    if today > course.ends:
-        return f"{title} ended on {day(course.ends)}. Your files are still there."
-    early = role in STAFF or kind is CourseKind.REHEARSAL
-    if today < course.begins and not early:
-        return f"{title} begins on {day(course.begins)}."
-    if kind is CourseKind.ROOM and not course.together:
-        return f"{title} has no room for working together: its instructor may allow one."
-    return ""
-
-
 def day(of: date) -> str:
     """ "3 May 2027"."""
     return f"{of.day} {of:%B %Y}"
@@ -177,24 +120,22 @@ def unfit(environment: Environment) -> str:
     return ""
 
 
-def asked_for(options: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
-    """What of ``options`` a member of a course chooses. Raises InvalidRequest for the rest,
-    NotAllowed for another environment than the course's."""
-    asked = {key: value for key, value in options.items() if value not in (None, "")}
-    named = asked.pop("environment", environment.name)
+def check_asked(said: Mapping[str, Any], environment: Environment) -> None:
+    """Refuse what a member of a course does not choose, of what was ``said`` (Asked). Raises
+    InvalidRequest, NotAllowed for another environment than the course's."""
+    named = said.get("environment", environment.name)
     if named != environment.name:
         raise NotAllowed(
             f"This course runs in '{environment.title}', not in '{str(named)[:60]}'. Leave the "
             "environment out."
         )
-    for key in asked:
-        if key not in CHOSEN:
+    for key in said:
+        if key != "environment" and key not in IN_COURSES:
             raise InvalidRequest(
                 f"In a course, '{key[:60]}' is the course's to say. You may choose: "
-                f"{', '.join(sorted(CHOSEN))}.",
+                f"{', '.join(sorted(IN_COURSES))}.",
                 field=key[:60],
             )
-    return asked
 
 
 def narrowed(environment: Environment, course: Course, *, gpus: bool = True) -> Environment:
@@ -206,10 +147,8 @@ def narrowed(environment: Environment, course: Course, *, gpus: bool = True) -> 
         types = (largest.gpu_type,)
     elif largest.gpu_type:
         most = 0  # it does not run on the only GPUs that the course may have
-    usual = environment.default.model_dump(
-        exclude_none=True, exclude={"gpus", "nodes", "reservation", "account"}
-    )
-    usual |= default.model_dump(exclude_none=True, exclude={"account", "reservation"})
+    usual = _usual(environment.default, {"gpus", "nodes", "reservation", "account"})
+    usual |= _usual(default, {"account", "reservation"})
     usual["gpus"] = min(default.gpus, most)
     account = course.account or default.account
     if account:
@@ -223,26 +162,27 @@ def narrowed(environment: Environment, course: Course, *, gpus: bool = True) -> 
             "gpu_types": types,
             "max_gpus": _least(environment.max_gpus, most),
             "max_cpus": _least(environment.max_cpus, largest.cpus),
-            "max_memory": _smallest(memory_mib, environment.max_memory, largest.memory),
-            "max_time": _smallest(time_seconds, environment.max_time, largest.time),
+            "max_memory": _least(environment.max_memory, largest.memory),
+            "max_time": _least(environment.max_time, largest.time),
         }
     )
+
+
+def _usual(resources: Resources, without: set[str]) -> dict[str, Any]:
+    """All of it that is not None, typed: a course's default says "no GPUs" where it says none."""
+    return {k: v for k, v in resources if v is not None and k not in without}
 
 
 def until(environment: Environment, seconds: float) -> Environment:
     """``environment`` for a session that must be over in ``seconds``, a minute at least."""
     minutes = max(1, int(seconds // 60))
     return environment.model_copy(
-        update={"max_time": _smallest(time_seconds, environment.max_time, time_text(minutes * 60))}
+        update={"max_time": _least(environment.max_time, Duration(minutes * 60))}
     )
 
 
-def _least(first: int | None, second: int | None) -> int | None:
+def _least(first: _Size | None, second: _Size | None) -> _Size | None:
     return min((one for one in (first, second) if one is not None), default=None)
-
-
-def _smallest(size: Any, first: str | None, second: str | None) -> str | None:
-    return min((one for one in (first, second) if one), key=size, default=None)
 
 
 def meeting(course: str, reservations: Mapping[str, Reservation], now: float) -> list[Reservation]:

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from ..models.cluster import ClusterSnapshot, Node
 from ..models.estimate import Basis, Estimate, Outlook
-from ..models.resources import Resources, memory_mib, time_seconds
+from ..models.resources import Resources
+from .fields import FIELDS
+from .limits import suits
 from .waiting import queue_of
 
 # slurmctld takes a job without an end for one that ends in a year (src/slurmctld/job_scheduler.c,
@@ -52,7 +54,7 @@ def room_now(resources: Resources, snapshot: ClusterSnapshot, now: float) -> boo
 
 
 def _reserved(resources: Resources, snapshot: ClusterSnapshot, now: float) -> set[str]:
-    end = now + (time_seconds(resources.time) if resources.time else 0)
+    end = now + (resources.time or 0)
     return {
         node
         for one in snapshot.reservations.values()
@@ -62,7 +64,7 @@ def _reserved(resources: Resources, snapshot: ClusterSnapshot, now: float) -> se
 
 
 def _fits(resources: Resources, node: Node) -> bool:
-    memory = memory_mib(resources.memory) if resources.memory else 0
+    memory = resources.memory or 0
     gpus = sum(
         max(0, pool.count - pool.used)
         for pool in node.gpus
@@ -70,6 +72,7 @@ def _fits(resources: Resources, node: Node) -> bool:
     )
     return (
         node.usable
+        and suits(resources, node)
         and node.cpus - node.cpus_allocated >= (resources.cpus or 1)
         and node.memory - node.memory_allocated >= memory
         and gpus >= resources.gpus
@@ -133,15 +136,13 @@ def from_slurm(start: float, made_at: float) -> Estimate:
 def covers(larger: Resources, resources: Resources) -> bool:
     """Whether ``larger`` asks for the like and for no less of anything: what ``resources`` ask for
     then starts no later."""
-    same = ("partition", "account", "qos", "reservation", "gpu_type", "nodes")
-    if any(getattr(larger, name) != getattr(resources, name) for name in same):
-        return False
-    for name, size in (("cpus", int), ("memory", memory_mib), ("time", time_seconds)):
-        ours, theirs = getattr(resources, name), getattr(larger, name)
+    for field in FIELDS:
+        ours, theirs = getattr(resources, field.name), getattr(larger, field.name)
         # None is Slurm's own default, which is not known here.
-        if ours != theirs and (ours is None or theirs is None or size(theirs) < size(ours)):
+        known = field.size and ours is not None and theirs is not None
+        if ours != theirs and not (known and theirs > ours):
             return False
-    return larger.gpus >= resources.gpus
+    return True
 
 
 def without_slurm(

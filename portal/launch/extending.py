@@ -18,10 +18,9 @@ from traitlets.config import Configurable
 from ..errors import Conflict, InvalidRequest, NotAllowed, PortalError
 from ..models.cluster import Association, ClusterSnapshot, Job, JobState
 from ..models.environment import Environment
-from ..models.resources import time_seconds, time_text
+from ..models.resources import time_text
 from ..models.situation import ExtendOffer
-from .limits import longest_wall
-from .qos import ANY_TIME, charged, limiting
+from .limits import ANY_TIME, charged, limiting, longest_wall
 
 _GOES_ON = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.STOPPED, JobState.SIGNALING})
 _FLEXIBLE = "FLEX"  # scontrol(1): jobs of such a reservation may end after it
@@ -197,9 +196,9 @@ def _bounds_of_time(
     """Those that limit how long it runs from its start to its end."""
     job, snapshot = running.job, running.snapshot
     found = []
-    if environment.max_time:
+    if environment.max_time is not None:
         words = f"'{environment.title}' allows at most {environment.max_time} of time"
-        found.append(_Bound(time_seconds(environment.max_time) - limit, words))
+        found.append(_Bound(environment.max_time - limit, words))
     flags = snapshot.qos[job.qos].flags if job.qos in snapshot.qos else ()
     partition = snapshot.partitions.get(job.partition)
     if partition is not None and partition.max_time is not None and ANY_TIME not in flags:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..models.image_job import ImageJob
 from ..models.resources import Resources
-from .script import sbatch_options, session_script
+from .container import sbatch_options, session_script
 
 VARIABLE = "PORTAL_IMAGE_JOB"
 MODULE = "portal.images.job"

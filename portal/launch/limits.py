@@ -1,5 +1,9 @@
 """What limits a session: its environment, the person's QOS and account, the partition's nodes.
 
+Which QOS a session gets: slurm.conf(5) "AllowQos", "DenyQos", "QOS"; the order of limits is that of
+Slurm's page "Resource Limits": the partition's QOS, the job's QOS, the association; the first that
+sets a limit counts.
+
 Each function gives its reasons as sentences; an empty list means that nothing is in the way.
 """
 
@@ -11,8 +15,11 @@ from typing import Any
 from ..models.cluster import Association, ClusterSnapshot, Node, Partition, Qos
 from ..models.environment import Environment
 from ..models.offered import refusals_of
-from ..models.resources import Resources, memory_mib, time_seconds, time_text
-from .qos import ANY_NODES, ANY_TIME
+from ..models.resources import Resources, time_text
+
+OVER_PARTITION = "OverPartQOS"  # the job's QOS comes before the partition's
+ANY_TIME = "PartitionTimeLimit"  # flags that let a job exceed the partition's own limits
+ANY_NODES = "PartitionMaxNodes"
 
 _Limits = Mapping[str, Mapping[str, int]]  # whose -> TRES -> amount, as in Qos.max_tres
 
@@ -31,10 +38,10 @@ def environment_limits(resources: Resources, environment: Environment) -> list[s
     if environment.max_cpus is not None and (resources.cpus or 0) * nodes > environment.max_cpus:
         reasons.append(f"'{title}' allows at most {environment.max_cpus} CPUs.")
     if environment.max_memory and resources.memory:
-        if memory_mib(resources.memory) * nodes > memory_mib(environment.max_memory):
+        if resources.memory * nodes > environment.max_memory:
             reasons.append(f"'{title}' allows at most {environment.max_memory} of memory.")
-    if environment.max_time and resources.time:
-        if time_seconds(resources.time) > time_seconds(environment.max_time):
+    if environment.max_time is not None and resources.time:
+        if resources.time > environment.max_time:
             reasons.append(f"'{title}' allows at most {environment.max_time} of time.")
     return reasons
 
@@ -44,9 +51,8 @@ def within(environment: Environment, defaults: Mapping[str, Any]) -> dict[str, A
     time and memory where there is no default, since Slurm's own may be larger."""
     cut = dict(defaults)
     largest = {"time": environment.max_time, "memory": environment.max_memory}
-    sizes = {"time": time_seconds, "memory": memory_mib}
     for key, limit in largest.items():
-        if limit and (cut.get(key) is None or sizes[key](cut[key]) > sizes[key](limit)):
+        if limit is not None and (cut.get(key) is None or cut[key] > limit):
             cut[key] = limit
     for key, most in {"gpus": environment.max_gpus, "cpus": environment.max_cpus}.items():
         if most is not None and (cut.get(key) or 0) > most:
@@ -64,7 +70,7 @@ def accounting_limits(
     """
     reasons = []
     who, longest = longest_wall(rows, qos)
-    if longest is not None and resources.time and time_seconds(resources.time) > longest:
+    if longest is not None and resources.time and resources.time > longest:
         reasons.append(f"{who} allows at most {time_text(longest)} of time.")
     gpus = _most([row.max_gpus_per_job for row in rows])
     sources: list[tuple[str, _Limits]] = [(f"The QOS '{one.name}'", one.max_tres) for one in qos]
@@ -117,7 +123,7 @@ def asked_tres(resources: Resources) -> dict[str, int]:
     if resources.gpu_type:
         asked[f"gres/gpu:{resources.gpu_type}"] = resources.gpus
     if resources.memory:
-        asked["mem"] = memory_mib(resources.memory)
+        asked["mem"] = resources.memory
     return {name: amount for name, amount in asked.items() if amount}
 
 
@@ -130,14 +136,22 @@ def tres_words(name: str, amount: int) -> str:
     return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"
 
 
-def gpu_nodes(snapshot: ClusterSnapshot, partition: Partition, gpu_type: str | None) -> list[Node]:
-    """The nodes of a partition that have GPUs (of ``gpu_type``, where one is named)."""
-    nodes = (snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes)
-    return [
-        node
-        for node in nodes
-        if any(pool.count and gpu_type in (None, pool.type) for pool in node.gpus)
-    ]
+def nodes_of(partition: Partition, snapshot: ClusterSnapshot) -> list[Node]:
+    """The nodes of a partition that are known."""
+    return [snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes]
+
+
+def has_gpus(node: Node, gpu_type: str | None = None) -> bool:
+    """Whether a node has GPUs (of ``gpu_type``, where one is named)."""
+    return any(pool.count and gpu_type in (None, pool.type) for pool in node.gpus)
+
+
+def suits(resources: Resources, node: Node) -> bool:
+    """Whether a node is of the kind that is asked for, however much of it is free."""
+    wanted = set(resources.constraint.split("&")) if resources.constraint else set()
+    return wanted <= set(node.features) and (
+        not resources.gpus or has_gpus(node, resources.gpu_type)
+    )
 
 
 def partition_limits(
@@ -148,10 +162,10 @@ def partition_limits(
 ) -> list[str]:
     """What the partition and its nodes cannot give. ``flags``: those of the session's QOS."""
     reasons = []
-    nodes = [snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes]
+    nodes = nodes_of(partition, snapshot)
     where = f"The partition '{partition.name}'"
     if partition.max_time is not None and resources.time and ANY_TIME not in flags:
-        if time_seconds(resources.time) > partition.max_time:
+        if resources.time > partition.max_time:
             reasons.append(f"{where} allows at most {time_text(partition.max_time)} of time.")
     most_nodes = None if ANY_NODES in flags else partition.max_nodes
     if most_nodes is not None and resources.nodes > most_nodes:
@@ -160,8 +174,23 @@ def partition_limits(
         return reasons
     if resources.nodes > len(nodes):
         reasons.append(f"{where} has {len(nodes)} nodes, not {resources.nodes}.")
+    if resources.constraint:
+        having = [n for n in nodes if suits(Resources(constraint=resources.constraint), n)]
+        if not having:
+            there = ", ".join(sorted({feature for node in nodes for feature in node.features}))
+            reasons.append(
+                f"{where} has no node with the features '{resources.constraint}'. "
+                f"Its nodes have: {there or 'none'}."
+            )
+            return reasons
+        nodes = having
+        if resources.nodes > len(nodes):
+            reasons.append(
+                f"{where} has {len(nodes)} nodes with the features '{resources.constraint}', "
+                f"not {resources.nodes}."
+            )
     if resources.gpus:
-        fitting = gpu_nodes(snapshot, partition, resources.gpu_type)
+        fitting = [node for node in nodes if has_gpus(node, resources.gpu_type)]
         kind = f"{resources.gpu_type} GPUs" if resources.gpu_type else "GPUs"
         if not fitting:
             have = sorted({p.type for n in nodes for p in n.gpus if p.count})
@@ -180,6 +209,63 @@ def partition_limits(
     if resources.cpus and resources.cpus > cpus:
         reasons.append(f"{where} has at most {cpus} CPUs on one such node.")
     memory = max(node.memory for node in nodes)
-    if resources.memory and memory_mib(resources.memory) > memory:
+    if resources.memory and resources.memory > memory:
         reasons.append(f"{where} has at most {memory // 1024}G of memory on one such node.")
     return reasons
+
+
+def charged(
+    account: str | None, partition: str | None, associations: Sequence[Association]
+) -> list[Association]:
+    """The associations that a job may be charged to: of the ``account``, else of the default one;
+    those bound to the ``partition`` before those bound to none."""
+    if account:
+        rows = [row for row in associations if row.account == account]
+    else:
+        rows = [row for row in associations if row.is_default_account] or [*associations]
+    bound = [row for row in rows if row.partition and row.partition == partition]
+    return bound or [row for row in rows if not row.partition] or rows
+
+
+def default_qos(rows: Sequence[Association]) -> str | None:
+    """The QOS of a job that names none; None where ``rows`` do not agree on it."""
+    found = {row.default_qos or (row.qos[0] if len(row.qos) == 1 else "normal") for row in rows}
+    return found.pop() if len(found) == 1 else None
+
+
+def effective_qos(
+    qos: str | None,
+    account: str | None,
+    partition: str | None,
+    associations: Sequence[Association] | None,
+) -> str | None:
+    """The QOS that a job would have; None where that is not known (``associations`` None)."""
+    return qos or default_qos(charged(account, partition, associations or ()))
+
+
+def admits_qos(partition: Partition, qos: str) -> bool:
+    """Whether jobs with this QOS may be in the partition."""
+    if partition.allow_qos:
+        return qos in partition.allow_qos
+    return qos not in partition.deny_qos
+
+
+def limiting(snapshot: ClusterSnapshot, qos: str | None, partition: str | None) -> list[Qos]:
+    """The QOS whose limits a job has, the one that counts first first."""
+    where = snapshot.partitions.get(partition or "")
+    own = snapshot.qos.get(qos or "")
+    of_partition = snapshot.qos.get(where.qos) if where and where.qos else None
+    if own and OVER_PARTITION in own.flags:
+        return [one for one in (own, of_partition) if one]
+    return [one for one in (of_partition, own) if one]
+
+
+def longest_walls(
+    associations: Sequence[Association], known: Mapping[str, Qos]
+) -> list[int | None]:
+    """The longest time in seconds of each association and QOS of a person; None: no limit."""
+    walls: list[int | None] = []
+    for row in associations:
+        limits = [known[name].max_wall if name in known else None for name in row.qos]
+        walls += [row.max_wall if limit is None else limit for limit in limits or [None]]
+    return walls

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ..errors import PortalError
 from ..models.cluster import ClusterSnapshot
 from ..models.person import Person
-from ..models.resources import Resources, time_seconds, time_text
+from ..models.resources import Duration, Resources
 from .policy import Associations, allowed_partitions, choose_partition, objections
 from .request import LaunchRequest
 
@@ -52,9 +52,10 @@ def _all(
         yield from _partitions(asked, person, snapshot, associations)
     if asked.time:
         for seconds in _SHORTER:
-            if seconds < time_seconds(asked.time):
-                shorter = {"time": time_text(seconds)}
-                yield Candidate("time", shorter, asked.model_copy(update=shorter))
+            if seconds < asked.time:
+                shorter = Duration(seconds)
+                changes = {"time": str(shorter)}
+                yield Candidate("time", changes, asked.model_copy(update={"time": shorter}))
 
 
 def _types(

@@ -8,76 +8,77 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from ..errors import InvalidRequest, NotAllowed
-from ..models.cluster import Association, ClusterSnapshot, Partition, Reservation
+from ..models.cluster import Association, ClusterSnapshot, Node, Partition, Reservation
 from ..models.environment import Environment
 from ..models.offered import refusals_of
 from ..models.person import Person
 from ..models.resources import Resources
-from .limits import accounting_limits, environment_limits, gpu_nodes, partition_limits, within
-from .qos import admits_qos, charged, effective_qos, limiting
-from .request import LaunchRequest, read_options
+from .kinds.kind import Kind, environment_of
+from .limits import (
+    accounting_limits,
+    admits_qos,
+    charged,
+    effective_qos,
+    environment_limits,
+    has_gpus,
+    limiting,
+    nodes_of,
+    partition_limits,
+    suits,
+    within,
+)
+from .request import Asked, LaunchRequest
 
 Associations = Sequence[Association] | None  # None: the site keeps no accounting
 
 
 def decide(
-    options: Mapping[str, Any],
+    asked: Asked,
     person: Person,
     environments: Mapping[str, Environment],
     snapshot: ClusterSnapshot,
     associations: Associations,
     defaults: Resources,
+    kind: Kind | None = None,
 ) -> LaunchRequest:
-    """The launch request that ``options`` stand for.
+    """The launch request that ``asked`` stands for. ``kind``: what it asks for, complete
+    (``Kind.place``); None: as it was asked for.
 
     ``environments`` are those this person may use, by name, in page order. What is not asked
     for comes from the environment's defaults, then from the site's ``defaults``. Raises
-    InvalidRequest (malformed, unknown name) or NotAllowed (all reasons in one message).
+    InvalidRequest (unknown name) or NotAllowed (all reasons in one message).
     """
-    name, asked = read_options(options)
-    environment = _environment(name, environments)
-    known = environment.default.model_dump(exclude_unset=True, exclude_none=True)
-    site = defaults.model_dump(exclude_unset=True, exclude_none=True)
-    merged = {**within(environment, {**site, **known}), **asked}
+    environment = environment_of(asked.environment, environments)
+    usual = {**defaults.said(), **environment.default.said()}
+    merged = {**within(environment, usual), **asked.resources.said()}
     if merged.get("gpus", 0) == 0:
         merged.pop("gpu_type", None)
     elif not merged.get("gpu_type"):
         # "Any type" means any that this environment runs on; Slurm takes one name only, or none,
         # which is better where each would do: the job gets what is free first.
-        there = {pool.type for node in snapshot.nodes.values() for pool in node.gpus}
+        wanted = Resources(**{key: merged[key] for key in merged if key != "gpu_type"})
+        nodes = [node for node in snapshot.nodes.values() if suits(wanted, node)]
+        there = {pool.type for node in nodes for pool in node.gpus}
         refused = refusals_of(environment)
-        fitting = environment.gpu_types or sorted(there - set(refused))
+        own = [one for one in environment.gpu_types if one in there] or environment.gpu_types
+        fitting = own or sorted(there - set(refused))
         if fitting and (there - set(fitting)):
-            merged["gpu_type"] = _freest(fitting, snapshot)
+            merged["gpu_type"] = _freest(fitting, nodes)
+    if merged.get("partition") is None:
+        merged["partition"] = choose_partition(Resources(**merged), person, snapshot, associations)
     resources = Resources(**merged)
-    if resources.partition is None:
-        chosen = choose_partition(resources, person, snapshot, associations)
-        resources = resources.model_copy(update={"partition": chosen})
     reasons = objections(resources, environment, person, snapshot, associations)
     if reasons:
         raise NotAllowed(" ".join(reasons))
-    return LaunchRequest(environment=environment, resources=resources)
+    return LaunchRequest(environment=environment, resources=resources, kind=kind or asked.kind)
 
 
-def _environment(name: str | None, environments: Mapping[str, Environment]) -> Environment:
-    if name is None:
-        if not environments:
-            raise NotAllowed("No environment is offered to you. Ask an admin of this portal.")
-        return next(iter(environments.values()))
-    if name not in environments:
-        # The same words whether it does not exist or is somebody else's.
-        offered = ", ".join(environments) or "none"
-        raise NotAllowed(f"There is no environment of that name for you. Offered: {offered}.")
-    return environments[name]
-
-
-def _freest(gpu_types: Sequence[str], snapshot: ClusterSnapshot) -> str:
+def _freest(gpu_types: Sequence[str], nodes: Sequence[Node]) -> str:
     """The type with the most free GPUs on usable nodes now; the first one where none is free."""
     free = dict.fromkeys(gpu_types, 0)
-    for node in snapshot.nodes.values():
+    for node in nodes:
         for pool in node.gpus:
             if pool.type in free and node.usable:
                 free[pool.type] += pool.count - pool.used
@@ -137,10 +138,10 @@ def choose_partition(
         wanted = snapshot.reservations[resources.reservation or ""].partition
         if wanted and wanted in {p.name for p in partitions}:
             return wanted
-    if resources.gpus:
-        fitting = [p for p in partitions if gpu_nodes(snapshot, p, resources.gpu_type)]
-    else:
-        fitting = [p for p in partitions if not gpu_nodes(snapshot, p, None)]
+    fitting = [p for p in partitions if any(suits(resources, n) for n in nodes_of(p, snapshot))]
+    if not resources.gpus:
+        partitions = fitting or partitions
+        fitting = [p for p in partitions if not any(map(has_gpus, nodes_of(p, snapshot)))]
     chosen = (fitting or partitions)[:1]
     return chosen[0].name if chosen else None
 

@@ -1,12 +1,13 @@
-"""A launch request: validated environment + resources, before it becomes a session.
+"""A launch request: what is asked for, read once, and what one session will be.
 
-The one door for what a user asks for. The launch page, the REST API and links all hand over a
-plain dict of ``user_options``; nothing that has not passed here reaches sbatch.
+The one door for what a person asks for. The launch page, the REST API, links, "the same again",
+moves and estimates all hand over a plain dict of ``user_options``: ``Asked.parse`` reads it, and
+nothing that has not passed there reaches sbatch. ``policy.decide`` makes a LaunchRequest of that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,97 +16,156 @@ from ..errors import InvalidRequest
 from ..models import Frozen
 from ..models.environment import Environment
 from ..models.resources import Resources
-from .course import CHOSEN, OPTION, CourseSession, split_course
+from .fields import OF
+from .kinds import OWN_OPTIONS, USUAL, kind_of
+from .kinds.kind import Kind
 
 # What a session gets where neither the person, the environment nor the site says anything.
 DEFAULT_RESOURCES = {"cpus": 2, "memory": "4G", "time": "2:00:00"}
-OPTION_KEYS = (OPTION, "environment", *Resources.model_fields)
+OPTION_KEYS = ("course", "environment", "kind", *OF)
+_LONGEST = 256  # characters of a form's field
 
-_SHOULD_BE = {
-    "environment": "the name of an environment",
-    "gpus": "a whole number, 0 or more",
-    "gpu_type": "a GPU type such as 'v100'",
-    "cpus": "a whole number, 1 or more",
-    "memory": "a size such as '4G'",
-    "time": "a time such as '2:00:00'",
-    "partition": "the name of a partition",
-    "account": "the name of a Slurm account",
-    "qos": "the name of a QOS",
-    "reservation": "the name of a reservation",
-    "nodes": "a whole number, 1 or more",
-}
+
+class Asked(Frozen):
+    """What somebody asks for: well formed, and no more than what was said.
+
+    ``environment`` None: the first that is offered. ``resources`` holds what was asked for as its
+    fields that were set. ``kind``: what would run, with its own options.
+    """
+
+    environment: str | None = None
+    resources: Resources = Resources()
+    kind: Kind = USUAL()
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any]) -> Asked:
+        """Read ``user_options``; null and "" say nothing. Raises InvalidRequest, which names the
+        first key that is wrong."""
+        if not isinstance(options, Mapping):
+            raise InvalidRequest("The options of a session must be a JSON object.")
+        for key in options:
+            if key not in OPTION_KEYS and key not in OWN_OPTIONS:
+                raise InvalidRequest(
+                    f"{_quoted(key)} is not an option of a session. The options are: "
+                    f"{', '.join(OPTION_KEYS)}.",
+                    field=str(key)[:60],
+                )
+        kind = kind_of(options)
+        given = {key: value for key, value in options.items() if value is not None and value != ""}
+        environment = given.get("environment")
+        if environment is not None and not isinstance(environment, str):
+            raise InvalidRequest(
+                "'environment' must be the name of an environment.", field="environment"
+            )
+        asked = {key: value for key, value in given.items() if key in OF}
+        try:
+            resources = Resources(**asked)
+        except ValidationError as error:
+            key = str(error.errors()[0]["loc"][0])
+            raise InvalidRequest(
+                f"'{key}' must be {OF[key].should_be}; {_quoted(asked[key])} is not.", field=key
+            ) from None
+        return cls(environment=environment, resources=resources, kind=kind)
+
+    def said(self) -> dict[str, Any]:
+        """The keys that say something, with typed values; what is the kind's own is left out."""
+        named = {"environment": self.environment} if self.environment else {}
+        return {**named, **self.resources.said()}
 
 
 class LaunchRequest(Frozen):
     """What one session will be: an environment this person may use, and complete resources.
 
-    ``tensorboard``: the log folders of a TensorBoard of its own, absolute; none: JupyterLab.
-    ``course``: what it belongs to; None: it is the person's own.
+    ``kind``: what runs in it, with all that the Hub knows of it.
     """
 
     environment: Environment
     resources: Resources
-    tensorboard: tuple[str, ...] = ()
-    course: CourseSession | None = None
+    kind: Kind = USUAL()
 
     def options(self) -> dict[str, Any]:
         """The ``user_options`` that ask for the same again: only known keys, JSON values."""
         chosen = self.resources.model_dump(exclude_none=True)
-        if self.course is not None:
-            # Account, partition and reservation are the course's, and others at the next meeting.
-            mine = {key: chosen[key] for key in chosen if key in CHOSEN}
-            return {OPTION: self.course.course, "environment": self.environment.name, **mine}
-        shown = {"tensorboard": list(self.tensorboard)} if self.tensorboard else {}
-        return {"environment": self.environment.name, **chosen, **shown}
+        return self.kind.options(self.environment.name, chosen)
 
 
-def read_options(options: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """Check the shape of ``user_options``.
+def options_from_form(formdata: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """``user_options`` of a submitted launch form or of a link: known keys only, no blanks.
 
-    Returns the environment's name (None where none is named) and the resource keys as given,
-    each valid. A course is for ``split_course`` to take out; it is only looked at here. Raises
-    InvalidRequest naming the first key that is wrong.
+    Raises InvalidRequest, naming the field, for what cannot be read; nothing else, whatever
+    the browser sent.
     """
-    if not isinstance(options, Mapping):
-        raise InvalidRequest("The options of a session must be a JSON object.")
-    for key in options:
-        if key not in OPTION_KEYS:
-            raise InvalidRequest(
-                f"{_quoted(key)} is not an option of a session. The options are: "
-                f"{', '.join(OPTION_KEYS)}.",
-                field=str(key)[:60],
-            )
-    _, options = split_course(options)
-    given = {key: value for key, value in options.items() if value is not None and value != ""}
-    environment = given.pop("environment", None)
-    if environment is not None and not isinstance(environment, str):
-        raise InvalidRequest(
-            f"'environment' must be {_SHOULD_BE['environment']}.", field="environment"
-        )
+    return options_from_fields({key: _single(key, formdata.get(key)) for key in OPTION_KEYS})
+
+
+def options_from_fields(fields: Mapping[str, str | int]) -> dict[str, Any]:
+    """``user_options`` of the fields of a form, as text or, where JSON had them so, as numbers.
+    Raises InvalidRequest, naming the field."""
+    options: dict[str, Any] = {}
+    for name, value in fields.items():
+        if isinstance(value, int):
+            options[name] = value
+        elif text := _clean(name, value):
+            options[name] = _of_text(name, text)
+    if not options.get("gpus"):
+        # The page always sends a type, also for a CPU session when scripts are off.
+        options.pop("gpu_type", None)
+    return options
+
+
+def _of_text(name: str, text: str) -> int | str:
+    field = OF.get(name)
+    if field is None:
+        return text
     try:
-        Resources(**given)
-    except ValidationError as error:
-        field = str(error.errors()[0]["loc"][0])
+        return field.of_text(text)
+    except ValueError:
         raise InvalidRequest(
-            f"'{field}' must be {_SHOULD_BE[field]}; {_quoted(given[field])} is not.", field=field
+            f"'{name}' must be a whole number of {field.counts}, not '{_printable(text)}'.",
+            field=name,
         ) from None
-    return environment, given
+
+
+def _single(field: str, values: Any) -> str:
+    if values is None:
+        return ""
+    if isinstance(values, str):
+        values = [values]
+    if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
+        raise InvalidRequest(f"'{field}' must be text.", field=field)
+    given = {value.strip(" ") for value in values} - {""}
+    if len(given) > 1:
+        raise InvalidRequest(f"'{field}' was given more than once.", field=field)
+    return given.pop() if given else ""
+
+
+def _clean(field: str, text: str) -> str:
+    text = text.strip(" ")
+    if len(text) > _LONGEST or not text.isprintable():
+        raise InvalidRequest(
+            f"'{field}' is too long or has characters that cannot be used: '{_printable(text)}'.",
+            field=field,
+        )
+    return text
 
 
 def well_formed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of ``options`` that ``read_options`` accepts, each judged alone."""
+    """The entries of ``options`` that ``Asked.parse`` accepts, each judged alone."""
     good = {}
     for key, value in options.items():
         try:
-            read_options({key: value})
+            Asked.parse({key: value})
         except InvalidRequest:
             continue
         good[key] = value
     return good
 
 
+def _printable(text: str, most: int = 40) -> str:
+    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:most])
+    return clean + ("\N{HORIZONTAL ELLIPSIS}" if len(text) > most else "")
+
+
 def _quoted(value: object) -> str:
-    """A short, printable form of something a user sent, for a sentence."""
-    text = str(value)
-    printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return f"'{printable[:60]}{'…' if len(printable) > 60 else ''}'"
+    """A short, printable form of something that somebody sent, for a sentence."""
+    return f"'{_printable(str(value), 60)}'"

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from ..models.cluster import Association, ClusterSnapshot, Job
 from ..models.resources import Resources
-from .limits import asked_tres, first_limit, tres_words
-from .qos import charged, effective_qos, limiting
+from .limits import asked_tres, charged, effective_qos, first_limit, limiting, tres_words
 from .waiting import queue_of
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from . import Frozen
-from .resources import MEMORY, TIME, Resources, time_seconds
+from .resources import Duration, Memory, Resources
 
 Name = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$", max_length=63)
@@ -116,6 +116,8 @@ class Environment(Frozen):
     starters: tuple[StarterName, ...] = ()  # notebooks of deploy/environments/starters
     path: AbsolutePath | None = None
     modules: tuple[ModuleName, ...] = ()
+    # What it can open beside JupyterLab, by the names of portal/launch/kinds.
+    opens: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,40}$")], ...] = ()
     binds: tuple[Bind, ...] = ()
     variables: dict[VariableName, VariableValue] = {}
     # Who may see it: members of one of the groups or courses; both empty: everyone.
@@ -132,15 +134,15 @@ class Environment(Frozen):
     default: Resources = Resources()
     max_gpus: Annotated[int, Field(ge=0, le=4096)] | None = None
     max_cpus: Annotated[int, Field(ge=1, le=65536)] | None = None
-    max_memory: Annotated[str, StringConstraints(pattern=MEMORY)] | None = None
-    max_time: Annotated[str, StringConstraints(pattern=TIME)] | None = None
-    idle_time: Annotated[str, StringConstraints(pattern=TIME)] | None = None  # None: the site's
+    max_memory: Memory | None = None
+    max_time: Duration | None = None
+    idle_time: Duration | None = None  # None: the site's
     order: int = 100  # smaller stands first on the launch page
 
     @field_validator("idle_time")
     @classmethod
-    def _a_minute_at_least(cls, value: str | None) -> str | None:
-        if value is not None and time_seconds(value) < 60:
+    def _a_minute_at_least(cls, value: Duration | None) -> Duration | None:
+        if value is not None and value < 60:
             raise ValueError("a time shorter than a minute")
         return value
 

@@ -8,7 +8,7 @@ from . import Frozen
 from .catalog import Measured, Origin
 from .environment import EnvironmentState, Kernel, Kind, Server
 from .image_job import KernelResult, WorkState
-from .resources import Resources
+from .resources import Duration, Memory, Resources
 
 
 class Limits(Frozen):
@@ -16,8 +16,8 @@ class Limits(Frozen):
 
     gpus: int | None
     cpus: int | None
-    memory: str | None
-    time: str | None
+    memory: Memory | None
+    time: Duration | None
 
 
 class VersionItem(Frozen):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from portal.launch.tensorboard import OPTION
+from portal.launch.kinds.tensorboard import OPTION
 from portal.models import Frozen
 from portal.models.cluster import ClusterSnapshot
 from portal.models.dashboard import JobItem

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from portal.errors import HubUnavailable, PortalError
 from portal.hubapi import HubApi
+from portal.launch.fields import KEPT, DialogField
 from portal.models import Frozen
 from portal.models.move import LIVE, Move
 from portal.models.session import SessionRecord
@@ -28,12 +29,15 @@ _FAILED = 5.0  # seconds until the next try when the Hub did not answer
 class BeforeMove(Frozen):
     """What to know of a session before it moves. ``busy``: the kernels that compute, by the names
     of their notebooks; null where its server does not say. ``options`` are the session's own,
-    ``gpu_types`` what the cluster has."""
+    ``gpu_types`` what the cluster has. ``fields``: what is asked for; ``kept``: which of the
+    session's options stay where nothing else is said."""
 
     move: Move | None = None
     busy: tuple[str, ...] | None = None
     options: dict[str, Any] = {}
     gpu_types: tuple[str, ...] = ()
+    fields: tuple[DialogField, ...] = ()
+    kept: tuple[str, ...] = ("environment", *KEPT)
 
 
 def options_of(record: SessionRecord) -> dict[str, Any]:

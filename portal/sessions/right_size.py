@@ -11,10 +11,10 @@ from typing import Any
 
 from portal.errors import InvalidRequest
 from portal.launch.limits import environment_limits
-from portal.launch.request import read_options
+from portal.launch.request import OPTION_KEYS, Asked
 from portal.models import Frozen
 from portal.models.environment import Environment
-from portal.models.resources import Resources, memory_mib, time_seconds, time_text
+from portal.models.resources import Memory, time_text
 from portal.models.session import SessionRecord, SessionState
 
 from .efficiency import Efficiency, Source
@@ -67,11 +67,13 @@ def suggestion_for(
         for key, value in {**record.options, **changes}.items()
         if value is not None and key != "environment"
     }
+    if not options.keys() <= set(OPTION_KEYS):
+        return None  # the launch page has no such choice
     try:
-        _, asked = read_options(options)
+        asked = Asked.parse(options).resources
     except InvalidRequest:
         return None  # options of an older version
-    if environment_limits(Resources(**asked), environment):
+    if environment_limits(asked, environment):
         return None
     return Suggestion(
         options={"environment": environment.name, **options}, changes=changes, words=tuple(words)
@@ -121,21 +123,21 @@ def _memory(record: SessionRecord, measured: Efficiency, environment: Environmen
     if record.ending_code == "out_of_memory":
         more = _gib(max(peak or 0, asked) * _MARGIN)
         if environment.max_memory and more is not None:
-            more = min(more, memory_mib(environment.max_memory))
+            more = min(more, environment.max_memory)
         if more is None or more <= asked:
             return None
-        return {"memory": _text(more)}, (
+        return {"memory": str(Memory(more))}, (
             f"It ran out of its {_words(asked)} of memory: ask for {_words(more)}."
         )
     if peak is None or (measured.time_used or 0) < _LONG_ENOUGH:
         return None
     less = _gib(peak * _MARGIN)
     if less is not None and environment.default.memory:
-        less = max(less, memory_mib(environment.default.memory))
+        less = max(less, environment.default.memory)
     if less is None or less > asked * _WORTH_IT:
         return None
     said = _said(measured.memory_source)
-    return {"memory": _text(less)}, (
+    return {"memory": str(Memory(less))}, (
         f"At most {_words(peak)} of its {_words(asked)} of memory were used{said}: "
         f"{_words(less)} should be enough."
     )
@@ -150,8 +152,8 @@ def _time(
     if record.ending_code == "walltime":
         had = measured.time_limit or asked
         limits = [longest] if longest is not None else []
-        if environment.max_time:
-            limits.append(time_seconds(environment.max_time))
+        if environment.max_time is not None:
+            limits.append(environment.max_time)
         more = min([_hours(had * _MARGIN) or 0, *limits])
         if more <= asked:
             return None
@@ -176,12 +178,6 @@ def _gib(mib: float) -> int | None:
 
 def _hours(seconds: float) -> int | None:
     return next((step * 3600 for step in _HOUR_STEPS if step * 3600 >= seconds), None)
-
-
-def _text(mib: int) -> str:
-    """As ``user_options`` have it."""
-    whole, rest = divmod(mib, 1024)
-    return f"{mib}M" if rest else f"{whole}G"
 
 
 def _words(mib: int) -> str:

@@ -10,7 +10,7 @@ portal/launch/running_limits.py and policy.py. Jobs without an end count as endi
 from __future__ import annotations
 
 from ..errors import SlurmRefused, SlurmUnavailable
-from ..launch.script import sbatch_options, session_script
+from ..launch.container import sbatch_options, session_script
 from ..models.resources import Resources
 from .parse.test_only import expected_start
 from .run import SlurmRunner

@@ -7,7 +7,6 @@ import { byId, el, fill, hidden, setText, later } from "./dom.js";
 const LIVE = ["queued", "starting", "ready", "switching"];
 const EVERY = 3000; // milliseconds, while a move is under way
 const PAUSE = 500; // after the last change, until it is asked when that would start
-const NUMBERS = ["gpus", "cpus"];
 const path = (session) => `sessions/${encodeURIComponent(session.id)}/move`;
 
 let timer = 0;
@@ -76,26 +75,17 @@ async function change(session, onDone) {
     toast(error.message, true);
     return;
   }
-  const inputs = {
-    gpus: el("input.form-control", { id: "move-gpus", type: "number", min: 0 }),
-    gpu_type: el(
-      "select.form-select",
-      { id: "move-gpu_type" },
-      ["", ...before.gpu_types].map((one) => el("option", { value: one }, one || "any")),
-    ),
-    cpus: el("input.form-control", { id: "move-cpus", type: "number", min: 1 }),
-    memory: el("input.form-control", { id: "move-memory" }),
-    time: el("input.form-control", { id: "move-time" }),
-  };
-  const labels = { gpus: "GPUs", gpu_type: "GPU type", cpus: "CPUs", memory: "Memory", time: "Time from its start" };
-  for (const [name, input] of Object.entries(inputs)) input.value = before.options[name] ?? (name === "gpus" ? 0 : "");
+  // What is asked for is the portal's to say (portal/launch/fields.py).
+  const asked = before.fields.filter((field) => !field.values || field.values.length);
+  const inputs = Object.fromEntries(asked.map((field) => [field.name, input(field, before.options[field.name])]));
+  for (const { name, number, least } of asked) inputs[name].value = before.options[name] ?? (number && !least ? 0 : "");
   const estimate = el("p.portal-quiet", { role: "status" });
   const problem = el("p.text-danger", { role: "alert" });
   const form = el(
     "form",
     {},
     el("h2", { id: "move-title" }, "Change resources"),
-    Object.entries(inputs).map(([name, input]) => el("div.mb-2", {}, el("label.form-label", { for: input.id }, labels[name]), input)),
+    asked.map(({ name, label }) => el("div.mb-2", {}, el("label.form-label", { for: inputs[name].id }, label), inputs[name])),
     estimate,
     el(
       "p",
@@ -113,12 +103,12 @@ async function change(session, onDone) {
   );
   const dialog = el("dialog.ask", { "aria-labelledby": "move-title" }, form);
   const back = document.activeElement;
-  const ask = later(() => estimated(before.options, chosen(inputs), estimate), PAUSE);
+  const ask = later(() => estimated(before, chosen(before.fields, inputs), estimate), PAUSE);
   form.addEventListener("input", ask);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
-      await call(path(session), { method: "POST", body: chosen(inputs) });
+      await call(path(session), { method: "POST", body: chosen(before.fields, inputs) });
       dialog.close();
       onDone();
     } catch (error) {
@@ -135,11 +125,20 @@ async function change(session, onDone) {
   ask();
 }
 
-function chosen(inputs) {
+function input({ name, number, least, values }, now) {
+  const id = `move-${name}`;
+  if (values) {
+    const all = new Set(["", ...values, ...(now ? [now] : [])]); // also one that none of them is
+    return el("select.form-select", { id }, [...all].map((one) => el("option", { value: one }, one || "any")));
+  }
+  return el("input.form-control", number ? { id, type: "number", min: least } : { id });
+}
+
+function chosen(fields, inputs) {
   const body = {};
-  for (const [name, input] of Object.entries(inputs)) {
-    const text = input.value.trim();
-    if (text) body[name] = NUMBERS.includes(name) ? Number(text) : text;
+  for (const { name, number } of fields) {
+    const text = inputs[name]?.value.trim();
+    if (text) body[name] = number ? Number(text) : text;
   }
   if (!body.gpus) delete body.gpu_type;
   return body;
@@ -156,8 +155,8 @@ function busy(names) {
   );
 }
 
-async function estimated({ environment, account, qos }, wanted, place) {
-  const kept = Object.fromEntries(Object.entries({ environment, account, qos }).filter(([, value]) => value));
+async function estimated({ options, kept: names }, wanted, place) {
+  const kept = Object.fromEntries(names.filter((name) => options[name]).map((name) => [name, options[name]]));
   try {
     const answer = await call("estimates", { method: "POST", body: { options: { ...kept, ...wanted } } });
     setText(place, answer.words);

@@ -66,6 +66,8 @@ function typesAllowed() {
 
 function fit() {
   const here = environment();
+  for (const option of options("kind")) offer(option, here.kinds?.includes(option.value));
+  settle("kind");
   for (const option of options("partition")) {
     const types = data.partitions[option.value]?.gpu_types ?? {};
     const only = here.gpu_types;
@@ -73,6 +75,14 @@ function fit() {
     offer(option, option.value === "" || !gpus() || fits);
   }
   settle("partition");
+  for (const { name } of data.fields) {
+    // What only the nodes of some partitions have.
+    const bound = options(name).filter((option) => option.dataset.partitions);
+    for (const option of bound) {
+      offer(option, !value("partition") || option.dataset.partitions.split(" ").includes(value("partition")));
+    }
+    if (bound.length) settle(name);
+  }
   const allowed = typesAllowed();
   const everything = allowed.length === Object.keys(data.gpus).length;
   for (const option of options("gpu_type")) {
@@ -138,7 +148,8 @@ function summary() {
   if (memory) parts.push(sizeInWords(memory));
   const nodes = Number.parseInt(value("nodes") || "1", 10);
   if (nodes > 1) parts.push(`each of ${nodes} nodes`);
-  let text = /jupyterlab/i.test(here.title) ? here.title : `JupyterLab in ${here.title}`;
+  const opens = data.kinds[value("kind")] ?? Object.values(data.kinds)[0];
+  let text = here.title?.toLowerCase().includes(opens.toLowerCase()) ? here.title : `${opens} in ${here.title}`;
   if (parts.length) text += ` on ${parts.join(", ")}`;
   const time = timeInWords();
   if (time) text += ` for ${time}`;
@@ -182,7 +193,7 @@ const AGAIN = 30000; // after which the answer for the same choice is asked for 
 const estimate = { asked: "", timer: 0, running: null, shown: "" };
 
 function chosen() {
-  const names = ["environment", "gpus", "gpu_type", "time", "cpus", "memory", "nodes", "partition", "account", "qos", "reservation"];
+  const names = ["environment", "kind", ...data.fields.map((one) => one.name)];
   const fields = new FormData(form);
   return Object.fromEntries(names.filter((name) => fields.get(name)).map((name) => [name, fields.get(name)]));
 }
@@ -279,7 +290,7 @@ function take(wanted) {
     if (set(name, wanted.get(name)) && name !== "environment") touched.add(name);
     fit();
   }
-  const folded = ["cpus", "memory", "partition", "account", "qos", "reservation", "nodes"];
+  const folded = data.fields.filter((one) => one.folded).map((one) => one.name);
   const more = document.getElementById("launch-more");
   if (more && folded.some((name) => wanted.get(name))) more.open = true;
 }

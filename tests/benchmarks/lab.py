@@ -15,8 +15,7 @@ from typing import Any
 import httpx
 import yaml
 
-from portal.launch.container import session_command, user_base
-from portal.launch.script import sbatch_options, session_script
+from portal.launch.container import sbatch_options, session_command, session_script, user_base
 from portal.models.environment import Environment
 from portal.models.resources import Resources
 from tests.hub_client import Person

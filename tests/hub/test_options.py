@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hostile import HOSTILE
 from hub_client import Person, wait_until
-from jobs import jobs_ever
+from jobs import jobs_ever, living_jobs
 
 BODIES = [json.dumps({"environment": "python-venv", key: value}) for key, value in HOSTILE]
 
@@ -116,3 +116,18 @@ def test_a_link_fills_the_page_in_and_starts_nothing(demo: Any, ada: Person) -> 
     assert "$(id)" not in answer.text
     assert jobs_ever(demo) == before
     assert 'value="9G"' not in ada.http.get("/hub/spawn").text
+
+
+def test_node_features_reach_slurm(demo: Any, ada: Person) -> None:
+    before = jobs_ever(demo)
+    none = ada.launch({"environment": "python-venv", "constraint": "large", "partition": "cpu"})
+    assert none.status_code == 403, none.text
+    assert "has no node with the features 'large'" in none.json()["message"]
+    assert jobs_ever(demo) == before
+    page = ada.page("/hub/spawn")
+    assert 'name="constraint"' in page and 'data-partitions="gpu"' in page
+    ada.launch({"environment": "python-venv", "constraint": "small&avx512", "time": "0:30:00"})
+    assert ada.wait_ready()["user_options"]["constraint"] == "small&avx512"
+    (job,) = living_jobs(demo, "ada")
+    assert job.node in ("gpu05", "gpu06")
+    assert "Features=small&avx512 " in demo.run(["scontrol", "show", "job", job.id, "-o"]).stdout

@@ -10,7 +10,17 @@ interface Before {
   move: Move | null;
   busy: string[] | null;
   options: Options;
-  gpu_types: string[];
+  fields: Field[];
+  kept: string[];
+}
+
+/** As the portal's table of fields has it (portal/launch/fields.py). */
+interface Field {
+  name: string;
+  label: string;
+  number: boolean;
+  least: number;
+  values: string[] | null;
 }
 
 interface StartAnswer {
@@ -22,14 +32,6 @@ interface StartAnswer {
 type Options = { [name: string]: string | number | null };
 
 const PAUSE = 500; // milliseconds after the last change until it is asked when that would start
-const FIELDS: [string, string, string][] = [
-  ['gpus', 'GPUs', 'number'],
-  ['gpu_type', 'GPU type', 'select'],
-  ['cpus', 'CPUs', 'number'],
-  ['memory', 'Memory', 'text'],
-  ['time', 'Time from its start', 'text']
-];
-const NUMBERS = ['gpus', 'cpus'];
 
 /** Asks for other resources; whether a new job was queued. */
 export async function changeResources(): Promise<boolean> {
@@ -84,14 +86,17 @@ class Form extends Widget {
       alert.setAttribute('role', 'alert');
       this.node.append(alert);
     }
-    for (const [name, title, kind] of FIELDS) {
-      const label = document.createElement('label');
-      const input = kind === 'select' ? this._types() : document.createElement('input');
-      if (input instanceof HTMLInputElement) {
-        input.type = kind;
-        input.min = name === 'cpus' ? '1' : '0';
+    for (const { name, label: title, number, least, values } of this._before.fields) {
+      if (values && !values.length) {
+        continue; // nothing to choose from
       }
-      input.value = String(chosen[name] ?? (name === 'gpus' ? 0 : ''));
+      const label = document.createElement('label');
+      const input = values ? choice(values, chosen[name]) : document.createElement('input');
+      if (input instanceof HTMLInputElement) {
+        input.type = number ? 'number' : 'text';
+        input.min = String(least);
+      }
+      input.value = String(chosen[name] ?? (number && !least ? 0 : ''));
       input.addEventListener('input', () => this._changed());
       this._inputs.set(name, input);
       label.append(title, input);
@@ -104,10 +109,10 @@ class Form extends Widget {
 
   getValue(): Options {
     const value: Options = {};
-    for (const [name, input] of this._inputs) {
-      const text = input.value.trim();
+    for (const { name, number } of this._before.fields) {
+      const text = this._inputs.get(name)?.value.trim();
       if (text) {
-        value[name] = NUMBERS.includes(name) && /^[0-9]{1,6}$/.test(text) ? Number(text) : text;
+        value[name] = number && /^[0-9]{1,6}$/.test(text) ? Number(text) : text;
       }
     }
     if (!value.gpus) {
@@ -119,14 +124,6 @@ class Form extends Widget {
   dispose(): void {
     window.clearTimeout(this._timer);
     super.dispose();
-  }
-
-  private _types(): HTMLSelectElement {
-    const select = document.createElement('select');
-    for (const type of ['', ...this._before.gpu_types]) {
-      select.add(new Option(type || 'any', type));
-    }
-    return select;
   }
 
   private _warnings(): HTMLElement[] {
@@ -161,8 +158,9 @@ class Form extends Widget {
 
   private async _ask(): Promise<void> {
     const asked = ++this._asked;
-    const { environment, account, qos } = this._before.options;
-    const kept = Object.entries({ environment, account, qos }).filter(([, value]) => !!value);
+    const kept = Object.entries(this._before.options).filter(
+      ([name, value]) => this._before.kept.includes(name) && !!value
+    );
     let lines: HTMLElement[];
     try {
       const options = { ...Object.fromEntries(kept), ...this.getValue() };
@@ -192,6 +190,15 @@ class Form extends Widget {
     });
     return button;
   }
+}
+
+/** The values to choose from, and what there is now, which may be none of them. */
+function choice(values: string[], now: Options[string]): HTMLSelectElement {
+  const select = document.createElement('select');
+  for (const value of new Set(['', ...values, String(now ?? '')])) {
+    select.add(new Option(value || 'any', value));
+  }
+  return select;
 }
 
 function paragraph(text: string): HTMLParagraphElement {

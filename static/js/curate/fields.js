@@ -28,6 +28,7 @@ export const GROUPS = [
       { name: "server", label: "Notebook server", kind: "choice", of: ["container"], choices: [["inside", "In the container"], ["beside", "Beside it, from the node"]], help: "The smoke test finds out which one." },
       { name: "python", label: "Python of the server", of: ["container"], help: "The path in the container. A build fills it in." },
       { name: "path", label: "Virtual environment", of: ["modules", "venv"], help: "Its folder on the nodes." },
+      { name: "opens", label: "Opens", kind: "words", help: "What its sessions can open beside JupyterLab, separated by commas." },
       { name: "modules", label: "Modules", kind: "words", of: ["modules"], help: "In the order in which they are loaded, separated by commas." },
     ],
   },

@@ -85,8 +85,9 @@ async def test_times_and_words_stay_text(tmp_path: Path) -> None:
         "tags: [no, on, 2025-10-01]\ndefault:\n  gpus: 2\n  time: 2:00:00\nidle_time: 8:00:00\n",
     )
     found = (await loaded(tmp_path)).environments["one"]
-    assert found.default.time == "2:00:00"
-    assert found.idle_time == "8:00:00"
+    assert found.default.time == 7200
+    assert (found.idle_time, str(found.idle_time)) == (28800, "8:00:00")
+    assert str(found.default.time) == "2:00:00"
     assert found.default.gpus == 2
     assert found.tags == ("no", "on", "2025-10-01")
 

@@ -15,6 +15,7 @@ from portal.catalog import EnvironmentCatalog
 from portal.catalog.offer import Offer, mark_of, offer_of
 from portal.errors import NotAllowed, NotFound, StoreUnavailable
 from portal.launch.policy import decide
+from portal.launch.request import Asked
 from portal.models.catalog import Verdict
 from portal.models.environment import Environment
 from portal.models.offered import refusals_of
@@ -125,7 +126,8 @@ def test_deprecated_is_offered() -> None:
 
 def launch(one: Environment, **options: Any) -> Resources:
     cluster = snapshot(node("gpu01", pool(4)), node("gpu02", pool(2, type="t4")))
-    request = decide({"environment": one.name, **options}, ADA, {one.name: one}, cluster, None, NO)
+    asked = Asked.parse({"environment": one.name, **options})
+    request = decide(asked, ADA, {one.name: one}, cluster, None, NO)
     return request.resources
 
 

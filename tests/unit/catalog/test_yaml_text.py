@@ -84,6 +84,7 @@ FULL: dict[str, Any] = {
     "python": "/usr/bin/python3",
     "kernels": [{"name": "python3", "title": "Python 3", "language": "python"}],
     "starters": ["mnist.ipynb"],
+    "opens": ["marimo"],
     "binds": [{"source": "/data"}, {"source": "/scratch", "read_only": False}],
     "variables": {"NCCL_DEBUG": "no", "OMP_NUM_THREADS": "4"},
     "groups": ["gpu-users"],
@@ -150,6 +151,7 @@ def test_it_looks_as_a_person_would_write_it() -> None:
         "    title: Python 3\n"
         "    language: python\n"
         "starters: [mnist.ipynb]\n"
+        "opens: [marimo]\n"
         "binds:\n"
         "  - source: /data\n"
         "  - source: /scratch\n"

@@ -15,8 +15,8 @@ import pytest
 from courses_site import Site, running
 
 from portal.errors import HubUnavailable, NotFound
-from portal.launch.container import course_environment
-from portal.launch.course import CourseKind, CourseSession
+from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.room import Room
 from portal.models.course import Role
 from portal.models.session import SessionRecord, SessionState
 from portal.models.stop_reason import StopCode, StopReason
@@ -218,11 +218,9 @@ async def test_a_room_that_cannot_be_shared_does_not_stay(site: Site) -> None:
 
 
 def test_a_room_s_folder_is_not_its_owner_s_own() -> None:
-    own, room = (
-        CourseSession(course="deep", title="Deep", kind=kind, role=Role.INSTRUCTOR)
-        for kind in (CourseKind.COURSE, CourseKind.ROOM)
-    )
     folders = [
-        course_environment(one, "/home/ada", "ada")["PORTAL_COURSE_FOLDER"] for one in (own, room)
+        kind(course="deep", role=Role.INSTRUCTOR).script_variables("ada", "/home/ada")
+        for kind in (CourseSession, Room)
     ]
+    folders = [one["PORTAL_COURSE_FOLDER"] for one in folders]
     assert folders == ["/home/ada/courses/deep", "/home/ada/courses/deep.room"]

@@ -18,6 +18,7 @@ from portal.launch import estimate_words as words
 from portal.launch.estimate import (
     NEVER,
     Wait,
+    covers,
     from_slurm,
     room_now,
     starts_now,
@@ -109,6 +110,14 @@ class TestSnapshot:
         assert not room_now(asked(memory="100G"), snapshot(), now)
         assert not room_now(asked(nodes=2), snapshot(), now)
         assert not room_now(asked(partition="nope"), snapshot(), now)
+
+    def test_only_nodes_with_the_features_count(self) -> None:
+        now, told = time.time(), snapshot()
+        assert not room_now(asked(constraint="nvlink"), told, now)
+        one = told.nodes["gpu01"].model_copy(update={"features": ("nvlink", "ssd")})
+        told = snapshot(nodes={**told.nodes, "gpu01": one})
+        assert room_now(asked(constraint="nvlink&ssd"), told, now)
+        assert not covers(asked(constraint="nvlink", gpus=4), asked())
 
     def test_a_partition_that_is_down_has_none(self) -> None:
         down = {"gpu": Partition(name="gpu", state="DOWN", nodes=("gpu01",))}

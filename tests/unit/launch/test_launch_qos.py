@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from portal.errors import NotAllowed
+from portal.launch.limits import effective_qos
 from portal.launch.policy import allowed_partitions, decide
-from portal.launch.qos import effective_qos
+from portal.launch.request import Asked
 from portal.models.cluster import Association, ClusterSnapshot, GpuPool, Node, Partition, Qos
 from portal.models.environment import Environment
 from portal.models.person import Person
@@ -60,7 +61,8 @@ def judge(
     rows: tuple[Association, ...] | None = (ROW,),
 ) -> Resources:
     defaults = Resources(time="0:30:00")
-    return decide(options, ADA, {"lab": LAB}, snapshot or cluster(), rows, defaults).resources
+    asked = Asked.parse(options)
+    return decide(asked, ADA, {"lab": LAB}, snapshot or cluster(), rows, defaults).resources
 
 
 def refusal(*arguments: Any) -> str:
@@ -122,7 +124,7 @@ def test_the_default_account_says_the_default_qos() -> None:
 def test_a_qos_limit_comes_before_the_associations() -> None:
     rows = (ROW.model_copy(update={"max_wall": HOUR, "max_gpus_per_job": 1}),)
     assert "Your account allows at most 1:00:00" in refusal({"time": "2:00:00"}, None, rows)
-    assert judge({"time": "2:00:00", "qos": "long"}, None, rows).time == "2:00:00"
+    assert judge({"time": "2:00:00", "qos": "long"}, None, rows).time == 2 * HOUR
     assert "Your account allows at most 1 GPU in" in refusal({"gpus": 2, "qos": "long"}, None, rows)
 
 
@@ -130,7 +132,7 @@ def test_a_partitions_own_qos_comes_first() -> None:
     own = Qos(name="of-gpu", max_wall=2 * HOUR)
     snapshot = cluster({**QOS, "of-gpu": own}, qos="of-gpu")
     two, three = {"time": "2:00:00", "gpus": 1}, {"time": "3:00:00", "gpus": 1}
-    assert judge({**two, "qos": "short"}, snapshot).time == "2:00:00"
+    assert judge({**two, "qos": "short"}, snapshot).time == 2 * HOUR
     assert "The QOS 'of-gpu' allows at most 2:00:00" in refusal(three, snapshot)
     over = QOS["short"].model_copy(update={"flags": ("OverPartQOS",)})
     snapshot = cluster({**QOS, "of-gpu": own, "short": over}, qos="of-gpu")
@@ -140,7 +142,7 @@ def test_a_partitions_own_qos_comes_first() -> None:
 def test_a_qos_may_lift_the_partitions_time() -> None:
     options = {"time": "48:00:00", "gpus": 1}
     assert "The partition 'gpu' allows at most 24:00:00" in refusal(options)
-    assert judge({**options, "qos": "long"}).time == "48:00:00"
+    assert judge({**options, "qos": "long"}).time == 48 * HOUR
 
 
 @pytest.mark.parametrize("rule", [{"allow_qos": ("normal", "long")}, {"deny_qos": ("short",)}])

@@ -8,19 +8,20 @@ import pytest
 from clusters import ADA, node, pool, snapshot
 
 from portal.errors import InvalidRequest, NotAllowed
-from portal.launch.policy import decide
-from portal.launch.request import LaunchRequest, read_options
-from portal.launch.tensorboard import (
+from portal.launch.kinds.jupyterlab import JupyterLab
+from portal.launch.kinds.tensorboard import (
     LONGEST,
     MOST,
+    TensorBoard,
     below,
     for_tensorboard,
     read_folders,
-    split_options,
 )
+from portal.launch.policy import decide
+from portal.launch.request import Asked, LaunchRequest
 from portal.models.cluster import Partition
 from portal.models.environment import Environment
-from portal.models.resources import Resources
+from portal.models.resources import Duration, Memory, Resources
 
 LAB = Environment(
     name="lab",
@@ -42,10 +43,18 @@ CLUSTER = snapshot(node("gpu01", pool(), **BIG), node("cpu01", **BIG)).model_cop
 )
 
 
-def judge(options: dict[str, Any], lab: Environment = LAB) -> LaunchRequest:
+def judge(
+    options: dict[str, Any], lab: Environment = LAB, folders: tuple[str, ...] = ()
+) -> LaunchRequest:
     """As the spawner judges a launch with log folders."""
     return decide(
-        options, ADA, {"lab": for_tensorboard(lab, LARGEST)}, CLUSTER, None, Resources(cpus=4)
+        Asked.parse(options),
+        ADA,
+        {"lab": for_tensorboard(lab, LARGEST)},
+        CLUSTER,
+        None,
+        Resources(cpus=4),
+        kind=TensorBoard(folders=folders) if folders else None,
     )
 
 
@@ -95,18 +104,17 @@ def test_folders_are_normalized_and_each_stands_once() -> None:
 )
 def test_hostile_folders_are_refused_with_a_sentence(hostile: Any) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        split_options({"environment": "lab", "tensorboard": hostile})
+        Asked.parse({"environment": "lab", "tensorboard": hostile})
     assert caught.value.message.isprintable() and caught.value.message.endswith(".")
     assert caught.value.field == "tensorboard"
 
 
 def test_other_options_stay_as_they_are() -> None:
-    assert split_options({"tensorboard": ["/runs"], "cpus": 1}) == (("/runs",), {"cpus": 1})
-    assert split_options({"gpus": 1}) == ((), {"gpus": 1})
-    folders, others = split_options(["not", "an", "object"])  # type: ignore[arg-type]
+    asked = Asked.parse({"tensorboard": ["/runs"], "cpus": 1})
+    assert (asked.kind, asked.said()) == (TensorBoard(folders=("/runs",)), {"cpus": 1})
+    assert Asked.parse({"gpus": 1}).kind == JupyterLab()
     with pytest.raises(InvalidRequest):
-        read_options(others)
-    assert folders == ()
+        Asked.parse(["not", "an", "object"])  # type: ignore[arg-type]
 
 
 def test_folders_must_be_ones_own() -> None:
@@ -127,9 +135,9 @@ def test_it_has_a_small_job_without_gpus() -> None:
         cpus=1, memory="2G", time="1:00:00", partition="cpu", account="research"
     )
     assert request.environment.title == "TensorBoard in Lab"
-    small = LAB.model_copy(update={"max_memory": "1G", "max_time": "0:30:00"})
-    assert judge({}, small).resources.memory == "1G"
-    assert judge({}, small).resources.time == "0:30:00"
+    small = LAB.model_copy(update={"max_memory": Memory(1024), "max_time": Duration(1800)})
+    assert judge({}, small).resources.memory == 1024
+    assert judge({}, small).resources.time == 1800
 
 
 @pytest.mark.parametrize(
@@ -143,11 +151,45 @@ def test_more_than_that_is_refused(more: dict[str, Any]) -> None:
 
 
 def test_less_may_be_asked_for() -> None:
-    assert judge({"time": "0:10:00", "memory": "512M"}).resources.time == "0:10:00"
+    assert judge({"time": "0:10:00", "memory": "512M"}).resources.time == 600
 
 
 def test_the_options_that_ask_for_the_same_again() -> None:
-    request = judge({}).model_copy(update={"tensorboard": ("/home/ada/runs",)})
+    request = judge({}, folders=("/home/ada/runs",))
     assert request.options()["tensorboard"] == ["/home/ada/runs"]
-    assert split_options(request.options())[0] == ("/home/ada/runs",)
+    assert Asked.parse(request.options()).kind == request.kind
     assert "tensorboard" not in judge({}).options()
+
+
+class Hub:
+    """What the kind asks of the Hub."""
+
+    tensorboard_resources = LARGEST
+
+    async def environments(self) -> dict[str, Environment]:
+        return {"lab": LAB}
+
+    async def home(self) -> str:
+        return "/home/ada"
+
+    def roots(self, environment: Environment) -> list[str]:
+        return ["/scratch/ada"]
+
+
+async def test_the_kind_knows_what_it_may_use_and_show() -> None:
+    asked = Asked.parse({"environment": "lab", "tensorboard": ["~/runs", "/scratch/ada/more"]})
+    hub: Any = Hub()
+    place = await asked.kind.place(asked, hub, CLUSTER, None)
+    assert place.kind == TensorBoard(folders=("/home/ada/runs", "/scratch/ada/more"))
+    assert place.kind.variables()["PORTAL_TENSORBOARD"] == (
+        '["/home/ada/runs", "/scratch/ada/more"]'
+    )
+    assert place.environments == {"lab": for_tensorboard(LAB, LARGEST)}
+    with pytest.raises(NotAllowed, match="not in a folder of yours"):
+        wrong = Asked.parse({"tensorboard": ["/etc"]})
+        await wrong.kind.place(wrong, hub, CLUSTER, None)
+
+
+def test_a_course_has_none_of_its_own() -> None:
+    with pytest.raises(InvalidRequest, match="A course has no TensorBoard of its own"):
+        Asked.parse({"course": "dl101", "tensorboard": ["/runs"]})

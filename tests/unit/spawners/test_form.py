@@ -12,6 +12,7 @@ from portal.catalog.habits import Habits
 from portal.catalog.tile import tile_of
 from portal.errors import InvalidRequest
 from portal.launch.availability import availability
+from portal.launch.request import options_from_form
 from portal.models.cluster import (
     Association,
     ClusterSnapshot,
@@ -28,7 +29,7 @@ from portal.models.offered import OfferedEnvironment
 from portal.models.person import Person
 from portal.models.resources import Resources
 from spawners import words
-from spawners.form import LaunchForm, options_from_form
+from spawners.form import LaunchForm
 from spawners.storage import Storage, StorageArea
 
 ADA = Person(name="ada", groups=("gpu-users",))
@@ -141,6 +142,15 @@ def view(whole=None, environments=None, associations=ROWS, form=None, **fields):
     return (form or LaunchForm()).view(whole, environments, associations, ADA, **fields)
 
 
+def choices(shown, name):
+    """Of a field under "More"; none where it is not asked for."""
+    return next((field.choices for field in shown.folded if field.name == name), ())
+
+
+def typed(shown, name):
+    return next(field.value for field in shown.folded if field.name == name)
+
+
 class TestView:
     def test_offers_what_the_cluster_has(self):
         shown = view()
@@ -151,8 +161,8 @@ class TestView:
             ("t4", 4, 4),
             ("v100", 11, 16),
         ]
-        assert [p.value for p in shown.partitions] == ["", "gpu", "cpu"]
-        assert "15 of 20 GPUs free" in shown.partitions[1].note
+        assert [p.value for p in choices(shown, "partition")] == ["", "gpu", "cpu"]
+        assert "15 of 20 GPUs free" in choices(shown, "partition")[1].note
         assert shown.can_start
 
     def test_what_is_liked_and_used_last_stands_first(self):
@@ -207,9 +217,10 @@ class TestView:
             (Association(user="ada", account="research", qos=("normal",)),),
             form=LaunchForm(times=["1:00:00"]),
         )
-        assert shown.partitions == shown.accounts == shown.qos == shown.reservations == ()
+        for name in ("partition", "account", "qos", "reservation"):
+            assert choices(shown, name) == ()
         assert len(shown.gpu_tiles) == 1
-        assert shown.nodes_most == 1
+        assert [field.name for field in shown.folded] == ["cpus", "memory"]
         html = LaunchForm().render(shown)
         names = [(n, t) for n, t in inputs(html) if n]
         assert ("environment", "hidden") in names and ("time", "hidden") in names
@@ -244,7 +255,7 @@ class TestView:
         whole = snapshot(qos=qos)
         shown = view(whole)
         assert shown.times[-1].value == "8:00:00"
-        seconds = {choice.value: choice.data.get("seconds") for choice in shown.qos}
+        seconds = {choice.value: choice.data.get("seconds") for choice in choices(shown, "qos")}
         assert seconds == {"": "28800", "normal": "28800", "short": "3600"}
         only = (ROWS[0].model_copy(update={"qos": ("short",)}),)
         assert [c.value for c in view(whole, associations=only).times] == ["0:30:00", "1:00:00"]
@@ -255,7 +266,11 @@ class TestView:
         assert view(associations=limited).gpu_most == 2
         two = (*limited, ROWS[0].model_copy(update={"account": "rich"}))
         assert view(associations=two).gpu_most == 4
-        assert [c.value for c in view(associations=two).accounts] == ["", "research", "rich"]
+        assert [c.value for c in choices(view(associations=two), "account")] == [
+            "",
+            "research",
+            "rich",
+        ]
 
     def test_the_last_choice_is_preselected(self):
         last = {
@@ -274,15 +289,18 @@ class TestView:
         assert [c.value for c in shown.gpu_counts if c.selected] == ["2"]
         assert [t.type for t in shown.gpu_tiles if t.selected] == ["v100"]
         assert [c.value for c in shown.times if c.selected] == ["3:00:00"]
-        assert [c.value for c in shown.qos if c.selected] == ["short"]
-        assert (shown.cpus, shown.memory) == ("6", "")  # 9G is the default: not a choice
+        assert [c.value for c in choices(shown, "qos") if c.selected] == ["short"]
+        assert (typed(shown, "cpus"), typed(shown, "memory")) == (
+            "6",
+            "",
+        )  # 9G is the default: not a choice
         # The partition that the launch had found by itself does not stick to the next choice.
-        assert [c.value for c in shown.partitions if c.selected] == [""]
+        assert [c.value for c in choices(shown, "partition") if c.selected] == [""]
         assert shown.more  # CPUs and QOS were chosen: they are not hidden
         assert not view(last={"environment": "pytorch", "gpus": 2, "nodes": 1}).more
         assert view(last={"nodes": 2}).more
         shown = view(last={**last, "gpus": 0})
-        assert [c.value for c in shown.partitions if c.selected] == ["gpu"]
+        assert [c.value for c in choices(shown, "partition") if c.selected] == ["gpu"]
 
     @pytest.mark.parametrize(
         "last",
@@ -310,7 +328,22 @@ class TestView:
         ours = reservation("ours", accounts=("research",))
         theirs = reservation("theirs", users=("grace",))
         shown = view(snapshot(reservations={r.name: r for r in (mine, ours, theirs)}))
-        assert [c.value for c in shown.reservations] == ["", "mine", "ours"]
+        assert [c.value for c in choices(shown, "reservation")] == ["", "mine", "ours"]
+
+    def test_node_features_are_chosen_from_those_of_ones_partitions(self):
+        assert "constraint" not in [field.name for field in view().folded]
+        whole = replace_node(snapshot(), "gpu01", features=("nvlink", "ssd"))
+        whole = replace_node(whole, "cpu01", features=("ssd",))
+        last = {"environment": "pytorch", "gpus": 1, "constraint": "nvlink"}
+        shown = view(whole, last=last)
+        offered = {c.value: c.data.get("partitions") for c in choices(shown, "constraint")}
+        assert offered == {"": None, "nvlink": "gpu", "ssd": "gpu cpu"}
+        assert [c.value for c in choices(shown, "constraint") if c.selected] == ["nvlink"]
+        assert shown.more
+        html = LaunchForm().render(shown)
+        assert 'name="constraint"' in html and 'data-partitions="gpu cpu"' in html
+        assert ">More: CPUs, memory, partition, QOS, nodes, node features</summary>" in html
+        assert {"name": "constraint", "folded": True} in shown.client["fields"]
 
     def test_old_numbers_say_how_old_they_are(self):
         whole = snapshot(taken_at=time.time() - 200, error="Unable to contact slurmctld.")
@@ -360,7 +393,7 @@ class TestView:
         assert form.render(view(form=form)).count("simulated</span>") == 3
         assert "simulated</span>" not in LaunchForm().render(view())
         shown = view(form=form)
-        assert "15 of 20 simulated GPUs free" in shown.partitions[1].note
+        assert "15 of 20 simulated GPUs free" in choices(shown, "partition")[1].note
         assert all(gpu["simulated"] for gpu in shown.client["gpus"].values())
 
     def test_one_simulated_type_does_not_label_the_others(self):
@@ -371,7 +404,7 @@ class TestView:
             "t4": True,
             "v100": False,
         }
-        assert "15 of 20 GPUs free" in shown.partitions[1].note
+        assert "15 of 20 GPUs free" in choices(shown, "partition")[1].note
         assert (form.simulates("t4"), form.simulates("v100"), form.simulates()) == (
             True,
             False,

@@ -18,6 +18,7 @@ from portal.errors import (
     SlurmUnavailable,
     StartFailed,
 )
+from portal.launch.request import Asked
 from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.move import MoveState
 from portal.sessions.ending import Ending
@@ -150,6 +151,7 @@ def spawner(monkeypatch: pytest.MonkeyPatch) -> Spawner:
     """Whose world is quick and says yes."""
 
     async def launch_request(who: Any, options: Any, *, runs: bool) -> Any:
+        Asked.parse(options)
         await asyncio.sleep(0)
         made.done.append(("judged", options))
         return SimpleNamespace(options=lambda: {"environment": "base", "gpus": 2})

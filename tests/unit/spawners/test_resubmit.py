@@ -14,9 +14,11 @@ from portal.errors import PortalError, SlurmRefused, SlurmUnavailable, StartFail
 from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.slurm import CommandTimedOut
 from spawners import arrival, resubmit
+from spawners import submit as submission
 from spawners.progress import Progress
-from spawners.resubmit import lost, submit_again, submit_once
+from spawners.resubmit import lost, submit_again
 from spawners.slurm import PortalSpawner
+from spawners.submit import submit_once
 from spawners.watch import JobWatch
 
 REQUEST: Any = object()
@@ -186,10 +188,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     def find(db: Database, token: str) -> Any:
         return db.tokens[int(token.removeprefix("token"))]
 
-    monkeypatch.setattr(resubmit, "submit", submit)
+    monkeypatch.setattr(submission, "submit", submit)
     monkeypatch.setattr(resubmit, "make_log", make_log)
     monkeypatch.setattr(resubmit.orm.APIToken, "find", staticmethod(find))
-    monkeypatch.setattr(resubmit, "_PAUSE", 0.0)
+    monkeypatch.setattr(submission, "_PAUSE", 0.0)
     monkeypatch.setattr(arrival, "_QUIET", 0.05)
 
 

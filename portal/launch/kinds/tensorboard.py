@@ -6,14 +6,20 @@ JupyterLab (portal_session reads PORTAL_TENSORBOARD).
 
 from __future__ import annotations
 
+import json
 import posixpath
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
-from ..errors import InvalidRequest, NotAllowed
-from ..models.environment import Environment
-from ..models.resources import Resources
-from .limits import within
+from ...errors import InvalidRequest, NotAllowed
+from ...models.environment import Environment
+from ...models.resources import Resources
+from ..limits import within
+from .kind import Hub, Kind, Place, environment_of
+
+if TYPE_CHECKING:
+    from ...models.cluster import Association, ClusterSnapshot
+    from ..request import Asked
 
 OPTION = "tensorboard"  # the key of ``user_options`` with the folders
 SERVER = "tensorboard"  # the named server, beside the person's session
@@ -22,15 +28,42 @@ MOST = 20  # folders
 LONGEST = 1000  # characters of one
 
 
-def split_options(options: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """The folders that ``user_options`` name, each well formed, and the other options.
+class TensorBoard(Kind):
+    """``folders``: as they were asked for; of a launch request, absolute ones of the person's."""
 
-    No folders: another kind of session. Raises InvalidRequest.
-    """
-    if not isinstance(options, Mapping):
-        return (), options  # refused with the words for all of them
-    others = dict(options)
-    return read_folders(others.pop(OPTION, None)), others
+    name = "tensorboard"
+    title = "TensorBoard"
+    option = OPTION
+
+    folders: tuple[str, ...]
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any]) -> Self | None:
+        folders = read_folders(options.get(OPTION))
+        return cls(folders=folders) if folders else None
+
+    async def place(
+        self,
+        asked: Asked,
+        hub: Hub,
+        snapshot: ClusterSnapshot,
+        associations: Sequence[Association] | None,
+        *,
+        runs: bool = False,
+    ) -> Place:
+        largest = hub.tensorboard_resources
+        offered = {
+            name: for_tensorboard(one, largest) for name, one in (await hub.environments()).items()
+        }
+        roots = hub.roots(environment_of(asked.environment, offered))
+        folders = below(self.folders, await hub.home(), roots)
+        return Place(offered, snapshot, TensorBoard(folders=folders))
+
+    def own(self) -> dict[str, Any]:
+        return {OPTION: list(self.folders)}
+
+    def variables(self) -> dict[str, str]:
+        return {"PORTAL_TENSORBOARD": json.dumps(self.folders), "JUPYTERHUB_DEFAULT_URL": PAGE}
 
 
 def read_folders(value: object) -> tuple[str, ...]:
@@ -84,8 +117,9 @@ def below(folders: Sequence[str], home: str, areas: Sequence[str]) -> tuple[str,
 def for_tensorboard(environment: Environment, largest: Resources) -> Environment:
     """``environment`` as TensorBoard's jobs may use it: without GPUs, with ``largest`` as both its
     default and its limit. Account and QOS stay those of the environment."""
-    usual = environment.default.model_dump(include={"account", "qos"}, exclude_none=True)
-    cut = within(environment, {**usual, **largest.model_dump(exclude_unset=True)})
+    own = environment.default
+    usual = {"account": own.account, "qos": own.qos, **largest.said()}
+    cut = within(environment, {key: value for key, value in usual.items() if value is not None})
     cut |= {"gpus": 0, "nodes": 1}
     cut.pop("gpu_type", None)
     return environment.model_copy(

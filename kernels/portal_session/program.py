@@ -1,0 +1,163 @@
+"""A program that a session opens instead of JupyterLab, behind the session's own login.
+
+The portal says which, in PORTAL_PROGRAM: ``title`` and ``argv``, in which {python}, {port}, {base}
+and {secret} are put in. It listens on the node's loopback, where every user of the node may knock,
+so it asks for a secret. That lies in a file which only its owner can read, and `program_proxy`
+alone adds it to requests; it is never on a command line, and no browser has it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import re
+import secrets
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+PATH = "portal/program/"  # below the server's base_url
+_PATIENCE = 5.0  # seconds from SIGTERM to SIGKILL
+_LISTENS = "0A"  # /proc/net/tcp, in proc(5)
+_TAIL = 4000  # bytes of its log that are shown
+# The session's own credentials are no business of the program's.
+_SECRETS = ("JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN")
+
+
+def _load_jupyter_server_extension(app: Any) -> None:
+    """Called by jupyter_server. ``app`` is its ServerApp."""
+    told = told_of(os.environ)
+    if told is None:
+        return
+    from .program_proxy import add_handlers
+    from .tensorboard.runtime import Runtime
+
+    base = app.web_app.settings["base_url"] + PATH
+    program = Program(told, Runtime.make(os.environ).path, base, app.root_dir, os.environ)
+    atexit.register(program.stop)
+    program.start()
+    add_handlers(app.web_app, program)
+
+
+def told_of(environ: Mapping[str, str]) -> dict[str, Any] | None:
+    """What is to run; None for every other session."""
+    try:
+        told = json.loads(environ.get("PORTAL_PROGRAM", ""))
+    except ValueError:
+        return None
+    argv = told.get("argv") if isinstance(told, dict) else None
+    good = isinstance(argv, list) and argv and all(isinstance(word, str) for word in argv)
+    return told if good else None
+
+
+class Program:
+    """``directory`` is private to this user; ``base`` the path that the browser sees."""
+
+    def __init__(
+        self,
+        told: Mapping[str, Any],
+        directory: Path,
+        base: str,
+        folder: str,
+        environ: Mapping[str, str],
+    ) -> None:
+        self.title = str(told.get("title") or "The program")
+        self.base = base
+        self.port = 0
+        self.secret = secrets.token_urlsafe(32)
+        self._argv: list[str] = list(told["argv"])
+        self._folder = str(Path(folder).expanduser())
+        self._environ = {key: environ[key] for key in environ if key not in _SECRETS}
+        self._file = directory / "secret"
+        self._log = directory / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, unless it runs. It listens some seconds later."""
+        if self.runs:
+            return
+        self._file.touch(mode=0o600)
+        self._file.write_text(self.secret)
+        self.port = _free_port()
+        values = {
+            "python": sys.executable,
+            "port": str(self.port),
+            "base": self.base.rstrip("/"),
+            "secret": str(self._file),
+        }
+        argv = [_filled(word, values) for word in self._argv]
+        with self._log.open("ab") as log:
+            try:
+                # A session of its own: an interrupt of the server is not its.
+                self._process = subprocess.Popen(
+                    argv,
+                    cwd=self._folder,
+                    env=self._environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                log.write(f"{argv[0]}: {error.strerror}\n".encode())
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def answers(self) -> bool:
+        """Whether it listens: nobody else's program on that port is ever asked, or told the
+        secret."""
+        return self.runs and _listener(self.port) == os.getuid()
+
+    def said(self) -> str:
+        """The end of what it wrote."""
+        try:
+            text = self._log.read_bytes()[-_TAIL:].decode(errors="replace")
+        except OSError:
+            return ""
+        return text.replace(self.secret, "***")
+
+    def stop(self) -> None:
+        """End it and what it started."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_PATIENCE)
+                return
+
+
+def _filled(word: str, values: Mapping[str, str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), word)
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _listener(port: int) -> int | None:
+    """The number of the user who listens on that port of 127.0.0.1; None for nobody."""
+    (address,) = struct.unpack("=I", socket.inet_aton("127.0.0.1"))
+    try:
+        lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    except OSError:
+        return None
+    for line in lines:
+        fields = line.split()
+        if fields[1] == f"{address:08X}:{port:04X}" and fields[3] == _LISTENS:
+            return int(fields[7])
+    return None

@@ -1,0 +1,112 @@
+"""The way from the browser to a session's program: jupyter-server-proxy, with the program's secret.
+
+Its handlers do the session's login and the websockets. The program sees neither the cookies of that
+login nor a browser that has its secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from typing import Any
+
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server_proxy.handlers import ProxyHandler
+from tornado import httputil, web
+
+from .program import Program
+
+_HOST = "127.0.0.1"  # not "localhost": another user may listen on ::1
+# What the session's login goes by is not the program's.
+_KEPT_BACK = ("Authorization", "Cookie", "X-Xsrftoken")
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>{again}</head>
+<body style="font: 1rem system-ui, sans-serif; max-width: 45rem; margin: 4rem auto">
+<h1>{title}</h1><p role="status">{words}</p>{more}</body></html>
+"""
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def add_handlers(web_app: Any, program: Program) -> None:
+    """Lead the session's first page to the program, and all below ``program.base`` through."""
+    given = {"program": program}
+    home, base = re.escape(web_app.settings["base_url"]), re.escape(program.base)
+    web_app.add_handlers(
+        ".*",
+        [(home, Home, given), (base[:-1], Home, given), (f"{base}(.*)", ProgramProxy, given)],
+    )
+
+
+class Home(JupyterHandler):
+    def initialize(self, program: Program) -> None:
+        self.program = program
+
+    @web.authenticated
+    def get(self) -> None:
+        self.redirect(self.program.base)
+
+
+class ProgramProxy(ProxyHandler):
+    """``<base_url>portal/program/…``. The program knows the whole path."""
+
+    def __init__(self, *args: Any, program: Program, **kwargs: Any) -> None:
+        self._program = program
+        super().__init__(*args, **kwargs)
+        self.absolute_url = True
+
+    async def http_get(self, path: str) -> None:
+        await self._pass_on(path)
+
+    post = put = delete = patch = head = options = http_get
+
+    async def open(self, path: str) -> None:
+        if not self._program.answers:
+            self.close(1011, "not running")
+            return
+        await self.proxy_open(_HOST, self._program.port, path)
+
+    async def _pass_on(self, path: str) -> None:
+        if self.request.method not in _SAFE and not self.check_origin():
+            raise web.HTTPError(403, "That page is not the session's own.")
+        if self._program.answers:
+            await self.proxy(_HOST, self._program.port, path)
+            return
+        if "again" in self.request.query_arguments:
+            self._program.start()
+            self.redirect(self._program.base)
+            return
+        self._wait()
+
+    def _wait(self) -> None:
+        """A page instead of the program's: until it answers, or why it does not."""
+        title, runs = html.escape(self._program.title), self._program.runs
+        words = f"{title} is starting…" if runs else f"{title} has ended. It said last:"
+        said = html.escape(self._program.said())
+        more = f'<pre style="white-space: pre-wrap">{said}</pre>'
+        more += '<p><a href="?again">Start it again</a></p>'
+        self.set_status(200 if runs else 503)
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.set_header("Content-Security-Policy", _POLICY)
+        self.set_header("Cache-Control", "no-store")
+        again = '<meta http-equiv="refresh" content="1">' if runs else ""
+        self.write(_PAGE.format(title=title, again=again, words=words, more="" if runs else more))
+
+    def get_client_uri(self, protocol: str, host: str, port: int, path: str) -> str:
+        """As it came, its query and what is quoted in it too."""
+        return f"{protocol}://{host}:{port}{self.request.uri}"
+
+    def add_header(self, name: str, value: Any) -> None:
+        """No cookie of the program's: the browser is logged in to the session."""
+        if name.lower() != "set-cookie":
+            super().add_header(name, value)
+
+    def proxy_request_headers(self) -> httputil.HTTPHeaders:
+        headers = super().proxy_request_headers()
+        for name in _KEPT_BACK:
+            if name in headers:
+                del headers[name]
+        word = base64.b64encode(f"session:{self._program.secret}".encode()).decode()
+        headers["Authorization"] = f"Basic {word}"
+        return headers

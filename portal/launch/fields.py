@@ -1,0 +1,223 @@
+"""The table of what one may ask of a session: everything about a field that is the same everywhere.
+
+What a field may be stands in its type (portal/models/resources.py), what it means for a session in
+``limits.py``. The request, the launch form and its script, the dialogs of a move, sbatch's options,
+the API's document and the stored last choice all go through this table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ..models import Frozen
+from ..models.cluster import Node
+from ..models.resources import Resources
+
+_MEMORY = re.compile(r"([0-9]+)\s*([MGT])(?:i?B)?", re.IGNORECASE)
+
+
+class Field(NamedTuple):
+    """One thing to ask for. ``name`` is its key in ``user_options``, in the form and in Resources.
+
+    ``should_be`` ends the sentence "'x' must be …". ``counts``: the noun of what a number counts;
+    "" for text. ``sbatch`` makes the option's value of the resources, None: no option.
+    """
+
+    name: str
+    label: str
+    should_be: str
+    sbatch: tuple[str, Callable[[Resources], object]] | None = None
+    counts: str = ""
+    folded: bool = False  # under "More" on the launch page
+    note: str = ""  # beside the label there
+    pattern: str = ""  # HTML's, of what is typed there; ``example`` says it in words
+    example: str = ""
+    moved: bool = False  # asked when a running session gets other resources
+    moved_label: str = ""  # there, where it is another
+    kept: bool = False  # of the session that moves, where nothing else is said
+    in_courses: bool = False  # a course's member chooses it; the rest is the course's to say
+    size: bool = False  # more of it is more, so that a job with less starts no later
+    as_written: Callable[[str], str] = str  # what a form's text is as an option
+    # The values that nodes have, where the cluster says what there is to choose from.
+    there: Callable[[Sequence[Node]], Iterable[str]] | None = None
+
+    def of_text(self, text: str) -> int | str:
+        """The option that a form's ``text`` stands for. Raises ValueError for what is no number."""
+        if not self.counts:
+            return self.as_written(text)
+        # ASCII digits only: int() would also read "٣", "1_000" and " 3 ".
+        if not re.fullmatch(r"[0-9]{1,6}", text):
+            raise ValueError(text)
+        return int(text)
+
+    @property
+    def words(self) -> str:
+        """The label within a sentence: "memory", "QOS"."""
+        return self.label if self.label[1:2].isupper() else self.label[0].lower() + self.label[1:]
+
+
+class DialogField(Frozen):
+    """A field as a dialog asks for it: ``values`` are those to choose from, null where it is free.
+    ``number``: whether it is a whole number, of ``least`` at least."""
+
+    name: str
+    label: str
+    number: bool = False
+    least: int = 0
+    values: tuple[str, ...] | None = None
+
+
+def _gres(resources: Resources) -> str | None:
+    kind = f"{resources.gpu_type}:" if resources.gpu_type else ""
+    return f"gpu:{kind}{resources.gpus}" if resources.gpus else None
+
+
+def _memory(text: str) -> str:
+    match = _MEMORY.fullmatch(text)
+    return f"{int(match[1])}{match[2].upper()}" if match else text
+
+
+def _gpu_types(nodes: Sequence[Node]) -> Iterable[str]:
+    return {pool.type for node in nodes for pool in node.gpus} - {"gpu"}  # Slurm names none
+
+
+FIELDS = (
+    Field(
+        "gpus",
+        "GPUs",
+        "a whole number, 0 or more",
+        sbatch=("gres", _gres),
+        counts="GPUs",
+        moved=True,
+        in_courses=True,
+        size=True,
+    ),
+    Field(
+        "gpu_type",
+        "GPU type",
+        "a GPU type such as 'v100'",
+        moved=True,
+        in_courses=True,
+        there=_gpu_types,
+    ),
+    Field(
+        "cpus",
+        "CPUs",
+        "a whole number, 1 or more",
+        sbatch=("cpus-per-task", lambda of: of.cpus),
+        counts="CPUs",
+        folded=True,
+        moved=True,
+        in_courses=True,
+        size=True,
+    ),
+    Field(
+        "memory",
+        "Memory",
+        "a size such as '4G'",
+        sbatch=("mem", lambda of: of.memory),
+        folded=True,
+        note="per node, such as 16G",
+        pattern="[1-9][0-9]{0,6} *[MGTmgt]([Ii]?[Bb])?",
+        example="A size such as 16G or 512M",
+        moved=True,
+        in_courses=True,
+        size=True,
+        as_written=_memory,
+    ),
+    Field(
+        "time",
+        "Time",
+        "a time such as '2:00:00'",
+        sbatch=("time", lambda of: of.time),
+        moved=True,
+        moved_label="Time from its start",
+        in_courses=True,
+        size=True,
+    ),
+    Field(
+        "partition",
+        "Partition",
+        "the name of a partition",
+        sbatch=("partition", lambda of: of.partition),
+        folded=True,
+    ),
+    Field(
+        "account",
+        "Account",
+        "the name of a Slurm account",
+        sbatch=("account", lambda of: of.account),
+        folded=True,
+        kept=True,
+    ),
+    Field(
+        "qos",
+        "QOS",
+        "the name of a QOS",
+        sbatch=("qos", lambda of: of.qos),
+        folded=True,
+        kept=True,
+    ),
+    Field(
+        "reservation",
+        "Reservation",
+        "the name of a reservation",
+        sbatch=("reservation", lambda of: of.reservation),
+        folded=True,
+    ),
+    Field(
+        "nodes",
+        "Nodes",
+        "a whole number, 1 or more",
+        sbatch=("nodes", lambda of: of.nodes),
+        counts="nodes",
+        folded=True,
+        note="JupyterLab runs on the first",
+    ),
+    Field(
+        "constraint",
+        "Node features",
+        "features of nodes such as 'nvlink' or 'nvlink&ssd'",
+        sbatch=("constraint", lambda of: of.constraint),
+        folded=True,
+        moved=True,
+        there=lambda nodes: {feature for node in nodes for feature in node.features},
+    ),
+)
+OF = {field.name: field for field in FIELDS}
+KEPT = tuple(field.name for field in FIELDS if field.kept)
+IN_COURSES = frozenset(field.name for field in FIELDS if field.in_courses)
+
+
+def sbatch_pairs(resources: Resources) -> list[str]:
+    """sbatch's options for what is asked for, each one argument (``--key=value``)."""
+    pairs = [(field.sbatch[0], field.sbatch[1](resources)) for field in FIELDS if field.sbatch]
+    return [f"--{key}={value}" for key, value in pairs if value is not None]
+
+
+def fields_of_move(nodes: Sequence[Node]) -> tuple[DialogField, ...]:
+    """The fields that are asked for when a running session gets other resources. ``nodes``: the
+    cluster's, which say what there is to choose from."""
+    return tuple(
+        DialogField(
+            name=field.name,
+            label=field.moved_label or field.label,
+            number=bool(field.counts),
+            least=0 if field.name == "gpus" else 1,
+            values=tuple(sorted(field.there(nodes))) if field.there else None,
+        )
+        for field in FIELDS
+        if field.moved
+    )
+
+
+def document() -> dict[str, Any]:
+    """The JSON schema of a session's options, for the API's document."""
+    types = Resources.model_json_schema()["properties"]
+    named: dict[str, Any] = {name: {"type": "string"} for name in ("course", "environment")}
+    for field in FIELDS:
+        about = f"{field.should_be[0].upper()}{field.should_be[1:]}."
+        named[field.name] = {**types[field.name], "title": field.label, "description": about}
+    return {"type": "object", "properties": named, "additionalProperties": False}

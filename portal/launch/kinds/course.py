@@ -1,0 +1,162 @@
+"""A member's own session of a course; the base of the other sessions that courses have.
+
+Which course may have a session, and what the Hub makes of its limits, is said in
+portal/launch/course.py and spawners/courses.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+from zoneinfo import ZoneInfo
+
+from ...errors import InvalidRequest
+from ...models.course import STAFF, CourseState, KeptCourse, Role
+from ...models.environment import AbsolutePath
+from ..course import OPTION, course_named, day, server_for
+from ..fields import IN_COURSES
+from .kind import Hub, Kind, Place
+
+if TYPE_CHECKING:
+    from ...models.cluster import Association, ClusterSnapshot
+    from ..request import Asked
+
+# Where a course with grades has nbgrader's exchange in its sessions.
+EXCHANGE = "/srv/nbgrader/exchange"
+# The folder in a person's home that has a folder of each course.
+FOLDER = "courses"
+
+
+class CourseSession(Kind):
+    """``data`` is seen there read-only, ``exchange`` at /srv/nbgrader/exchange, where everyone in
+    the course writes. ``data_root``: the site's folder that ``data`` is below; no step from there
+    is a link. Only ``course`` is known of what is asked for.
+
+    ``throwaway``: its home is gone when it ends. ``early``: it may start before the course begins.
+    ``starters``: who starts such a session, beside the course's staff. ``about``: a sentence.
+    """
+
+    name = "course"
+    title = "a session of a course"
+    option = OPTION
+    prefix = "course"
+    estimated = False  # its button tells nobody when it would start
+    isolated = True
+    bounded = True
+    about: ClassVar[str] = (
+        "Your session of the course. What you make in it stays in the course's folder of your home."
+    )
+    throwaway: ClassVar[bool] = False
+    early: ClassVar[bool] = False
+    graded: ClassVar[bool] = True  # has the course's exchange, where that has grades
+    starters: ClassVar[str] = "members"  # "service": what the service starts; "": nobody else
+
+    course: str
+    course_title: str = ""
+    role: Role | None = None
+    data: AbsolutePath | None = None
+    data_root: AbsolutePath | None = None
+    exchange: AbsolutePath | None = None  # its grades' folder on the nodes
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any]) -> Self | None:
+        course = course_named(options.get(OPTION))
+        # Which of a course's kinds it is, its server's name says.
+        return cls(course=course) if course and cls is CourseSession else None
+
+    def beside(self, other: Kind) -> InvalidRequest:
+        return InvalidRequest(
+            f"A course has no {other.title} of its own: open it in the session.", OPTION
+        )
+
+    def at(self, server: str, owner: type[Kind] | None) -> Kind:
+        server_for(self.course, server)
+        assert owner is not None and issubclass(owner, CourseSession)
+        return owner(course=self.course)
+
+    @classmethod
+    def not_free(cls, server: str) -> InvalidRequest:
+        try:
+            server_for("", server)
+        except InvalidRequest as error:
+            return error
+        return super().not_free(server)
+
+    @property
+    def of_course(self) -> str:
+        return self.course
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder that is its home."""
+        return self.course
+
+    async def place(
+        self,
+        asked: Asked,
+        hub: Hub,
+        snapshot: ClusterSnapshot,
+        associations: Sequence[Association] | None,
+        *,
+        runs: bool = False,
+    ) -> Place:
+        return await hub.course(self, asked, snapshot, associations, runs=runs)
+
+    @classmethod
+    def closed(cls, kept: KeptCourse, role: Role, now: float) -> str:
+        """Why no session of this kind starts in the course now (Unix seconds); "" when one does.
+
+        Its staff may try everything out before it begins.
+        """
+        course = kept.course
+        title = f"The course '{course.title}'"
+        if kept.state is CourseState.ARCHIVED:
+            return f"{title} is archived: its sessions are over. Your files are still there."
+        if kept.state is CourseState.REFUSED:
+            return f"{title} was not approved, so it has no sessions."
+        if kept.state is not CourseState.APPROVED:
+            return f"{title} has no sessions yet: an admin of the portal is to approve it first."
+        if kept.pinned is None:
+            return f"{title} has no environment yet: its instructor chooses one."
+        today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
+        if today > course.ends:
+            return f"{title} ended on {day(course.ends)}. Your files are still there."
+        if today < course.begins and not (role in STAFF or cls.early):
+            return f"{title} begins on {day(course.begins)}."
+        return ""
+
+    def options(self, environment: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        # Account, partition and reservation are the course's, and others at the next meeting.
+        mine = {key: chosen[key] for key in chosen if key in IN_COURSES}
+        return {OPTION: self.course, "environment": environment, **mine}
+
+    def own(self) -> dict[str, Any]:
+        return {OPTION: self.course}
+
+    def home(self, account: str, home: str) -> str:
+        """On the node it is another folder: deploy/session.sh makes that and tells Apptainer
+        (APPTAINER_HOME)."""
+        return f"/home/{account}"
+
+    def variables(self) -> dict[str, str]:
+        return {
+            "PORTAL_COURSE": self.course,
+            "PORTAL_COURSE_KIND": self.name,
+            "PORTAL_COURSE_ROLE": str(self.role),
+            **({"PORTAL_COURSE_EXCHANGE": EXCHANGE} if self.exchange else {}),
+        }
+
+    def script_variables(self, account: str, home: str) -> dict[str, str]:
+        """Without PORTAL_COURSE_FOLDER the session's home is thrown away. The exchange is not in
+        the command, which is the same for everyone in the course."""
+        found = {"PORTAL_COURSE_HOME": self.home(account, home)}
+        if not self.throwaway:
+            found["PORTAL_COURSE_FOLDER"] = f"{home.rstrip('/')}/{FOLDER}/{self.folder}"
+        if self.data and self.data_root:
+            steps = PurePosixPath(self.data).relative_to(self.data_root)
+            found |= {"PORTAL_COURSE_DATA_ROOT": self.data_root, "PORTAL_COURSE_DATA": str(steps)}
+        if self.exchange:
+            found["PORTAL_COURSE_BIND"] = f"{self.exchange}:{EXCHANGE}"
+        return found

@@ -1,0 +1,18 @@
+"""JupyterLab, what a session is where nothing else is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .kind import Kind
+
+
+class JupyterLab(Kind):
+    """A person's own session."""
+
+    name = "jupyterlab"
+    title = "JupyterLab"
+    offered = True
+
+    def own(self) -> dict[str, Any]:
+        return {}

@@ -1,0 +1,16 @@
+"""A preview of a course: its staff see what a student would."""
+
+from __future__ import annotations
+
+from .course import CourseSession
+
+
+class Preview(CourseSession):
+    """Its home is thrown away: it begins as every student does."""
+
+    name = "preview"
+    prefix = "preview"
+    about = "What a student of the course would see."
+    throwaway = True
+    graded = False
+    starters = ""

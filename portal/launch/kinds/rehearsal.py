@@ -1,0 +1,17 @@
+"""A rehearsal of a course's start: a session whose home is thrown away."""
+
+from __future__ import annotations
+
+from .course import CourseSession
+
+
+class Rehearsal(CourseSession):
+    """Started by the service for everyone, from the course's page."""
+
+    name = "rehearsal"
+    prefix = "rehearsal"
+    about = "A rehearsal: what is made in it is thrown away."
+    throwaway = True
+    early = True
+    graded = False
+    starters = "service"
