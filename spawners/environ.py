@@ -40,6 +40,7 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
     """Variables for sbatch's process, from which the job takes its own (sbatch(1) --export)."""
     environment, account = request.environment, spawner.account
     inside = course_home(account) if request.course else home
+    vendor = spawner.shared.gpus.vendor_for(request.resources.gpu_type)
     session = {
         key: value
         for key, value in spawner.get_env().items()
@@ -51,6 +52,7 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
         home=inside,
         apptainer=spawner.apptainer,
         binds=spawner.container_binds(),
+        vendor=vendor,
     )
     session |= course_variables(request.course)
     session |= report_environment(spawner)
@@ -60,7 +62,7 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
         session["JUPYTERHUB_DEFAULT_URL"] = PAGE
     if spawner.kept_variables:
         session["PORTAL_KEPT_VARIABLES"] = " ".join(spawner.kept_variables)
-    env = script_environment(environment, session)
+    env = script_environment(environment, session, vendor)
     images = spawner.shared.images
     env |= image_environment(
         environment,

@@ -35,6 +35,7 @@ async def submit(
         args=spawner.get_args(),
         beside=spawner.shared.images.beside,
         course=request.course,
+        vendor=spawner.shared.gpus.vendor_for(request.resources.gpu_type),
     )
     options = sbatch_options(
         request.resources,
