@@ -17,6 +17,8 @@
 #                       a folder of the site, and where below it the course's data are; maybe empty
 #   PORTAL_COURSE_BIND  what it has beside that, as Apptainer's --bind takes it; maybe empty
 #   PORTAL_MODULES      modules to load, separated by spaces
+#   PORTAL_GPU_VARIABLES  names of the variables that name the job's GPUs, separated by spaces
+#                       (portal/gpus/); a container gets those that Slurm has set
 #   PORTAL_UMASK        the umask of the session
 #   PORTAL_SSL_KEY, PORTAL_SSL_CERT, PORTAL_SSL_CA
 #                       base64 of this server's certificate for JupyterHub's internal_ssl
@@ -179,8 +181,10 @@ export USER LOGNAME="${LOGNAME:-$USER}"
 
 if [ "${PORTAL_KIND:-}" = container ]; then
   # Known only here, in the job, and dropped by --cleanenv.
-  for name in CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES \
+  for name in ${PORTAL_GPU_VARIABLES:-CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES} \
     USER LOGNAME SHELL ${!SLURM@}; do
+    # ${!name} would evaluate what is no name: "a[$(date)]".
+    [[ "$name" =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]] || continue
     [ -n "${!name+x}" ] && export "APPTAINERENV_$name=${!name}"
   done
   if [ "${1##*/}" = singularity ]; then
@@ -200,6 +204,8 @@ else
     export PORTAL_PASSED="$passed"
   fi
 fi
+
+unset PORTAL_GPU_VARIABLES
 
 if [ "${PORTAL_KIND:-}" = modules ] && [ -n "${PORTAL_MODULES:-}" ]; then
   if ! type module >/dev/null 2>&1; then

@@ -30,6 +30,7 @@ CLASSES = (
     ("portal.catalog", "CatalogRules"),
     ("portal.catalog.curating", "Curator"),
     ("portal.images.settings", "Images"),
+    ("portal.gpus.settings", "Gpus"),
     ("portal.images.registry", "Registries"),
     ("portal.images.credentials", "Secrets"),
     ("spawners.slurm", "PortalSpawner"),

@@ -19,6 +19,7 @@ from portal.catalog.tile import Tiles
 from portal.courses.book import CourseBook
 from portal.courses.settings import Courses
 from portal.estimates import HUB, StartEstimates
+from portal.gpus.settings import Gpus
 from portal.images.settings import Images
 from portal.models.announcement import Announcement
 from portal.service_accounts import service_accounts
@@ -49,6 +50,7 @@ class Shared:
     store: Store
     estimates: StartEstimates
     images: Images = field(default_factory=Images)
+    gpus: Gpus = field(default_factory=Gpus)
     courses: Courses = field(default_factory=Courses)
     commits: Commits = field(default_factory=Commits)
     blocking: Blocking = field(default_factory=Blocking)
@@ -90,6 +92,7 @@ class Shared:
                     config=config, runner=cluster.runner, store=store, share=HUB
                 ),
                 images=Images(config=config),
+                gpus=Gpus(config=config),
                 courses=Courses(config=config),
                 services=service_accounts(config),
             )

@@ -111,6 +111,7 @@ async def submit(
         args=spawner.get_args(),
         beside=spawner.shared.images.beside,
         isolated=request.kind.isolated,
+        vendor=spawner.shared.gpus.vendor_for(request.resources.gpu_type),
     )
     options = sbatch_options(
         request.resources,
@@ -142,6 +143,7 @@ def _about_to_start(spawner: PortalSpawner, token: str) -> Iterator[None]:
 def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -> dict[str, str]:
     """Variables for sbatch's process, from which the job takes its own (sbatch(1) --export)."""
     environment, account = request.environment, spawner.account
+    vendor = spawner.shared.gpus.vendor_for(request.resources.gpu_type)
     session = {
         key: value
         for key, value in spawner.get_env().items()
@@ -153,13 +155,14 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
         home=request.kind.home(account, home),
         apptainer=spawner.apptainer,
         binds=spawner.container_binds(),
+        vendor=vendor,
     )
     session |= request.kind.variables()
     session |= report_environment(spawner)
     session |= tensorboard_environment(spawner, environment, alone=request.kind.isolated)
     if spawner.kept_variables:
         session["PORTAL_KEPT_VARIABLES"] = " ".join(spawner.kept_variables)
-    env = script_environment(environment, session)
+    env = script_environment(environment, session, vendor)
     images = spawner.shared.images
     env |= image_environment(
         environment,

@@ -225,6 +225,25 @@ def test_what_does_not_pass_says_why(
     TestResult.model_validate(caught.value.result)
 
 
+def test_amds_gpus_are_looked_for_with_amds_program(saying: Any) -> None:
+    facts = {**FACTS, "versions": {"torch": "2.9", "rocm": "6.4"}}
+    gpus = {**GPUS, "driver": "6.16.6", "cuda": "", "names": ["AMD Instinct MI300X"]}
+    result, _ = saying(SERVER, facts, gpus, END, gpus=1, gpu_vendor="amd")
+    assert result.facts.versions == {"torch": "2.9", "rocm": "6.4", "amdgpu": "6.16.6"}
+    with pytest.raises(WorkFailed) as caught:
+        saying(SERVER, facts, {**gpus, "names": []}, END, gpus=1, gpu_vendor="amd")
+    assert "amd-smi shows 0 of the 1 GPUs of this job" in caught.value.message
+
+
+def test_a_test_on_amds_gpus_starts_as_a_session_on_them_does(tmp_path: Path) -> None:
+    environment = Environment(name="a", title="A", kind="container", image="/i/a.sif")
+    told = job(environment, gpus=1, gpu_type="mi300x", gpu_vendor="amd")
+    argv, env = smoke._command(told, environment, str(tmp_path / "home"))
+    assert "--rocm" in argv and "--nv" not in argv
+    assert env["APPTAINERENV_PORTAL_GPU_VENDOR"] == "amd"
+    assert env["PORTAL_GPU_VARIABLES"].split()[0] == "ROCR_VISIBLE_DEVICES"
+
+
 def test_simulated_gpus_are_not_looked_for(saying: Any) -> None:
     none = {**GPUS, "names": [], "driver": "", "cuda": ""}
     limits = {"min_driver": "999"}

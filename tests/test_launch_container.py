@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from portal.errors import ConfigurationError
+from portal.gpus import VENDORS, GpuVendor
 from portal.launch.cause import cause_of
 from portal.launch.container import (
     image_environment,
@@ -172,3 +173,45 @@ def test_a_server_beside_gets_its_variables_and_the_image_in_use(apptainer: Path
     inside = run_script(container(), ["env"], apptainer).stdout.splitlines()
     assert "APPTAINERENV_A=b c" in inside
     assert not any(line.startswith("PORTAL_IMAGE") for line in inside)
+
+
+def environment_in_the_job(vendor: GpuVendor, **slurm: str) -> set[str]:
+    """What Apptainer would find in a job on this vendor's GPUs, where Slurm has set ``slurm``."""
+    done = subprocess.run(
+        [str(session_script()), "env"],
+        env={"PATH": os.environ["PATH"], **script_environment(container(), {}, vendor), **slurm},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert done.returncode == 0 and done.stderr == ""
+    return set(done.stdout.splitlines())
+
+
+# What Slurm sets where gres.conf(5) has no flags.
+SLURM = {name: "2,3" for name in ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")}
+SLURM["ROCR_VISIBLE_DEVICES"] = "2,3"
+
+
+def test_the_job_script_passes_on_the_variables_of_nvidias_gpus() -> None:
+    found = environment_in_the_job(VENDORS["nvidia"], **SLURM)
+    assert {f"APPTAINERENV_{name}=2,3" for name in SLURM} <= found
+
+
+def test_the_job_script_passes_on_the_variables_of_amds_gpus() -> None:
+    """ROCm would apply both lists, one after the other, and find nothing."""
+    found = environment_in_the_job(VENDORS["amd"], **SLURM, HIP_VISIBLE_DEVICES="0")
+    passed = {line for line in found if line.startswith("APPTAINERENV_") and "_AT=" not in line}
+    assert {line for line in passed if "DEVICE" in line} == {
+        "APPTAINERENV_ROCR_VISIBLE_DEVICES=2,3",
+        "APPTAINERENV_HIP_VISIBLE_DEVICES=0",
+    }
+    assert not any(line.startswith("PORTAL_GPU_VARIABLES") for line in found)
+
+
+def test_a_name_of_a_variable_is_not_evaluated(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    names = f"ROCR_VISIBLE_DEVICES x[$(touch${{IFS}}{made})] /* 1x"
+    found = environment_in_the_job(VENDORS["amd"], PORTAL_GPU_VARIABLES=names, **SLURM)
+    assert "APPTAINERENV_ROCR_VISIBLE_DEVICES=2,3" in found
+    assert not made.exists()

@@ -189,6 +189,13 @@ def test_secrets_and_the_nodes_own_places_stay_out_of_the_container() -> None:
     other = Container.of(singularity)
     assert other is not None
     assert "SINGULARITYENV_SITE_VARIABLE" in other.environment(environ)
+    gpus = {"ROCR_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "1"}
+    amd = Container.of({**environ, "PORTAL_GPU_VENDOR": "amd"})
+    assert amd is not None
+    passed = amd.environment({**environ, **gpus})
+    assert passed["APPTAINERENV_ROCR_VISIBLE_DEVICES"] == "1"
+    assert passed["APPTAINERENV_HIP_VISIBLE_DEVICES"] == "0"
+    assert "APPTAINERENV_CUDA_VISIBLE_DEVICES" not in passed
     for broken in ("", "{", "[]", '{"exec": []}'):
         assert Container.of({"PORTAL_CONTAINER": broken}) is None
 

@@ -250,6 +250,29 @@ async def test_what_prometheus_keeps_of_an_old_sample_is_not_shown(
         pages.pop("gpu06", None)
 
 
+async def test_amds_exporter_beside_dcgm(
+    prometheus: RealPrometheus, exporters: tuple[Exporters, int]
+) -> None:
+    """An example of its page (tests/amd_outputs/README.md), not a recording."""
+    pages, cluster = exporters[0].pages, snapshot()
+    both = telemetry(prometheus.url, prometheus_exporters=["dcgm", "amd"])
+    dcgm = telemetry(prometheus.url)
+    pages["gpu06"] = (PAGES.parent / "amd_outputs/device-metrics-exporter.txt").read_text()
+    try:
+        found = await until(both, cluster, lambda found: shown(found, "gpu06", 0) == 91)
+        assert figures(found["gpu06", 0]) == (91, 150000, 196592, False)
+        assert found["gpu06", 0].source == "amd" and found["gpu01", 0].source == "dcgm"
+        assert ("gpu06", 1) not in found, "Slurm knows one GPU there"
+        assert found["gpu06", 0].uuid == "a1ff74a1-0000-1000-80a1-0000000000a1"
+        of_dcgm = lambda found: ("gpu01", 0) in found and ("gpu06", 0) not in found  # noqa: E731
+        await until(dcgm, cluster, of_dcgm)
+        assert dcgm.error == ""
+        amd = telemetry(prometheus.url, prometheus_exporters=["amd"])
+        await until(amd, cluster, lambda found: set(found) == {("gpu06", 0)})
+    finally:
+        pages.pop("gpu06", None)
+
+
 async def test_an_exporter_that_is_away_makes_its_gpus_unknown_and_comes_back(
     prometheus: RealPrometheus, exporters: tuple[Exporters, int]
 ) -> None:

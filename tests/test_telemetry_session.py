@@ -25,7 +25,8 @@ import pytest
 from certipy import Certipy
 from machine_clock import awake
 from portal_session import telemetry as session_telemetry
-from portal_session.gpus import Gpus
+from portal_session.gpus import programs
+from portal_session.gpus.nvidia import NvmlReader
 from portal_session.memory import job_memory
 from portal_session.telemetry import Reporter, make_reporter
 from test_session_package import (
@@ -111,7 +112,7 @@ def a_gpu(number: int, **more: Any) -> dict[str, Any]:
 def read(nvml: Nvml, visible: str | None = "0,1,2,3", **environ: str) -> list[dict[str, Any]]:
     if visible is not None:
         environ["CUDA_VISIBLE_DEVICES"] = visible
-    gpus = Gpus(environ, nvml).read()
+    gpus = NvmlReader(environ, nvml).read()
     # Whatever NVML says, the service's model takes it.
     TelemetryReport.model_validate_json(json.dumps({"job_id": JOB, "gpus": gpus}))
     return gpus
@@ -214,7 +215,7 @@ def test_mig_has_no_utilization() -> None:
 
 def test_nvml_is_started_once_and_anew_after_a_failure() -> None:
     nvml = Nvml(*FOUR)
-    gpus = Gpus({"CUDA_VISIBLE_DEVICES": "0"}, nvml)
+    gpus = NvmlReader({"CUDA_VISIBLE_DEVICES": "0"}, nvml)
     assert len(gpus.read()) == len(gpus.read()) == 1 and nvml.starts == 1
     working, nvml.nvmlDeviceGetCount = nvml.nvmlDeviceGetCount, lambda: 1 / 0
     assert gpus.read() == [] and nvml.stops == 1
@@ -223,10 +224,11 @@ def test_nvml_is_started_once_and_anew_after_a_failure() -> None:
 
 
 def test_a_machine_without_a_driver_or_without_pynvml_has_no_gpus() -> None:
-    assert Gpus({"CUDA_VISIBLE_DEVICES": "0"}, Nvml(init=NvmlError("no driver"))).read() == []
+    broken = Nvml(init=NvmlError("no driver"))
+    assert NvmlReader({"CUDA_VISIBLE_DEVICES": "0"}, broken).read() == []
     code = (
-        "import sys; sys.modules['pynvml'] = None; from portal_session.gpus import Gpus; "
-        "print(Gpus({'CUDA_VISIBLE_DEVICES': '0'}).read())"
+        "import sys; sys.modules['pynvml'] = None; from portal_session.gpus import gpu_reader; "
+        "print(gpu_reader({'CUDA_VISIBLE_DEVICES': '0'}).read())"
     )
     kernels = Path(session_telemetry.__file__).parents[1]
     said = subprocess.run(
@@ -239,6 +241,54 @@ def test_the_real_pynvml_has_what_is_asked_of_it() -> None:
     pynvml = pytest.importorskip("pynvml")
     asked = [name for name in vars(Nvml) if name.startswith("nvml")]
     assert asked and all(callable(getattr(pynvml, name)) for name in asked)
+
+
+# -- programs of vendors ---------------------------------------------------------------------------
+
+
+def a_program(folder: Path, text: str) -> dict[str, str]:
+    """The variables of a session in which ``amd-smi`` is this shell script."""
+    program = folder / "amd-smi"
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    return {"PATH": f"{folder}:/usr/bin:/bin"}
+
+
+def test_a_program_s_answer_counts_whatever_its_exit_status(tmp_path: Path) -> None:
+    environ = a_program(tmp_path, 'echo "[$*]"; echo noise >&2; exit 3')
+    assert programs.program_output(["amd-smi", "list", "--json"], environ) == "[list --json]\n"
+    assert programs.program_output(["no-such-program"], environ) == ""
+
+
+def test_a_program_of_the_person_s_own_gets_no_secrets(tmp_path: Path) -> None:
+    environ = a_program(tmp_path, "env")
+    secrets = {"JUPYTERHUB_API_TOKEN": "secret", "PORTAL_X": "secret", "APPTAINERENV_X": "secret"}
+    said = programs.program_output(["amd-smi"], {**environ, **secrets, "SLURM_JOB_GPUS": "1"})
+    assert "secret" not in said and "SLURM_JOB_GPUS=1" in said
+
+
+def test_a_program_that_hangs_is_given_up_with_what_it_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "PATIENCE", 0.5)
+    environ = a_program(tmp_path, 'echo "[]"; sleep 30 & wait')
+    began = time.monotonic()
+    assert programs.program_output(["amd-smi"], environ) == ""
+    assert time.monotonic() - began < 10
+
+
+def test_a_program_that_never_stops_talking_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "LARGEST", 100_000)
+    environ = a_program(tmp_path, "exec yes")
+    assert programs.program_output(["amd-smi"], environ) == ""
+
+
+def test_a_program_that_cannot_run_says_nothing(tmp_path: Path) -> None:
+    environ = a_program(tmp_path, "")
+    (tmp_path / "amd-smi").write_bytes(b"\x7fELF no program")
+    assert programs.program_output(["amd-smi"], environ) == ""
 
 
 # -- memory ---------------------------------------------------------------------------------------
@@ -400,7 +450,7 @@ async def reporting(
     }
     reporter = make_reporter(values, logging.getLogger("session"))
     assert reporter is not None
-    reporter._gpus = Gpus({"CUDA_VISIBLE_DEVICES": "1,2"}, Nvml(*FOUR))
+    reporter._gpus = NvmlReader({"CUDA_VISIBLE_DEVICES": "1,2"}, Nvml(*FOUR))
     reporter.start()
     try:
         yield reporter

@@ -12,17 +12,16 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from .gpus import vendor_of
+
 VARIABLE = "PORTAL_CONTAINER"
 IMAGE = "PORTAL_IMAGE"  # what deploy/session.sh chose: the SIF, or the node's unpacked copy
 # The names that deploy/session.sh would have passed into the container, separated by spaces.
 PASSED = "PORTAL_PASSED"
-# Beside those: what Slurm gave the job (deploy/session.sh passes the same into containers), what
-# Jupyter and its terminals set, and the places of `places`.
+# Beside those: the variables of the GPUs' vendor and what Slurm gave the job (deploy/session.sh
+# passes the same into containers), what Jupyter and its terminals set, and the places of `places`.
 _NAMES = frozenset(
     {
-        "CUDA_VISIBLE_DEVICES",
-        "GPU_DEVICE_ORDINAL",
-        "ROCR_VISIBLE_DEVICES",
         "SLURMD_NODENAME",
         "USER",
         "LOGNAME",
@@ -58,7 +57,7 @@ class Container:
             exec=tuple(exec_),
             image=environ.get(IMAGE) or image,
             roots=tuple(roots),
-            passed=frozenset(environ.get(PASSED, "").split()),
+            passed=frozenset({*environ.get(PASSED, "").split(), *vendor_of(environ).variables}),
         )
 
     def command(self, argv: Sequence[str], directory: str = "") -> list[str]:

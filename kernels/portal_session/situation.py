@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Mapping
 from typing import Any, Callable, TypeVar
 
-from .gpus import Gpus
+from .gpus import GpuReader, gpu_reader
 from .memory import job_memory
 from .service import Service, ServiceError
 
@@ -112,11 +112,11 @@ class Situations:
     """What ``GET portal/situation`` answers. ``service`` is None where nobody named one."""
 
     def __init__(
-        self, service: Service | None, environ: Mapping[str, str], gpus: Gpus | None = None
+        self, service: Service | None, environ: Mapping[str, str], gpus: GpuReader | None = None
     ) -> None:
         self._service = service
         self._job_id = environ.get("SLURM_JOB_ID", "")
-        self._gpus = gpus or Gpus(environ)
+        self._gpus = gpus or gpu_reader(environ)
         self._told = Kept(self._ask, FRESH)
         self._seen = Kept(self._look_here, FRESH)
 
@@ -128,7 +128,7 @@ class Situations:
         """``situation`` is the portal's model Situation, or None; ``age`` its age in seconds.
 
         ``error``: "" or why there is nothing newer, ``failing``: for how many seconds.
-        ``local``: what NVML and the job's memory say here, in MiB; None is unknown.
+        ``local``: what the GPUs and the job's memory say here, in MiB; None is unknown.
         """
         await asyncio.gather(self._told.look(PATIENCE), self._seen.look(PATIENCE))
         now, told, seen = time.monotonic(), self._told, self._seen

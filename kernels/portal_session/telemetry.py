@@ -20,7 +20,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import OpenerDirector, Request
 
-from .gpus import Gpus
+from .gpus import gpu_reader
 from .memory import job_memory
 from .service import LONGEST_PEACE, TIMEOUT, Address, Service, opener, peace
 from .startup import Telling
@@ -82,7 +82,7 @@ class Reporter(threading.Thread):
         self._interval = interval
         self._environ = environ
         self._log = log
-        self._gpus = Gpus(environ)
+        self._gpus = gpu_reader(environ)
         self.activity: Callable[[], dict[str, Any] | None] = lambda: None
         self.startup: Telling | None = None
         self._end = threading.Event()

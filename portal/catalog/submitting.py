@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from portal.errors import ConfigurationError, SlurmUnavailable, StoreUnavailable
+from portal.gpus.settings import Gpus
 from portal.images.settings import Images
 from portal.launch.image_job import image_job_command
 from portal.launch.policy import choose_partition
@@ -38,8 +39,11 @@ def new_nonce() -> str:
 class Submitter:
     """Submits for the workshop. ``log`` is where it says what an admin should know."""
 
-    def __init__(self, cluster: Cluster, images: Images, log: Any) -> None:
+    def __init__(
+        self, cluster: Cluster, images: Images, log: Any, gpus: Gpus | None = None
+    ) -> None:
         self.cluster, self.images, self.log = cluster, images, log
+        self.gpus = gpus or Gpus()
         self.followers: dict[tuple[Work, int], Follower] = {}
         self._mine: set[tuple[Work, int]] = set()  # never submitted before this process began
 

@@ -130,6 +130,7 @@ class TestQueue:
             environment,
             gpu_type=test.gpu_type,
             gpus=1 if test.gpu_type else 0,
+            gpu_vendor=self._jobs.gpus.vendor_for(test.gpu_type).name,
         )
         try:
             resources = await self._jobs.placed(self._resources(test, user), snapshot, user)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from portal.gpus import VENDORS
 from portal.models import Frozen
 from portal.models.environment import Environment, EnvironmentState, Kind
 from portal.store import Store
@@ -46,12 +47,13 @@ SOFTWARE = {
     "python": "Python",
     "python2": "Python",
     "cuda": "CUDA",
+    "rocm": "ROCm",
 }
 _BENEATH = {
     "cudnn": "cuDNN",
     "nccl": "NCCL",
     "mpi": "MPI",
-    "driver": "NVIDIA driver",
+    **{vendor.driver: vendor.driver_title for vendor in VENDORS.values()},
     "jupyterlab": "JupyterLab",
     "jupyterhub": "JupyterHub",
     "ipykernel": "ipykernel",

@@ -13,6 +13,7 @@ from traitlets import Bool, Float, Instance, Integer
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import Conflict, NotFound, PortalError
+from portal.gpus.settings import Gpus
 from portal.images.registry import Registries
 from portal.images.settings import Images
 from portal.models.catalog import Build, EnvironmentTest, EnvironmentVersion
@@ -154,7 +155,7 @@ class Workshop(LoggingConfigurable):
     def join(self, cluster: Cluster, store: Store, catalog: EnvironmentCatalog) -> None:
         """Say what this works with; before anything else is called."""
         self._cluster, self._store, self._catalog = cluster, store, catalog
-        self._jobs = Submitter(cluster, self.images, self.log)
+        self._jobs = Submitter(cluster, self.images, self.log, Gpus(parent=self))
         self._pulling = Pulling(self.registries, store, self.images)
         self.builds = BuildQueue(self, store, self._jobs, self._pulling)
         self.tests = TestQueue(self, store, catalog, self._jobs)

@@ -49,6 +49,7 @@ say NCCL_VERSION "$NCCL_VERSION"
 for found in /usr/local/cuda/version.json /usr/local/cuda/version.txt; do
   [ -r "$found" ] && say cuda_file "$(tr -d '\n' <"$found" | head -c 4000)"
 done
+[ -r /opt/rocm/.info/version ] && say rocm "$(head -c 100 /opt/rocm/.info/version)"
 for folder in /usr/lib /usr/lib64 /usr/lib/*-linux-gnu /usr/local/cuda/lib64 /usr/local/lib \
   /opt/conda/lib; do
   for found in "$folder"/libcudnn.so.*.* "$folder"/libnccl.so.*.*; do
@@ -272,6 +273,10 @@ def _versions(answers: list[tuple[str, str]], pythons: tuple[FoundPython, ...]) 
             wheel = re.match(r"nvidia-(cudnn|nccl|cuda-runtime)-cu\d+$", name.lower())
             if wheel:
                 found.setdefault(wheel.group(1).replace("cuda-runtime", "cuda"), version[:40])
+            # PyTorch's wheels for AMD: "torch==2.9.0+rocm6.4".
+            local = re.search(r"\+rocm([0-9]+(?:\.[0-9]+)*)$", version)
+            if local:
+                found.setdefault("rocm", local.group(1)[:40])
     for key, value in answers:
         match key:
             case "CUDA_VERSION":
@@ -287,6 +292,8 @@ def _versions(answers: list[tuple[str, str]], pythons: tuple[FoundPython, ...]) 
             case "library":
                 for word in ("cudnn", "nccl"):
                     note(word, value, rf"^lib{word}\.so\.(\d+\.\d+(?:\.\d+)*)$")
+            case "rocm":
+                note("rocm", value)
             case "mpi":
                 note("mpi", value)
             case "r":

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import PortalError
+from ..gpus import VENDORS
 from ..launch.cause import cause_of
 from ..launch.container import (
     image_environment,
@@ -146,14 +147,22 @@ def _command(
     job: ImageJob, environment: Environment, home: str
 ) -> tuple[list[str], dict[str, str]]:
     resources = Resources(gpus=job.gpus, gpu_type=job.gpu_type or None)
-    apptainer = job.apptainer
+    apptainer, vendor = job.apptainer, VENDORS[job.gpu_vendor]
     argv = session_command(
-        environment, resources, home=home, apptainer=apptainer, beside=job.beside, module=CHECK
+        environment,
+        resources,
+        home=home,
+        apptainer=apptainer,
+        beside=job.beside,
+        module=CHECK,
+        vendor=vendor,
     )
-    variables = session_variables(environment, resources, home=home, apptainer=apptainer)
+    variables = session_variables(
+        environment, resources, home=home, apptainer=apptainer, vendor=vendor
+    )
     env = {k: v for k, v in os.environ.items() if not k.startswith(_FOREIGN)}
     account = Path.home()
-    env |= script_environment(environment, variables)
+    env |= script_environment(environment, variables, vendor)
     env |= image_environment(
         environment,
         apptainer=apptainer,
@@ -278,7 +287,7 @@ def _result(
             old = language == "python" and one.version.startswith("2.")
             versions.setdefault("python2" if old else language, one.version)
     if gpus.get("driver"):
-        versions["driver"] = str(gpus["driver"])[:40]
+        versions[VENDORS[job.gpu_vendor].driver] = str(gpus["driver"])[:40]
     number = facts.get("gpus")
     names = gpus.get("names") or []
     try:
@@ -332,9 +341,8 @@ def _about_gpus(job: ImageJob, seen: Seen, result: TestResult) -> str:
     found = seen.steps.get("gpus", {})
     names, driver, cuda = found.get("names") or [], found.get("driver"), found.get("cuda")
     if len(names) < job.gpus:
-        return (
-            f"nvidia-smi shows {len(names)} of the {job.gpus} GPUs of this job in the environment."
-        )
+        tool = VENDORS[job.gpu_vendor].tool
+        return f"{tool} shows {len(names)} of the {job.gpus} GPUs of this job in the environment."
     if result.gpus < job.gpus:
         return f"The framework sees {result.gpus} of the {job.gpus} GPUs of this job."
     environment = job.environment

@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..errors import ConfigurationError
+from ..gpus import DEFAULT as DEFAULT_VENDOR
+from ..gpus import GpuVendor
 from ..models.environment import Bind, Environment, Kind, Server
 from ..models.resources import Resources
 from ..where import data_path
@@ -87,6 +89,7 @@ def session_command(
     beside: str = "",
     module: str = SESSION,
     isolated: bool = False,
+    vendor: GpuVendor = DEFAULT_VENDOR,
 ) -> list[str]:
     """The argv that starts a session's server in ``environment``.
 
@@ -95,6 +98,7 @@ def session_command(
     for servers beside their container; raises ConfigurationError where one is needed and it is
     empty. ``module``: another program of the session's package, for tests of environments.
     ``isolated``: nothing of the site is seen in it (Kind.isolated); the site's binds are left out.
+    ``vendor``: of the GPUs that the job gets.
     """
     inside = environment.kind is Kind.CONTAINER and not is_beside(environment)
     if inside:
@@ -103,9 +107,9 @@ def session_command(
         python = f"{beside_of(environment, beside)}/bin/python3"
     command = [*(server or (python, "-I", "-m", module)), *args]
     if isolated:
-        return [*_isolated(environment, resources, home, apptainer), *command]
+        return [*_isolated(environment, resources, home, apptainer, vendor), *command]
     if inside:
-        return [*_apptainer(environment, resources, home, apptainer, binds), *command]
+        return [*_apptainer(environment, resources, home, apptainer, binds, vendor), *command]
     return command
 
 
@@ -116,11 +120,12 @@ def kernel_container(
     home: str,
     apptainer: str,
     binds: Sequence[Bind] = (),
+    vendor: GpuVendor = DEFAULT_VENDOR,
 ) -> str:
     """JSON for a server beside its container, of which it starts kernels and terminals in it:
     ``exec``, the argv of ``apptainer exec`` up to the image; ``image``; and ``roots``, the folders
     that the container has in common with the node (portal_session/container.py)."""
-    *exec_, image = _apptainer(environment, resources, home, apptainer, binds)
+    *exec_, image = _apptainer(environment, resources, home, apptainer, binds, vendor)
     roots = [home, *(bind.target or bind.source for bind in (*binds, *environment.binds))]
     return json.dumps({"exec": exec_, "image": image, "roots": roots})
 
@@ -132,9 +137,10 @@ def session_variables(
     home: str,
     apptainer: str,
     binds: Sequence[Bind] = (),
+    vendor: GpuVendor = DEFAULT_VENDOR,
 ) -> dict[str, str]:
     """What a session finds in its environment, whoever starts it: the catalog's own variables,
-    where the person's things are, and which kernels there are."""
+    where the person's things are, which kernels there are, and whose GPUs it has."""
     found = dict(environment.variables)
     found["PYTHONUSERBASE"] = user_base(environment, home)
     found["PORTAL_ENVIRONMENT"] = environment.name
@@ -144,18 +150,26 @@ def session_variables(
         found["PORTAL_STARTERS"] = "1"
     if is_beside(environment):
         found["PORTAL_CONTAINER"] = kernel_container(
-            environment, resources, home=home, apptainer=apptainer, binds=binds
+            environment, resources, home=home, apptainer=apptainer, binds=binds, vendor=vendor
         )
+    if vendor is not DEFAULT_VENDOR:
+        found["PORTAL_GPU_VENDOR"] = vendor.name
     return found
 
 
-def script_environment(environment: Environment, variables: Mapping[str, object]) -> dict[str, str]:
+def script_environment(
+    environment: Environment,
+    variables: Mapping[str, object],
+    vendor: GpuVendor = DEFAULT_VENDOR,
+) -> dict[str, str]:
     """For deploy/session.sh: the session's ``variables``, under the names by which they reach a
     container, and what the script itself is told."""
     env = {f"APPTAINERENV_{name}": str(value) for name, value in variables.items()}
     env["PORTAL_KIND"] = session_kind(environment)
     if environment.kind is Kind.MODULES:
         env["PORTAL_MODULES"] = " ".join(environment.modules)
+    if vendor is not DEFAULT_VENDOR:
+        env["PORTAL_GPU_VARIABLES"] = " ".join(vendor.variables)
     return env
 
 
@@ -211,6 +225,7 @@ def _apptainer(
     home: str,
     apptainer: str,
     binds: Sequence[Bind],
+    vendor: GpuVendor,
 ) -> list[str]:
     """``apptainer exec`` up to the image (apptainer-exec(1)).
 
@@ -219,7 +234,7 @@ def _apptainer(
     """
     argv = [apptainer, "exec", "--cleanenv", "--no-eval", "--no-mount", "cwd", "--pwd", home]
     if resources.gpus:
-        argv.append("--nv")
+        argv.append(vendor.container_flag)
     for bind in (*binds, *environment.binds):
         mode = ":ro" if bind.read_only else ""
         argv += ["--bind", f"{bind.source}:{bind.target or bind.source}{mode}"]
@@ -231,6 +246,7 @@ def _isolated(
     resources: Resources,
     home: str,
     apptainer: str,
+    vendor: GpuVendor,
 ) -> list[str]:
     """``apptainer exec`` for a course, up to the image: whoever is let into the session finds the
     course's folder there, and nothing else of its owner.
@@ -244,7 +260,7 @@ def _isolated(
     argv = [apptainer, "exec", "--containall", "--cleanenv", "--no-eval"]
     argv += ["--no-mount", "cwd,hostfs", "--pwd", home]
     if resources.gpus:
-        argv.append("--nv")
+        argv.append(vendor.container_flag)
     for bind in environment.binds:
         argv += ["--bind", f"{bind.source}:{bind.target or bind.source}:ro"]
     return [*argv, environment.image or ""]

@@ -43,7 +43,7 @@ class GpuItem(Frozen):
     utilization: float | None = None
     memory_used: int | None = None
     memory_total: int | None = None
-    source: str | None = None  # of the reading: "dcgm", "session", "simulated"
+    source: str | None = None  # of the reading: "dcgm", "amd", "session"…
 
 
 class JobItem(Frozen):

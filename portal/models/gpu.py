@@ -23,7 +23,7 @@ class GpuReading(Frozen):
     """What one GPU did at ``at`` (Unix seconds). None is "unknown", never 0.
 
     ``index`` is Slurm's on that node; ``utilization`` in percent; memory in MiB. ``source`` is
-    "dcgm", "session" or "simulated". A GPU in MIG mode has no utilisation of its own.
+    "dcgm", "amd", "session" or "simulated". A GPU in MIG mode has no utilisation of its own.
     """
 
     node: str

@@ -125,5 +125,6 @@ class ImageJob(Frozen):
     beside: str = ""  # the virtual environment on the nodes for servers beside their container
     gpu_type: str = ""
     gpus: int = 0
+    gpu_vendor: str = "nvidia"  # a name of portal/gpus/
     simulated_gpus: bool = False
     options: dict[str, Any] = {}

@@ -30,7 +30,7 @@ class GpuNow(Frozen):
     utilization: float | None = None
     memory_used: int | None = None
     memory_total: int | None = None
-    source: str = ""  # "session", "dcgm", "simulated"; "" where nothing is known
+    source: str = ""  # "session", "dcgm", "amd", "simulated"; "" where nothing is known
 
 
 class Message(Frozen):

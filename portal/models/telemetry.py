@@ -1,4 +1,4 @@
-"""What a session reports of itself: its GPUs through NVML, its memory, and its activity."""
+"""What a session reports of itself: its GPUs, its memory, and its activity."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 
 
 class ReportedGpu(Frozen):
-    """One GPU that the session sees. None is "unknown" (MIG, or NVML does not say)."""
+    """One GPU that the session sees. None is "unknown" (MIG, or the driver does not say)."""
 
-    index: Annotated[int, Field(ge=0, le=255, strict=True)]  # NVML's, in this session
+    index: Annotated[int, Field(ge=0, le=255, strict=True)]  # as counted in this session
     minor: Annotated[int, Field(ge=0, le=255, strict=True)] | None = None  # of /dev/nvidiaN
     uuid: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9/_-]{0,96}$")] = ""
     utilization: _Percent | None = None

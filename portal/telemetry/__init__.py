@@ -1,4 +1,4 @@
-"""What GPUs do: from DCGM through Prometheus, from the sessions themselves, or invented for a demo.
+"""What GPUs do: from a telemetry source (sources.py), and from the sessions themselves.
 
 One interface in front of all: a reading of a GPU, with its moment and where it comes from. What
 nobody measured has no reading, and reads "unknown".
@@ -11,8 +11,7 @@ import math
 import time
 from collections.abc import Mapping
 
-from traitlets import Enum, Float, Integer, Unicode
-from traitlets.config import LoggingConfigurable
+from traitlets import Enum
 
 from ..errors import Unavailable
 from ..models.cluster import ClusterSnapshot, Job, Node
@@ -20,14 +19,15 @@ from ..models.gpu import GpuReading
 from ..models.telemetry import ReportedGpu, TelemetryReport
 from .held import Gpu, holders
 from .pace import Pace
-from .prometheus import Prometheus
 from .reported import Reported, sums
-from .simulated import simulated
+from .settings import TelemetrySettings
+from .source import TelemetrySource
+from .sources import SOURCES
 
 __all__ = ["Telemetry", "sums"]
 
 
-class Telemetry(LoggingConfigurable):
+class Telemetry(TelemetrySettings):
     """The newest readings of the cluster's GPUs.
 
     ``error`` is "" or the sentence why the source does not answer, ``taken_at`` when it last did
@@ -36,119 +36,13 @@ class Telemetry(LoggingConfigurable):
     """
 
     source = Enum(
-        ["none", "prometheus", "simulated"],
+        list(SOURCES),
         default_value="none",
         help="""
         Where readings of all GPUs come from: "prometheus" (the DCGM exporter's metrics, see
         prometheus_url), "none", or "simulated", which invents them and says so on each page.
         Sessions report what their own GPUs do beside any of these; that is shown where the source
         has nothing, and never counted as usage. Example: c.Telemetry.source = "prometheus"
-        """,
-    ).tag(config=True)
-
-    prometheus_url = Unicode(
-        "",
-        help="""
-        The address of the Prometheus that scrapes the nodes' DCGM exporters.
-        Example: c.Telemetry.prometheus_url = "https://prometheus.example.org:9090"
-        """,
-    ).tag(config=True)
-
-    prometheus_token_file = Unicode(
-        "",
-        help="""
-        A file with the bearer token for Prometheus; read at each question. Empty: no token.
-        Example: c.Telemetry.prometheus_token_file = "/etc/data-scientist-portal/prometheus.token"
-        """,
-    ).tag(config=True)
-
-    prometheus_ca_file = Unicode(
-        "",
-        help="""
-        A PEM file of the authorities that may vouch for Prometheus's certificate. Empty: the
-        system's. Example: c.Telemetry.prometheus_ca_file = "/etc/ssl/site-ca.pem"
-        """,
-    ).tag(config=True)
-
-    prometheus_node_label = Unicode(
-        "Hostname",
-        help="""
-        The label that names the node, with or without its domain; where a series has none,
-        "instance" counts. Example: c.Telemetry.prometheus_node_label = "node"
-        """,
-    ).tag(config=True)
-
-    prometheus_index_label = Unicode(
-        "gpu",
-        help="""
-        The label that holds the GPU's index, as Slurm counts. "device" ("nvidia3") is right where
-        the numbers of the device files are Slurm's and NVML's are others.
-        Example: c.Telemetry.prometheus_index_label = "device"
-        """,
-    ).tag(config=True)
-
-    prometheus_timeout = Float(
-        5.0,
-        min=0.1,
-        help="""
-        Seconds after which Prometheus is given up. Pages do not wait for it.
-        Example: c.Telemetry.prometheus_timeout = 10
-        """,
-    ).tag(config=True)
-
-    interval = Float(
-        15.0,
-        min=0.0,
-        help="""
-        Seconds between two questions to Prometheus at least; more often than it scrapes is of no
-        use. Example: c.Telemetry.interval = 30
-        """,
-    ).tag(config=True)
-
-    patience = Float(
-        1.0,
-        min=0.0,
-        help="""
-        Seconds that one refresh of the pages waits for Prometheus; a later answer is shown with
-        the next one. Example: c.Telemetry.patience = 2
-        """,
-    ).tag(config=True)
-
-    busy_percent = Float(
-        5.0,
-        min=0.0,
-        max=100.0,
-        help="""
-        A GPU counts as busy from this utilisation on, in percent.
-        Example: c.Telemetry.busy_percent = 10
-        """,
-    ).tag(config=True)
-
-    max_age = Integer(
-        120,
-        min=1,
-        help="""
-        Seconds after which a reading says nothing any more: the GPU's use is unknown again.
-        Example: c.Telemetry.max_age = 300
-        """,
-    ).tag(config=True)
-
-    report_interval = Float(
-        2.0,
-        min=0.0,
-        help="""
-        Seconds between two reports of one session at least; one that comes earlier is refused.
-        Example: c.Telemetry.report_interval = 5
-        """,
-    ).tag(config=True)
-
-    report_gap = Float(
-        90.0,
-        min=0.0,
-        help="""
-        A pause between two reports of a session that is longer than these seconds does not count as
-        measured: three times c.PortalSpawner.telemetry_interval.
-        Example: c.Telemetry.report_gap = 180
         """,
     ).tag(config=True)
 
@@ -162,23 +56,12 @@ class Telemetry(LoggingConfigurable):
         self._readings: Mapping[Gpu, GpuReading] = {}
         self._asking: asyncio.Task[None] | None = None
         self._asked_at = -math.inf  # by the monotonic clock
-        self._prometheus = self._make_prometheus() if self.source == "prometheus" else None
-
-    def _make_prometheus(self) -> Prometheus:
-        return Prometheus(
-            self.prometheus_url,
-            token_file=self.prometheus_token_file,
-            ca_file=self.prometheus_ca_file,
-            node_label=self.prometheus_node_label,
-            index_label=self.prometheus_index_label,
-            timeout=self.prometheus_timeout,
-            log=self.log,
-        )
+        self._source = SOURCES[self.source](self)
 
     @property
     def simulated(self) -> bool:
         """Whether the readings are invented."""
-        return self.source == "simulated"
+        return self._source.simulated
 
     @property
     def age(self) -> float | None:
@@ -187,21 +70,16 @@ class Telemetry(LoggingConfigurable):
 
     async def refresh(self, snapshot: ClusterSnapshot) -> None:
         """Ask the source. All callers share one question; none of them gets an exception."""
-        if self.source == "simulated":
-            self.taken_at, self._taken = time.time(), time.monotonic()
-            self._readings = await asyncio.to_thread(simulated, snapshot, self.taken_at)
-        if self._prometheus is None:
-            return
-        now = time.monotonic()
-        if (self._asking is None or self._asking.done()) and now >= self._asked_at + self.interval:
+        now, pause = time.monotonic(), self._source.pause
+        if (self._asking is None or self._asking.done()) and now >= self._asked_at + pause:
             self._asked_at = now
-            self._asking = asyncio.create_task(self._ask(self._prometheus, snapshot))
+            self._asking = asyncio.create_task(self._ask(self._source, snapshot))
         if self._asking is not None:
             await asyncio.wait({self._asking}, timeout=self.patience)
 
-    async def _ask(self, prometheus: Prometheus, snapshot: ClusterSnapshot) -> None:
+    async def _ask(self, source: TelemetrySource, snapshot: ClusterSnapshot) -> None:
         try:
-            self._readings = await prometheus.readings(snapshot, self.max_age)
+            found = await source.readings(snapshot, self.max_age)
         except Unavailable as error:
             problem = error.message
         except Exception:  # a fault of ours must not end the pages' refresh
@@ -209,12 +87,14 @@ class Telemetry(LoggingConfigurable):
             problem = "Telemetry could not be read; the service's log tells why."
         else:
             problem = ""
-            self.taken_at, self._taken = time.time(), time.monotonic()
+            if found is not None:
+                self._readings = found
+                self.taken_at, self._taken = time.time(), time.monotonic()
         if problem != self.error:
             if problem:
                 self.log.warning("Telemetry: %s", problem)
             else:
-                self.log.info("Telemetry: Prometheus answers again.")
+                self.log.info("Telemetry: %s answers again.", source.title)
         self.error = problem
 
     def readings(self, snapshot: ClusterSnapshot) -> dict[Gpu, GpuReading]:

@@ -1,4 +1,4 @@
-"""Asks Prometheus what the DCGM exporters said, without holding up the event loop."""
+"""Asks Prometheus what exporters of GPUs said, without holding up the event loop."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import re
 import ssl
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
@@ -20,8 +21,11 @@ from tornado.simple_httpclient import (
 from ..errors import ConfigurationError, Unavailable
 from ..models.cluster import ClusterSnapshot
 from ..models.gpu import GpuReading
-from . import dcgm
+from . import prometheus_answer
+from .exporter import Exporter
+from .exporters import EXPORTERS
 from .held import Gpu
+from .settings import TelemetrySettings
 
 _LARGEST = 64 * 1024 * 1024  # bytes of one answer; 8,000 GPUs are 9 MB
 
@@ -31,18 +35,39 @@ _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 class Prometheus:
     """One Prometheus at ``url``. ``token_file``, ``ca_file``: "" for none; read at each question,
-    since both are renewed while this runs. Raises ConfigurationError for a ``url`` that is none.
+    since both are renewed while this runs. ``pause``: seconds between two questions at least.
+    Raises ConfigurationError for a ``url`` that is none.
     """
+
+    title = "Prometheus"
+    simulated = False
+
+    @classmethod
+    def from_settings(cls, settings: TelemetrySettings) -> Prometheus:
+        """Return the one that ``settings`` describe. Raises ConfigurationError."""
+        return cls(
+            settings.prometheus_url,
+            exporters=[EXPORTERS[name] for name in settings.prometheus_exporters],
+            token_file=settings.prometheus_token_file,
+            ca_file=settings.prometheus_ca_file,
+            node_label=settings.prometheus_node_label,
+            index_label=settings.prometheus_index_label,
+            timeout=settings.prometheus_timeout,
+            pause=settings.interval,
+            log=settings.log,
+        )
 
     def __init__(
         self,
         url: str,
         *,
+        exporters: Sequence[Exporter],
         token_file: str,
         ca_file: str,
         node_label: str,
         index_label: str,
         timeout: float,
+        pause: float,
         log: logging.Logger,
     ) -> None:
         if not _is_address(url):
@@ -56,6 +81,10 @@ class Prometheus:
                     f"{label!r} in c.Telemetry.prometheus_node_label or prometheus_index_label is "
                     "not the name of a label."
                 )
+        if not exporters:
+            raise ConfigurationError("c.Telemetry.prometheus_exporters names no exporter.")
+        self.pause = pause
+        self._exporters = exporters
         self._query = url.rstrip("/") + "/api/v1/query"
         self._tls = url.startswith("https:")
         self._token_file = token_file
@@ -70,33 +99,47 @@ class Prometheus:
 
         Raises Unavailable with a sentence that names no address: everyone may see it.
         """
-        query = dcgm.query((self._node_label, self._index_label))
         client = SimpleAsyncHTTPClient(force_instance=True, max_body_size=_LARGEST)
+        found: dict[Gpu, GpuReading] = {}
         try:
             headers, tls = await asyncio.to_thread(self._secrets)
-            answer = await self._ask(client, query, headers, tls)
+            for exporter in self._exporters:
+                query = prometheus_answer.query(exporter, self._labels(exporter))
+                answer = await self._ask(client, query, headers, tls)
+                found |= await self._read(exporter, answer, snapshot, max_age)
         finally:
             client.close()
+        if not found:
+            named = " or ".join(exporter.title for exporter in self._exporters)
+            raise Unavailable(
+                f"Prometheus knows no GPU of these nodes: it has no recent {named} metrics, or "
+                "c.Telemetry.prometheus_node_label names another label."
+            )
+        return found
+
+    def _labels(self, exporter: Exporter) -> tuple[str, str]:
+        """The labels of node and index."""
+        return exporter.node_label or self._node_label, exporter.index_label or self._index_label
+
+    async def _read(
+        self, exporter: Exporter, answer: bytes, snapshot: ClusterSnapshot, max_age: int
+    ) -> dict[Gpu, GpuReading]:
+        node_label, index_label = self._labels(exporter)
         try:
-            found = await asyncio.to_thread(
-                dcgm.readings,
+            return await asyncio.to_thread(
+                prometheus_answer.readings,
+                exporter,
                 answer,
                 snapshot,
                 time.time(),
                 max_age,
-                node_label=self._node_label,
-                index_label=self._index_label,
+                node_label=node_label,
+                index_label=index_label,
             )
         except ValueError as error:
             raise Unavailable(
                 f"Prometheus's answer is not understood: {str(error)[:200]}."
             ) from None
-        if not found:
-            raise Unavailable(
-                "Prometheus knows no GPU of these nodes: it has no recent DCGM metrics, or "
-                "c.Telemetry.prometheus_node_label names another label."
-            )
-        return found
 
     def _secrets(self) -> tuple[dict[str, str], ssl.SSLContext | None]:
         """The request's headers, and how to check who answers."""

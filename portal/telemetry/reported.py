@@ -1,6 +1,6 @@
 """What sessions say of their own GPUs. It is shown, and never counted as usage.
 
-A session numbers its GPUs as NVML shows them inside the job, often from 0; Slurm's indexes come
+A session numbers its GPUs as it sees them inside the job, often from 0; Slurm's indexes come
 from the snapshot.
 """
 

@@ -6,13 +6,16 @@ What is invented says so: each reading's source is "simulated", and pages show i
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
+import time
 from hashlib import blake2b
 
 from ..models.cluster import ClusterSnapshot, Job, Node
 from ..models.gpu import GpuReading
 from .held import Gpu, held
+from .settings import TelemetrySettings
 
 SOURCE = "simulated"
 IDLE = 0.25  # the share of jobs that hold GPUs and do nothing with them
@@ -20,6 +23,20 @@ BURSTS = 0.35  # the share that works now and then, as a person at a notebook do
 _STEP = 20  # seconds for which a GPU's figures stay; each GPU changes at a moment of its own
 _MEMORY = {"v100": 32768, "a100": 81920, "h100": 81559, "h200": 143771, "l40s": 46068}  # MiB
 _OTHER_MEMORY = 24576
+
+
+class Simulated:
+    """The source of invented readings."""
+
+    title = "The simulation"
+    simulated = True
+    pause = 0.0
+
+    def __init__(self, settings: TelemetrySettings) -> None:
+        pass
+
+    async def readings(self, snapshot: ClusterSnapshot, max_age: int) -> dict[Gpu, GpuReading]:
+        return await asyncio.to_thread(simulated, snapshot, time.time())
 
 
 def simulated(snapshot: ClusterSnapshot, at: float) -> dict[Gpu, GpuReading]:

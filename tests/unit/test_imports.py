@@ -22,6 +22,7 @@ BASE = {
     "disk",
     "web",
     "service_accounts",
+    "gpus",
 }
 ADAPTERS = {"slurm", "directory", "images", "store", "hubapi", "telemetry"}
 NOUNS = {"catalog", "sessions", "courses", "dashboard", "notices", "estimates"}
@@ -36,6 +37,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "web": set(),
     "service_accounts": {"errors"},
     "session_packages": {"errors", "where"},
+    "gpus": set(),
     "launch": BASE,
     **{adapter: BASE | {"launch"} for adapter in ADAPTERS},
     **{noun: BASE | ADAPTERS | {"launch"} for noun in NOUNS},

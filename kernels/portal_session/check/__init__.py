@@ -7,8 +7,8 @@ each with a ``step``:
 ``server``     ``seconds`` until it answered
 ``kernel``     ``name``, ``title``, ``language``, ``passed``, ``seconds``, ``version``, ``reason``
 ``terminal``   ``passed``, ``reason``
-``gpus``       ``driver``, ``cuda`` (the newest that the driver knows), ``names``: what nvidia-smi
-               says; ``reason`` where it says nothing
+``gpus``       ``driver``, ``cuda`` (the newest that NVIDIA's driver knows), ``names``: what the
+               vendor's program says; ``reason`` where it says nothing
 ``facts``      ``versions``, ``packages``, ``added``, ``gpus`` (how many the framework sees, None
                without one), ``distribution``, ``architecture``
 ``end``        ``reason``: a sentence why it did not pass; "" where it did

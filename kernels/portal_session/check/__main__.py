@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..container import Container
+from ..gpus import inventory
 from ..kernels import named
 from . import facts
 from .hub import Hub
@@ -121,7 +122,7 @@ async def _kernels(server: Server, container: Container | None) -> list[str]:
         wrong.append("The environment has no kernel.")
     if not told:
         say("facts", **_about(container), versions={}, packages=[], added=[], gpus=None)
-    say("gpus", **_gpus(container))
+    say("gpus", **inventory(os.environ, lambda argv: _output(container, argv)))
     return wrong
 
 
@@ -153,21 +154,6 @@ def _about(container: Container | None) -> dict[str, str]:
     text = _output(container, ["cat", "/etc/os-release"])
     name = re.search(r'^PRETTY_NAME="?([^"\n]*)', text, re.MULTILINE)
     return {"distribution": name[1] if name else "", "architecture": platform.machine()}
-
-
-def _gpus(container: Container | None) -> dict[str, Any]:
-    query = ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"]
-    rows = [line.split(", ", 1) for line in _output(container, query).splitlines()]
-    rows = [row for row in rows if len(row) == 2 and re.fullmatch(r"[0-9.]+", row[0])]
-    if not rows:
-        return {"driver": "", "cuda": "", "names": [], "reason": "nvidia-smi shows no GPU."}
-    cuda = re.search(r"CUDA Version: *([0-9.]+)", _output(container, ["nvidia-smi"]))
-    return {
-        "driver": rows[0][0],
-        "cuda": cuda[1] if cuda else "",
-        "names": [row[1] for row in rows],
-        "reason": "",
-    }
 
 
 def _output(container: Container | None, argv: list[str]) -> str:

@@ -37,6 +37,7 @@ _FRAMEWORKS = [
         "torch",
         "import torch\n"
         "say(torch=torch.__version__, cuda=torch.version.cuda, gpus=torch.cuda.device_count(),\n"
+        "    rocm=maybe(lambda: torch.version.hip.split('-')[0]),\n"
         "    cudnn=maybe(lambda: number(torch.backends.cudnn.version())),\n"
         "    nccl=maybe(lambda: number(torch.cuda.nccl.version())))",
     ),

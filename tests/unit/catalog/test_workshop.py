@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from traitlets.config import Config
 from workshops import DIGEST, SOURCE, Site
 
 from portal.catalog import following
@@ -308,6 +309,18 @@ async def test_what_was_never_tested_is_tested_once(site: Site) -> None:
     site.catalog.offering.forget()
     await site.turn()
     assert len(site.ids()) == 4, "another image"
+
+
+async def test_a_test_is_told_whose_gpus_it_gets(site: Site) -> None:
+    config = Config()
+    config.Gpus.vendor_of_type = {"v100": "amd"}
+    site.settings["config"] = config
+    site.service()
+    write(site, gpu_types="[v100]")
+    await site.turn()
+    base, gpu = site.ids()
+    vendors = [site.cluster.told[id_][0].gpu_vendor for id_ in (base, gpu)]
+    assert vendors == ["nvidia", "amd"]
 
 
 async def test_a_test_that_could_not_run_judges_nothing(site: Site) -> None:

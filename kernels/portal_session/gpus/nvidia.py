@@ -1,17 +1,50 @@
-"""What NVML says of the GPUs that this job may use. A machine without GPUs has none to tell of."""
+"""NVIDIA GPUs, read through NVML. A machine without GPUs has none to tell of."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Callable
 
 MIB = 1024 * 1024
 MOST = 64  # GPUs in one report
 _UUID = re.compile(r"[A-Za-z0-9/_-]{0,96}")
 
 
-class Gpus:
+class Nvidia:
+    """The vendor of sessions that are told none."""
+
+    name = "nvidia"
+    variables: tuple[str, ...] = (
+        "CUDA_VISIBLE_DEVICES",
+        "GPU_DEVICE_ORDINAL",
+        "ROCR_VISIBLE_DEVICES",
+    )
+
+    def reader(self, environ: Mapping[str, str]) -> NvmlReader:
+        """Return the reader of a session with these variables."""
+        return NvmlReader(environ)
+
+    def inventory(
+        self, output: Callable[[list[str]], str], environ: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Return what nvidia-smi says of driver and GPUs; ``environ`` is not needed, since it
+        shows a job what the job may use."""
+        query = ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"]
+        rows = [line.split(", ", 1) for line in output(query).splitlines()]
+        rows = [row for row in rows if len(row) == 2 and re.fullmatch(r"[0-9.]+", row[0])]
+        if not rows:
+            return {"driver": "", "cuda": "", "names": [], "reason": "nvidia-smi shows no GPU."}
+        cuda = re.search(r"CUDA Version: *([0-9.]+)", output(["nvidia-smi"]))
+        return {
+            "driver": rows[0][0],
+            "cuda": cuda[1] if cuda else "",
+            "names": [row[1] for row in rows],
+            "reason": "",
+        }
+
+
+class NvmlReader:
     """Reads through ``nvml`` (the module pynvml; imported at the first reading when None).
 
     NVML stays initialised: on a node without nvidia-persistenced, every start of it wakes the

@@ -1,0 +1,33 @@
+"""AMD's Device Metrics Exporter. Written from its documents: unproven on hardware
+(docs/how-to/amd-gpus.md).
+
+Metrics and labels: github.com/ROCm/device-metrics-exporter, docs/configuration/metricslist.md,
+grafana/, and pkg/exporter/proto/exporterconfig.proto for the labels that cannot be switched off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Of a GPU that is one device. Others ("cpx", "dpx", "qpx", "tpx") are cut into several, which share
+# what is said of the engine (metricslist.md, GPU_GFX_ACTIVITY).
+_WHOLE = frozenset({"", "none", "spx"})
+
+
+class AmdExporter:
+    """What AMD's exporter calls things; each part of a partitioned GPU has a gpu_id of its own."""
+
+    name = "amd"
+    title = "AMD"
+    utilization = "gpu_gfx_activity"
+    engine = ""
+    used = "gpu_used_vram"  # "MB", as amd-smi has it: MiB
+    free = "gpu_free_vram"
+    uuid_label = "gpu_uuid"
+    part_labels: tuple[str, ...] = ("gpu_compute_partition_type", "gpu_partition_id")
+    node_label = "hostname"
+    index_label = "gpu_id"
+
+    def part_of(self, labels: Mapping[str, str]) -> str:
+        kind = labels.get("gpu_compute_partition_type", "").lower()
+        return "" if kind in _WHOLE else f"{kind} {labels.get('gpu_partition_id', '')}"

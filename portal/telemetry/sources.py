@@ -1,0 +1,23 @@
+"""Telemetry sources: one file each, and this table.
+
+Sessions' own reports are no source of this table (reported.py): they come by themselves, stand
+beside any source, and never count as usage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .none import NoSource
+from .prometheus import Prometheus
+from .settings import TelemetrySettings
+from .simulated import Simulated
+from .source import TelemetrySource
+
+# By their names in c.Telemetry.source. Each is made once, with the settings; raises
+# ConfigurationError for settings that cannot be.
+SOURCES: dict[str, Callable[[TelemetrySettings], TelemetrySource]] = {
+    "none": NoSource,
+    "prometheus": Prometheus.from_settings,
+    "simulated": Simulated,
+}
