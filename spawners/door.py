@@ -11,6 +11,7 @@ from portal.errors import PortalError
 from portal.launch.request import OPTION_KEYS, LaunchRequest, well_formed
 
 from .form import options_from_form
+from .hub_setup import ensure_set_up, is_set_up
 from .launch import launch_request, render_form
 from .settings import SessionSettings
 
@@ -22,6 +23,11 @@ class LaunchDoor(SessionSettings):
     prefill: dict[str, Any]  # what a link asks for; shown once
 
     _request = Instance(LaunchRequest, allow_none=True)
+
+    @classmethod
+    def hub_is_set_up(cls) -> bool:
+        """Return whether the Hub's configuration prepares it; else no session starts."""
+        return is_set_up()
 
     @default("options_form")
     def _options_form_default(self) -> Any:
@@ -60,6 +66,7 @@ class LaunchDoor(SessionSettings):
         """
         self._request = None
         try:
+            ensure_set_up()
             self._request = await launch_request(self, options)
         except PortalError as error:
             self._restore_options(self.last_options)
