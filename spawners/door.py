@@ -15,6 +15,7 @@ from portal.launch.request import (
     well_formed,
 )
 
+from .hub_setup import ensure_set_up, is_set_up
 from .launch import launch_request, render_form
 from .settings import SessionSettings
 
@@ -26,6 +27,11 @@ class LaunchDoor(SessionSettings):
     prefill: dict[str, Any]  # what a link asks for; shown once
 
     _request = Instance(LaunchRequest, allow_none=True)
+
+    @classmethod
+    def hub_is_set_up(cls) -> bool:
+        """Return whether the Hub's configuration prepares it; else no session starts."""
+        return is_set_up()
 
     @default("options_form")
     def _options_form_default(self) -> Any:
@@ -64,6 +70,7 @@ class LaunchDoor(SessionSettings):
         """
         self._request = None
         try:
+            ensure_set_up()
             self._request = await launch_request(self, options)
         except PortalError as error:
             self._restore_options(self.last_options)

@@ -7,7 +7,6 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from jupyterhub import apihandlers
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.scopes import needs_scope
 from tornado import web
@@ -104,12 +103,3 @@ async def _note(
         spawner.log.debug("The estimate of session %s is not recorded: %s", session_id, error)
     except Exception:
         spawner.log.exception("The estimate of session %s is not recorded", session_id)
-
-
-def register(handlers: list[tuple[str, type]]) -> None:
-    """Put the route into a list of Hub API handlers."""
-    if not any(row[1] is EstimateHandler for row in handlers):
-        handlers.append((r"/api/portal/estimates/([^/]+)", EstimateHandler))
-
-
-register(apihandlers.default_handlers)

@@ -8,9 +8,7 @@ let in is of its staff. What is made is JupyterHub's share of that one server.
 
 from __future__ import annotations
 
-from typing import Any
-
-from jupyterhub import apihandlers, orm
+from jupyterhub import orm
 
 from portal.errors import NotAllowed, NotFound, PortalError
 from portal.models.course import STAFF, Role
@@ -91,15 +89,3 @@ class GuestHandler(MovesBase):
         }
         if (user, Role.STUDENT) not in roles or not roles & {(person, role) for role in STAFF}:
             raise NotAllowed(f"'{person}' may not help '{user}' in a course '{name}'.")
-
-
-def register(rows: list[Any]) -> None:
-    """Add our routes to a list of Hub API handlers."""
-    if not any(row[1] is GuestsHandler for row in rows):
-        rows += [
-            (r"/api/portal/guests", GuestsHandler),
-            (r"/api/portal/guests/([^/]+)/([^/]+)/([^/]+)", GuestHandler),
-        ]
-
-
-register(apihandlers.default_handlers)

@@ -4,18 +4,14 @@
 In a course's session runs what others wrote: handouts, and in its room what any member types. A
 helper is let into it, too. On the host of its owner that would reach the owner's other sessions:
 browsers send a host's cookies along, and its pages may read each other. JupyterHub has one host for
-all servers of a person and asks its ``User`` and a handler where one is, so their answers are
-changed here, for courses' servers only.
+all servers of a person; ``hub_patches/course_hosts.py`` changes what it says of courses' servers.
 """
 
 from __future__ import annotations
 
-from functools import wraps
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from jupyterhub.handlers.base import UserUrlHandler
 from jupyterhub.user import User
 from jupyterhub.utils import url_escape_path, url_path_join
 
@@ -77,27 +73,3 @@ def tell_logins(spawner: PortalSpawner) -> None:
     if client is not None and url:
         client.redirect_uri = url_path_join(url, "oauth_callback")
         spawner.user.db.commit()
-
-
-def _told(of_user: Any) -> Any:
-    @wraps(of_user)
-    def server_url(self: User, server_name: str = "") -> str:
-        return address(self, server_name) or str(of_user(self, server_name))
-
-    server_url.of_courses = True  # type: ignore[attr-defined]
-    return server_url
-
-
-def _sent(of_handler: Any) -> Any:
-    @wraps(of_handler)
-    async def redirect(self: Any, user: User, spawner: Any) -> None:
-        """From /hub/user/NAME/SERVER/… to the server: the method asks for nothing but the host."""
-        at = origin(user, spawner.name)
-        await of_handler(self, SimpleNamespace(host=at) if at else user, spawner)
-
-    return redirect
-
-
-if not hasattr(User.server_url, "of_courses"):
-    User.server_url = _told(User.server_url)
-    UserUrlHandler._redirect_to_user_server = _sent(UserUrlHandler._redirect_to_user_server)

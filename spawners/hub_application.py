@@ -14,11 +14,8 @@ from tornado.httputil import HTTPServerRequest
 from traitlets import Integer, List, Unicode
 from traitlets.config import Configurable
 
-from portal.web import tossed
 from portal.web.application import BoundedApplication
 from portal.web.hosts import HubHosts, host_in
-
-from . import api_lengths, session_cookie
 
 _ELSEWHERE = "The portal answers at {home} alone. Nothing was done here."
 
@@ -66,24 +63,6 @@ class HubApplication(BoundedApplication):
             there = {"Location": hosts.at_home(str(request.uri))}
             return self.refusal(request, 302, words, there)
         return self.refusal(request, 403, words)
-
-
-def install(hub: JupyterHub) -> None:
-    """Let ``hub`` make this application instead of tornado's, for which JupyterHub has no hook."""
-
-    tossed.protect()
-    session_cookie.protect()
-    api_lengths.bound()
-
-    def make() -> None:
-        limits = HubRequests(config=hub.config)
-        settings: dict[str, Any] = {
-            "hub_hosts": hosts_of(hub, limits.hosts),
-            "max_body": limits.max_body,
-        }
-        hub.tornado_application = HubApplication(hub.handlers, **hub.tornado_settings, **settings)
-
-    hub.init_tornado_application = make
 
 
 def hosts_of(hub: JupyterHub, more: list[str]) -> HubHosts:

@@ -5,8 +5,7 @@ journal beside the file, made and removed for each commit) the disk is waited fo
 times in each, with a log once (https://www.sqlite.org/wal.html). Every commit is still on the disk
 when it returns: a Hub whose machine lost its power knows the sessions that it had started.
 
-Nor is it asked before each transaction whether it is there, as JupyterHub asks (jupyterhub/orm.py,
-register_ping_connection): a server can be away, a file cannot.
+The file itself remembers it, so it is said once, when the Hub has opened its database.
 """
 
 from __future__ import annotations
@@ -15,24 +14,28 @@ import contextlib
 import sqlite3
 from typing import Any
 
-from jupyterhub import orm
-from sqlalchemy import event
+from jupyterhub.app import JupyterHub
 from sqlalchemy.engine import Engine
 
-_ping = orm.register_ping_connection
+
+def watch(hub: JupyterHub) -> None:
+    """Begin the log of ``hub``'s database as soon as it is open, before anything is written."""
+    hub.observe(_opened, names="session_factory")
 
 
-@event.listens_for(Engine, "connect")
-def _connected(connection: Any, _record: Any) -> None:
-    if isinstance(connection, sqlite3.Connection):
+def _opened(change: Any) -> None:
+    begin_log(change.new.kw["bind"])
+
+
+def begin_log(engine: Engine) -> None:
+    """Let the database of ``engine`` write ahead, where it is SQLite."""
+    if engine.dialect.name != "sqlite":
+        return
+    pooled = engine.raw_connection()
+    try:
         # On a file system of the network it cannot be, and stays as it was.
         with contextlib.suppress(sqlite3.Error):
+            connection: Any = pooled.driver_connection
             connection.execute("PRAGMA journal_mode = WAL")
-
-
-def _ping_servers(engine: Engine) -> None:
-    if engine.dialect.name != "sqlite":
-        _ping(engine)
-
-
-orm.register_ping_connection = _ping_servers
+    finally:
+        pooled.close()

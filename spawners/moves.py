@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from jupyterhub import apihandlers, orm
+from jupyterhub import orm
 from jupyterhub.apihandlers import APIHandler
 from tornado import web
 
@@ -104,15 +104,3 @@ class MoveHandler(MovesBase):
         if not isinstance(found, dict):
             raise InvalidRequest("The body must be a JSON object with resources.")
         return found
-
-
-def register(rows: list[Any]) -> None:
-    """Add our routes to a list of Hub API handlers."""
-    if not any(row[1] is MovesHandler for row in rows):
-        rows += [
-            (r"/api/portal/moves", MovesHandler),
-            (r"/api/portal/moves/([^/]+)/([^/]*)", MoveHandler),
-        ]
-
-
-register(apihandlers.default_handlers)

@@ -9,22 +9,16 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from jupyterhub import handlers
-from jupyterhub.handlers.pages import HomeHandler, SpawnHandler
-
 from portal.courses.book import CourseBook, Membership
 from portal.courses.calendar import meetings
 from portal.errors import PortalError
-from portal.launch.course import server_of
 from portal.launch.kinds.course import CourseSession
 from portal.models import Frozen
 from portal.models.course import CourseState
 
 from .next_meeting import AHEAD, next_meeting
-from .shared import Shared
 
 _PATIENCE = 0.3  # seconds that a page waits for the database
-_PAGES = frozenset({"home.html", "spawn.html"})
 # Questions that no page waits for any more; asyncio itself keeps only weak references.
 _late: set[asyncio.Task[Any]] = set()
 
@@ -79,39 +73,3 @@ async def courses_of(book: CourseBook, name: str) -> tuple[MyCourse, ...]:
     asked.add_done_callback(_late.discard)
     await asyncio.wait({asked}, timeout=_PATIENCE)
     return asked.result() if asked.done() else my_courses(book.known_to(name), time.time())
-
-
-class _WithCourses:
-    """What both pages are given: ``courses``, and ``of_course``, which tells courses' servers."""
-
-    config: Any
-
-    def render_template(self, name: str, sync: bool = False, **ns: Any) -> Any:
-        if sync or name not in _PAGES:
-            return super().render_template(name, sync, **ns)  # type: ignore[misc]
-        return self._rendered(name, ns)
-
-    async def _rendered(self, name: str, ns: dict[str, Any]) -> str:
-        person = ns.get("for_user") or ns.get("user") or self.current_user  # type: ignore[attr-defined]
-        courses = await courses_of(Shared.of(self.config).book, person.name)
-        more = {"courses": courses, "of_course": server_of}
-        return str(await super().render_template(name, **ns, **more))  # type: ignore[misc]
-
-
-class CourseHomeHandler(_WithCourses, HomeHandler):
-    """The home page."""
-
-
-class CourseSpawnHandler(_WithCourses, SpawnHandler):
-    """The launch page."""
-
-
-_INSTEAD = {HomeHandler: CourseHomeHandler, SpawnHandler: CourseSpawnHandler}
-
-
-def register(rows: list[Any]) -> None:
-    """Put our handlers in the place of JupyterHub's, in a list of its routes."""
-    rows[:] = [(row[0], _INSTEAD.get(row[1], row[1]), *row[2:]) for row in rows]
-
-
-register(handlers.default_handlers)

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
-
-from jupyterhub import apihandlers
 
 from portal.errors import InvalidRequest, PortalError
 
@@ -73,12 +70,3 @@ class PeopleHandler(MovesBase):
         if len(names) > _MOST:
             raise InvalidRequest(f"At most {_MOST} people at once.", "people")
         return list(dict.fromkeys(names))
-
-
-def register(rows: list[Any]) -> None:
-    """Add our route to a list of Hub API handlers."""
-    if not any(row[1] is PeopleHandler for row in rows):
-        rows.append((r"/api/portal/people", PeopleHandler))
-
-
-register(apihandlers.default_handlers)

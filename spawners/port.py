@@ -1,9 +1,7 @@
 """The port route: where a session says on which port it listens.
 
-``batchspawner`` registers a route that sets *any* attribute a session posts, ``exec_prefix``
-included, which its spawner then runs in a shell: any user could run code as the Hub
-(batchspawner/api.py). That route is taken out here, on import, before the Hub builds its
-handlers; ours accepts one integer and nothing else.
+It accepts one integer and nothing else. batchspawner's own, which sets any attribute that a session
+posts, is taken out by ``hub_patches/stock_port_route.py``.
 """
 
 from __future__ import annotations
@@ -11,8 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Protocol, runtime_checkable
 
-import batchspawner.api
-from jupyterhub import apihandlers, orm
+from jupyterhub import orm
 from jupyterhub.apihandlers import APIHandler
 from tornado import web
 
@@ -81,13 +78,3 @@ class PortHandler(APIHandler):
             if isinstance(spawner, SaysPort) and spawner.knows_token(token.id):
                 return spawner
         return None
-
-
-def register(handlers: list[tuple[str, type]]) -> None:
-    """Put our route into a list of Hub API handlers and take the stock one out."""
-    handlers[:] = [row for row in handlers if row[1] is not batchspawner.api.BatchSpawnerAPIHandler]
-    if not any(row[1] is PortHandler for row in handlers):
-        handlers.append((r"/api/portal/port", PortHandler))
-
-
-register(apihandlers.default_handlers)

@@ -14,7 +14,8 @@ from .watch import unanswering
 
 LOOK_EVERY = 0.5  # seconds between two looks of an open page at what the spawner knows
 
-# Of the stream in whose task events are made: set once nobody hears them (progress_streams.py).
+# Of the stream in whose task events are made (hub_patches/progress_stream.py): set once nobody
+# hears them.
 LEFT: ContextVar[asyncio.Event | None] = ContextVar("portal_progress_left", default=None)
 
 

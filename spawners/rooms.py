@@ -9,9 +9,8 @@ in 6.1.1).
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-from jupyterhub import apihandlers, orm
+from jupyterhub import orm
 
 from portal.errors import NotAllowed, NotFound, PortalError
 from portal.launch.course import CourseKind, ServerOf, server_of
@@ -104,15 +103,3 @@ class RoomHandler(MovesBase):
         names = [one.person for one in members if one.person != user]
         found = self.db.query(orm.User).filter(orm.User.name.in_(names))
         return {one.id: one for one in found}
-
-
-def register(rows: list[Any]) -> None:
-    """Add our routes to a list of Hub API handlers."""
-    if not any(row[1] is RoomsHandler for row in rows):
-        rows += [
-            (r"/api/portal/rooms", RoomsHandler),
-            (r"/api/portal/rooms/([^/]+)/([^/]+)", RoomHandler),
-        ]
-
-
-register(apihandlers.default_handlers)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from jupyterhub import apihandlers, orm
+from jupyterhub import orm
 from sqlalchemy.orm import selectinload
 from tornado import web
 
@@ -54,12 +54,3 @@ def _state(spawner: object) -> str:
     if getattr(spawner, "pending", None):
         return "pending"
     return "ready" if getattr(spawner, "ready", False) else ""
-
-
-def register(rows: list[object]) -> None:
-    """Add our route to a list of Hub API handlers."""
-    if not any(row[1] is ServersHandler for row in rows):  # type: ignore[index]
-        rows.append((r"/api/portal/servers", ServersHandler))
-
-
-register(apihandlers.default_handlers)

@@ -30,22 +30,7 @@ from portal.models.cluster import Job
 from portal.models.person import Person
 from portal.sessions.ending import Ending, explain
 
-from . import (
-    estimates,  # registers the route that the launch page asks
-    guests,  # noqa: F401  registers the routes by which the service lets helpers in
-    hosts,
-    hub_database,  # noqa: F401  the Hub's database writes ahead
-    moves,  # noqa: F401  registers the routes by which the service moves sessions
-    my_courses,  # noqa: F401  puts courses on the home page and the launch page
-    oauth_secret,  # noqa: F401  a session's secret is hashed once
-    people,  # noqa: F401  registers the route that makes people of a roster
-    port,  # noqa: F401  registers the port route and removes the stock one
-    progress_streams,  # noqa: F401  registers a stream with a bound for JupyterHub's
-    rooms,  # noqa: F401  registers those by which it lets a course into its room
-    servers,  # noqa: F401  registers the route that tells how far a course's servers are
-    stops,  # registers the routes that note who asks for a stop
-    turns,  # noqa: F401  launches go on one after the other
-)
+from . import estimates, hosts, stops
 from .accounts import home_of
 from .arrival import JobOver, NoServer, SilentNode, address_of
 from .door import LaunchDoor, refusal
@@ -157,7 +142,7 @@ class PortalSpawner(LaunchDoor):
 
     @default("server_token_scopes")
     def _server_token_scopes_default(self) -> Any:
-        return token_scopes  # what is awaited here must not be: see turns.py
+        return token_scopes  # what is awaited here must not be: see hub_patches/spawn_queue.py
 
     # -- start ----------------------------------------------------------------------------
 

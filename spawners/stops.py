@@ -1,7 +1,7 @@
 """Who asked for a stop and why, and what it means that nobody did.
 
-``Spawner.stop()`` is not told. The Hub's routes that stop servers are replaced here, on import,
-by subclasses that leave that in context variables; the Hub's tasks inherit them.
+``Spawner.stop()`` is not told: the Hub's routes that stop servers leave it in the context variables
+here (``hub_patches/stop_context.py``).
 """
 
 from __future__ import annotations
@@ -12,16 +12,12 @@ from contextvars import ContextVar
 from typing import Any
 from urllib.parse import unquote
 
-from jupyterhub import apihandlers, handlers, orm
-from jupyterhub.apihandlers.users import UserAPIHandler, UserServerAPIHandler
-from jupyterhub.handlers.login import LogoutHandler
+from jupyterhub import orm
 
 from portal.models.stop_reason import REASON_HEADER, StopCode, StopReason
 from portal.sessions.ending import Ending, stop_words
 
 from .culler import SERVICE as CULLER
-from .culler import refuse_for_silence
-from .prompt import PromptStart
 
 SERVICE = "portal"
 FOR_HEADER = "X-Portal-For"  # of portal.hubapi, which only the service uses
@@ -73,51 +69,14 @@ def asked_by(handler: Any) -> str:
 
 
 @contextlib.contextmanager
-def _on_behalf_of(handler: Any) -> Iterator[None]:
+def on_behalf_of(handler: Any) -> Iterator[None]:
+    """Keep who makes this request, and why, for everything that is begun in the block."""
     asker_before, why_before = _asker.set(asked_by(handler)), _why.set(reason_of(handler))
     try:
         yield
     finally:
         _asker.reset(asker_before)
         _why.reset(why_before)
-
-
-class StopServerHandler(PromptStart):
-    """``DELETE users/NAME/server`` and ``…/servers/SERVER``; POST is PromptStart's."""
-
-    async def delete(self, user_name: str, server_name: str = "") -> None:
-        if isinstance(self.current_user, orm.Service) and self.current_user.name == CULLER:
-            refuse_for_silence(self.find_user(user_name), server_name)
-        with _on_behalf_of(self):
-            await super().delete(user_name, server_name)
-
-
-class DeleteUserHandler(UserAPIHandler):
-    """``DELETE users/NAME``, which stops that person's server first."""
-
-    async def delete(self, user_name: str) -> None:
-        with _on_behalf_of(self):
-            await super().delete(user_name)
-
-
-class StoppingLogoutHandler(LogoutHandler):
-    """The logout, which stops one's servers where a site has ``shutdown_on_logout``."""
-
-    async def default_handle_logout(self) -> None:
-        with _on_behalf_of(self):
-            await super().default_handle_logout()
-
-
-_INSTEAD = {
-    UserServerAPIHandler: StopServerHandler,
-    UserAPIHandler: DeleteUserHandler,
-    LogoutHandler: StoppingLogoutHandler,
-}
-
-
-def register(rows: list[Any]) -> None:
-    """Put our handlers in the place of JupyterHub's, in a list of its routes."""
-    rows[:] = [(row[0], _INSTEAD.get(row[1], row[1]), *row[2:]) for row in rows]
 
 
 def reason(
@@ -150,7 +109,3 @@ def reason(
         return Ending(code="failed", message=message)
     message = f"The session's server said where it listens, but {silence}."
     return Ending(code="start_failed", message=message)
-
-
-register(apihandlers.default_handlers)
-register(handlers.default_handlers)

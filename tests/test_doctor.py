@@ -30,6 +30,7 @@ from portal.doctor.checks import (
 from portal.doctor.finding import Check, Finding, Level, Result, check, worst
 from portal.doctor.report import as_json, failed, lines, summary
 from portal.doctor.site import Site
+from spawners import hub_setup
 
 ROOT = Path(__file__).resolve().parent.parent
 GOOD = """
@@ -40,6 +41,7 @@ c.JupyterHub.bind_url = "http://127.0.0.1:8000"
 c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 3}
 c.SlurmRunner.bin_dir = "/nowhere"
 """
+SET_UP = "from spawners.hub_setup import set_up_hub\nset_up_hub()\n"
 
 
 def site_of(directory: Path, config: str = "", person: str = "") -> Site:
@@ -284,9 +286,16 @@ async def test_configuration_that_everyone_can_change(tmp_path: Path) -> None:
     ],
 )
 async def test_spawner(tmp_path: Path, config: str, level: Level, words: str) -> None:
-    finding = await asked(hub.spawner, tmp_path, config)
+    finding = await asked(hub.spawner, tmp_path, SET_UP + config)
     assert finding.level is level
     assert words in finding.found
+
+
+async def test_a_hub_that_is_not_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_setup, "_called", False)
+    finding = await asked(hub.spawner, tmp_path)
+    assert finding.level is Level.FAILURE and "refuses to start any" in finding.found
+    assert SET_UP.replace("\n", "; ").removesuffix("; ") in finding.mend
 
 
 async def test_service_that_the_site_dropped(tmp_path: Path) -> None:

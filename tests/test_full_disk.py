@@ -58,9 +58,12 @@ async def main():
 _HUB = """
 import sqlite3, threading
 from jupyterhub import orm
+from spawners import hub_database
 
 async def main():
-    db = orm.new_session_factory(f"sqlite:///{place}/hub.sqlite")()
+    factory = orm.new_session_factory(f"sqlite:///{place}/hub.sqlite")
+    hub_database.begin_log(factory.kw["bind"])
+    db = factory()
     if ROOM:
         disk.keep_room(place / "hub.sqlite")
     fill()
@@ -91,11 +94,11 @@ def test_the_portals_database_takes_changes(tmp_path: Path) -> None:
 
 def test_the_hubs_database_takes_changes(tmp_path: Path) -> None:
     """As spawners.hub_database sets it up, with a write-ahead log."""
-    done = run("import spawners.hub_database\n" + _HUB, tmp_path)
+    done = run(_HUB, tmp_path)
     assert done.returncode == 0 and "written" in done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("script", [_STORE, "import spawners.hub_database\n" + _HUB])
+@pytest.mark.parametrize("script", [_STORE, _HUB])
 def test_without_room_neither_does(tmp_path: Path, script: str) -> None:
     """What the room is for: else the disk's end is the database's."""
     done = run(script, tmp_path, room=False)

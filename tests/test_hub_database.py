@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 from jupyterhub import orm
+from jupyterhub.app import JupyterHub
 from sqlalchemy import create_engine, event, text
 
-from spawners import hub_database  # noqa: F401  what is tested: that it is imported is enough
+from spawners import hub_database
+from spawners.hub_patches import database_ping
 
 
 def modes(url: str) -> tuple[str, int]:
     """How the Hub's connection writes, and whether a commit waits for the disk (2: it does)."""
-    db = orm.new_session_factory(url)()
+    hub = JupyterHub(db_url=url)
+    hub_database.watch(hub)
+    hub.init_db()
+    db = hub.db
     mode = db.execute(text("PRAGMA journal_mode")).scalar_one()
     waits = db.execute(text("PRAGMA synchronous")).scalar_one()
     db.add(orm.User(name="ada"))
@@ -25,13 +30,27 @@ def modes(url: str) -> tuple[str, int]:
 
 
 def test_a_file_writes_ahead_and_waits_for_the_disk(tmp_path: Path) -> None:
-    assert modes(f"sqlite:///{tmp_path}/jupyterhub.sqlite") == ("wal", 2)
+    url = f"sqlite:///{tmp_path}/jupyterhub.sqlite"
+    assert modes(url) == ("wal", 2)
+
+
+def test_every_connection_of_the_hub_does_and_nobody_elses(tmp_path: Path) -> None:
+    """The file remembers it; other databases of the process are not asked."""
+    url = f"sqlite:///{tmp_path}/jupyterhub.sqlite"
+    modes(url)
+    for name, mode in (("jupyterhub", "wal"), ("other", "delete")):
+        engine = create_engine(f"sqlite:///{tmp_path}/{name}.sqlite")
+        with engine.connect() as one, engine.connect() as another:
+            for connection in (one, another):
+                assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == mode
 
 
 @pytest.mark.parametrize(("dialect", "asked"), [("sqlite", 0), ("postgresql", 1)])
 def test_a_server_is_asked_whether_it_is_there_and_a_file_is_not(
     monkeypatch: pytest.MonkeyPatch, dialect: str, asked: int
 ) -> None:
+    monkeypatch.setattr(orm, "register_ping_connection", orm.register_ping_connection)
+    database_ping.apply()
     engine = create_engine("sqlite://")
     monkeypatch.setattr(engine.dialect, "name", dialect)
     orm.register_ping_connection(engine)

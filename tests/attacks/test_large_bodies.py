@@ -19,8 +19,8 @@ from tornado.web import HTTPError, RequestHandler
 from portal.web import cookies
 from portal.web.application import BoundedApplication
 from portal.where import data_path
-from spawners import api_lengths
 from spawners.hub_application import HubRequests
+from spawners.hub_patches import body_limits
 from spawners.proxy import SessionProxy
 
 LIMIT = 64 * 1024
@@ -150,30 +150,30 @@ async def test_more_than_a_browser_can_send_is_cut_off(hub: Served) -> None:
 # -- what is kept, and what holds it all -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("field", api_lengths.LENGTHS)
+@pytest.mark.parametrize("field", body_limits.LENGTHS)
 @pytest.mark.parametrize("many", [False, True])
 def test_what_is_kept_has_a_length(field: str, many: bool) -> None:
-    most = api_lengths.LENGTHS[field]
+    most = body_limits.LENGTHS[field]
     for size in (1, most):
-        api_lengths.check({field: ["a", "a" * size] if many else "a" * size})
+        body_limits.check({field: ["a", "a" * size] if many else "a" * size})
     for size in (most + 1, 60_000):
         with pytest.raises(HTTPError) as refused:
-            api_lengths.check({field: ["a", "a" * size] if many else "a" * size})
+            body_limits.check({field: ["a", "a" * size] if many else "a" * size})
         assert refused.value.status_code == 400
         assert f"'{field}' is too long: it has {most} characters at most." in str(refused.value)
 
 
 @pytest.mark.parametrize("body", [None, 1, "x" * 9999, ["x" * 9999], {}, {"note": None}, {"x": {}}])
 def test_what_has_no_fields_is_for_others_to_judge(body: Any) -> None:
-    api_lengths.check(body)
+    body_limits.check(body)
 
 
 @pytest.fixture
 def bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(APIHandler, "get_json_body", APIHandler.get_json_body)
-    for handler in api_lengths.BODIES:
+    for handler in body_limits.BODIES:
         monkeypatch.setattr(handler, "max_body", 0, raising=False)
-    api_lengths.bound()
+    body_limits.apply()
 
 
 def test_jupyterhub_looks_at_lengths(bound: None) -> None:
@@ -184,7 +184,7 @@ def test_jupyterhub_looks_at_lengths(bound: None) -> None:
         APIHandler.get_json_body(asked)
 
 
-@pytest.mark.parametrize("handler", api_lengths.BODIES, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("handler", body_limits.BODIES, ids=lambda kind: kind.__name__)
 async def test_forms_and_launches_have_smaller_bodies(bound: None, handler: Any) -> None:
     kind = type("Kind", (handler,), {})  # as our own and the site's are made
     application = BoundedApplication([("/", kind)], max_body=1024 * 1024)

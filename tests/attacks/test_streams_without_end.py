@@ -19,9 +19,9 @@ from tornado import netutil
 from tornado.httpserver import HTTPServer
 from tornado.web import Application
 
-from spawners import progress_streams
+from spawners.hub_patches import progress_stream
+from spawners.hub_patches.progress_stream import AT_MOST, ProgressStream
 from spawners.progress import Progress
-from spawners.progress_streams import AT_MOST, ProgressStream
 
 
 class Starting:
@@ -77,7 +77,7 @@ class Attacker:
 
 @pytest.fixture
 async def attacker(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Attacker]:
-    monkeypatch.setattr(progress_streams, "_MOMENT", 0.6)
+    monkeypatch.setattr(progress_stream, "_MOMENT", 0.6)
     spawner = Starting()
     routes = [(r"/api/users/([^/]+)/server/progress", Stream)]
     log = SimpleNamespace(**dict.fromkeys(("info", "warning", "error", "debug"), lambda *_: None))
@@ -97,10 +97,10 @@ async def attacker(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Attacker]:
     server.stop()
     await server.close_all_connections()
     for _ in range(100):
-        if not progress_streams._open:
+        if not progress_stream._open:
             break
         await asyncio.sleep(0.05)
-    assert not progress_streams._open
+    assert not progress_stream._open
     await asyncio.sleep(0)
 
 
@@ -129,10 +129,10 @@ async def test_streams_that_are_left_are_gone(attacker: Attacker) -> None:
         for _, _, writer in opened:
             writer.transport.abort()
         for _ in range(100):
-            if not progress_streams._open and not attacker.spawner.followed:
+            if not progress_stream._open and not attacker.spawner.followed:
                 break
             await asyncio.sleep(0.05)
-        assert not progress_streams._open and attacker.spawner.followed == 0
+        assert not progress_stream._open and attacker.spawner.followed == 0
     for _ in range(100):  # connections' own tasks end a moment later
         if len(asyncio.all_tasks() - before) <= 1:
             break
@@ -150,6 +150,8 @@ async def test_a_stream_still_tells_how_it_ended(attacker: Attacker) -> None:
     assert b"Checking the request" in text and b"no node" in text
 
 
-def test_the_hub_has_no_other_stream() -> None:
+def test_the_hub_has_no_other_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apihandlers, "default_handlers", [*apihandlers.default_handlers])
+    progress_stream.apply()
     kinds = [row[1] for row in apihandlers.default_handlers]
     assert SpawnProgressAPIHandler not in kinds and kinds.count(ProgressStream) == 2

@@ -22,7 +22,7 @@ from traitlets.config.loader import PyFileConfigLoader
 from portal.web import cookies, tossed
 from portal.web.application import BoundedApplication
 from portal.where import data_path
-from spawners import session_cookie
+from spawners.hub_patches import session_cookie
 
 HOST = "portal.example.org"
 
@@ -235,7 +235,7 @@ class _Hub(BaseHandler):
 def as_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("get_session_cookie", "set_session_cookie", "clear_login_cookie"):
         monkeypatch.setattr(BaseHandler, name, getattr(BaseHandler, name))
-    session_cookie.protect()
+    session_cookie.apply()
 
 
 def test_a_tossed_session_is_none_of_the_hubs(as_hub: None) -> None:

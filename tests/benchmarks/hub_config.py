@@ -50,6 +50,9 @@ elif kind == "stock":
     if os.environ.get("BENCH_STOCK_SRUN") == "0":
         c.SlurmSpawner.req_srun = ""
 elif kind in ("ours", "course"):
+    from spawners.hub_setup import set_up_hub
+
+    set_up_hub()
     c.JupyterHub.spawner_class = "spawners.slurm.PortalSpawner"
     c.PortalSpawner.cmd = [stub, "portal/port", responder]
     c.PortalSpawner.default_resources = {

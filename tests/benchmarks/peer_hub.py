@@ -1,6 +1,6 @@
 """``python -m jupyterhub`` as it is without the portal: for the Hubs that ours is compared with.
 
-A Hub imports every spawner that is installed, and ours takes batchspawner's route out.
+A Hub imports every spawner that is installed; here it leaves ours and its modules out.
 """
 
 from __future__ import annotations

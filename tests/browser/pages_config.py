@@ -29,6 +29,7 @@ from portal.models.person import Person  # noqa: E402
 from portal.models.resources import Resources  # noqa: E402
 from spawners import words  # noqa: E402
 from spawners.form import LaunchForm  # noqa: E402
+from spawners.hub_setup import set_up_hub  # noqa: E402
 from spawners.storage import StorageArea  # noqa: E402
 
 ENVIRONMENTS = {
@@ -224,6 +225,7 @@ class NoProxy(Proxy):
 
 
 c = get_config()  # noqa: F821  given by traitlets
+set_up_hub()
 port = int(os.environ["PAGES_PORT"])
 c.JupyterHub.bind_url = f"http://127.0.0.1:{port}"
 c.JupyterHub.hub_bind_url = f"http://127.0.0.1:{port}"

@@ -121,6 +121,16 @@ async def spawner(site: Site) -> Result:
             'Set c.JupyterHub.spawner_class = "portal".',
         )
     results = [ok(kind.__name__)]
+    set_up = getattr(kind, "hub_is_set_up", None)  # the portal never imports its spawner
+    if set_up is not None and not set_up():
+        results.append(
+            failure(
+                "the configuration does not set the Hub up for the portal's sessions, so the "
+                "spawner refuses to start any",
+                "Add to it: from spawners.hub_setup import set_up_hub; set_up_hub() (the portal's "
+                "deploy/jupyterhub_config.py, which your file may load, has that line).",
+            )
+        )
     if any("apply_user_options" in site.config.get(p.__name__, {}) for p in kind.__mro__):
         results.append(
             failure(
@@ -129,7 +139,7 @@ async def spawner(site: Site) -> Result:
                 "Remove apply_user_options from the configuration.",
             )
         )
-    unused = getattr(kind, "unused_settings", None)  # the portal never imports its spawner
+    unused = getattr(kind, "unused_settings", None)
     for name, instead in (unused(site.config) if unused else {}).items():
         results.append(warning(f"{name} has no effect", instead))
     if not site.of_hub("tornado_settings").get("slow_spawn_timeout", 10) > 0:

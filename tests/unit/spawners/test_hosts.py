@@ -11,7 +11,17 @@ from jupyterhub.user import User
 
 from spawners import hosts
 from spawners.domains import host_of
+from spawners.hub_patches import course_hosts
 from spawners.proxy import SessionProxy
+
+
+@pytest.fixture(autouse=True)
+def patched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JupyterHub says where courses' servers are."""
+    monkeypatch.setattr(User, "server_url", User.server_url)
+    redirect = UserUrlHandler._redirect_to_user_server
+    monkeypatch.setattr(UserUrlHandler, "_redirect_to_user_server", redirect)
+    course_hosts.apply()
 
 
 def a_user(subdomains: str = "https://hub.example.org:8443") -> Any:

@@ -1,11 +1,26 @@
-"""The service's address as nodes reach it, from what a site's configuration says."""
+"""The service's address as nodes reach it, and the scopes of a session's token."""
 
 from __future__ import annotations
 
-import pytest
-from jupyterhub.app import JupyterHub
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
-from spawners.reports import service_address
+import pytest
+from jupyterhub import orm
+from jupyterhub.app import JupyterHub
+from sqlalchemy import event
+from sqlalchemy.orm import Session
+
+from spawners.reports import service_address, token_scopes
+
+
+@pytest.fixture
+def db() -> Iterator[Session]:
+    """The Hub's own database."""
+    session = orm.new_session_factory("sqlite://")()
+    yield session
+    session.close()
 
 
 @pytest.mark.parametrize(
@@ -40,3 +55,22 @@ def test_service_address(settings: dict[str, str], address: str) -> None:
     hub = JupyterHub(**settings)
     hub.init_hub()
     assert service_address(hub) == address
+
+
+def test_the_scopes_of_sessions_are_read_once_and_are_what_the_hub_s_role_says(db: Session) -> None:
+    db.add(orm.Role(name="server", scopes=["one"]))
+    db.commit()
+    asked: list[str] = []
+    event.listen(db.bind, "before_cursor_execute", lambda *told: asked.append(told[2]))
+    spawner: Any = SimpleNamespace(user=SimpleNamespace(db=db), service_url="")
+    assert token_scopes(spawner) == token_scopes(spawner) == ["one"]
+    assert len([words for words in asked if "FROM roles" in words]) == 1
+    role = orm.Role.find(db, "server")
+    role.scopes = ["one", "two"]
+    db.commit()
+    assert token_scopes(spawner) == ["one", "two"]
+    db.delete(role)
+    db.commit()
+    db.add(orm.Role(name="server", scopes=["three"]))
+    db.commit()
+    assert token_scopes(spawner) == ["three"]

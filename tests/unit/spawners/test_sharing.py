@@ -1,13 +1,10 @@
-"""What sessions that start together share: commits, and the turns of the event loop."""
+"""What sessions that start together share: commits."""
 
 from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from spawners.commits import Commits
-from spawners.turns import Turns
 
 
 class Database:
@@ -63,28 +60,3 @@ async def test_a_commit_that_fails_is_everyones_error_and_not_the_next_ones() ->
     database.broken = False
     await commits.store(database, lambda: None)
     assert database.commits == 1
-
-
-async def test_the_loop_runs_between_two_turns() -> None:
-    turns, order = Turns(), []
-
-    async def launch(number: int) -> None:
-        await turns.take()
-        order.append(number)
-        asyncio.get_running_loop().call_soon(order.append, "other")
-
-    await asyncio.gather(*(launch(number) for number in range(3)))
-    await asyncio.sleep(0)
-    assert order == [0, "other", 1, "other", 2, "other"]
-
-
-async def test_a_turn_is_not_lost_with_who_waits_for_it() -> None:
-    turns = Turns()
-    first = asyncio.ensure_future(turns.take())
-    second = asyncio.ensure_future(turns.take())
-    third = asyncio.ensure_future(turns.take())
-    await asyncio.sleep(0)
-    second.cancel()
-    await asyncio.wait_for(asyncio.gather(first, third), 5)
-    with pytest.raises(asyncio.CancelledError):
-        await second

@@ -1,8 +1,4 @@
-"""Lengths of what the Hub's API writes into its database.
-
-JupyterHub's columns have lengths, which SQLite does not mind and PostgreSQL refuses with an error
-that nobody can read; a token's note of a mebibyte is read with every list of tokens.
-"""
+"""Bodies of the Hub's forms and API, and what they write into its database, have lengths."""
 
 from __future__ import annotations
 
@@ -15,6 +11,8 @@ from jupyterhub.handlers.base import CSPReportHandler
 from jupyterhub.handlers.login import LoginHandler
 from jupyterhub.handlers.pages import SpawnHandler
 from tornado.web import HTTPError
+
+from .patch import Patch
 
 # Fields of a request's body and their most characters, as the columns are (jupyterhub/orm.py).
 LENGTHS = {
@@ -44,8 +42,8 @@ def check(body: Any) -> None:
                 raise HTTPError(400, f"'{field}' is too long: it has {most} characters at most.")
 
 
-def bound() -> None:
-    """Change JupyterHub's handlers (6.1.1 has no hook for it); a second call does nothing."""
+def apply() -> None:
+    """Say in each handler how much it reads, and look at what is read."""
     for handler, most in BODIES.items():
         handler.max_body = most  # type: ignore[attr-defined]
     if hasattr(APIHandler.get_json_body, "bounded"):
@@ -60,3 +58,20 @@ def bound() -> None:
 
     get_json_body.bounded = True  # type: ignore[attr-defined]
     APIHandler.get_json_body = get_json_body
+
+
+PATCH = Patch(
+    name="body-limits",
+    changes=(
+        "jupyterhub.apihandlers.base:APIHandler.get_json_body",
+        *(f"{handler.__module__}:{handler.__name__}" for handler in BODIES),
+    ),
+    why=(
+        "Security: JupyterHub's columns have lengths, which SQLite does not mind and PostgreSQL "
+        "refuses with an error that nobody can read; a token's note of a mebibyte is read with "
+        "every list of tokens."
+    ),
+    upstream="none",
+    until="JupyterHub checks lengths in its API, and its handlers have limits of their own.",
+    apply=apply,
+)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from jupyterhub import orm
+from jupyterhub import apihandlers, orm
 from jupyterhub.apihandlers.users import UserServerAPIHandler
 from sqlalchemy.orm import lazyload
+
+from .patch import Patch, replace_handlers
 
 SERVICE = "portal"
 PROMPT_HEADER = "X-Portal-Prompt"  # of portal.hubapi
@@ -60,3 +62,22 @@ def _heard(task: asyncio.Future[None]) -> None:
     """How it ended is in the Hub's log and the session's record already."""
     if not task.cancelled():
         task.exception()
+
+
+def apply() -> None:
+    """Put this handler in the place of JupyterHub's."""
+    replace_handlers((apihandlers.default_handlers,), {UserServerAPIHandler: PromptStart})
+
+
+PATCH = Patch(
+    name="early-response",
+    changes=(
+        "jupyterhub.apihandlers.users:UserServerAPIHandler.post",
+        "jupyterhub.handlers.base:BaseHandler.spawn_single_user",
+        "jupyterhub.handlers.base:BaseHandler.find_user",
+    ),
+    why="TODO",
+    upstream="https://github.com/jupyterhub/jupyterhub/issues/1222",
+    until="JupyterHub can answer a launch once Spawner.start() says that it is accepted.",
+    apply=apply,
+)

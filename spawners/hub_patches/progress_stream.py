@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from typing import Any
 
 from jupyterhub import apihandlers
 from jupyterhub.apihandlers.users import SpawnProgressAPIHandler
 from tornado import web
 
-from .progress import LEFT, LOOK_EVERY
+from ..progress import LEFT, LOOK_EVERY
+from .patch import Patch, replace_handlers
 
 AT_MOST = 20  # open streams of one person, service or token's owner; a page has one
 _MOMENT = 2 * LOOK_EVERY  # seconds in which a spawner's events end by themselves
@@ -72,12 +72,19 @@ class ProgressStream(SpawnProgressAPIHandler):
             telling.cancel()
 
 
-def register(handlers: list[tuple[Any, ...]]) -> None:
-    """Put our stream into a list of Hub API handlers, in the place of JupyterHub's."""
-    handlers[:] = [
-        (row[0], ProgressStream, *row[2:]) if row[1] is SpawnProgressAPIHandler else row
-        for row in handlers
-    ]
+def apply() -> None:
+    """Put this stream in the place of JupyterHub's."""
+    replace_handlers((apihandlers.default_handlers,), {SpawnProgressAPIHandler: ProgressStream})
 
 
-register(apihandlers.default_handlers)
+PATCH = Patch(
+    name="progress-stream",
+    changes=("jupyterhub.apihandlers.users:SpawnProgressAPIHandler",),
+    why=(
+        "Security: JupyterHub's stream goes on until the start is over, whoever hears it, and "
+        "nobody counts them. Jobs wait for days, and each stream that was left keeps its place."
+    ),
+    upstream="none",
+    until="JupyterHub ends a stream with its connection, and bounds how many one person has.",
+    apply=apply,
+)

@@ -1,13 +1,7 @@
-"""Launches go on one after the other, each in a turn of the event loop, and commit once in it.
-
-JupyterHub's own work for one launch (tokens, an OAuth client, several commits) holds the loop for
-10 to 20 ms. When many people launch at the same moment, all of it would happen in one turn, and for
-seconds nobody else's page, no job's answer and no session's port would be heard.
-"""
+"""What JupyterHub commits between two pauses of a launch is committed once."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import inspect
 from collections.abc import Coroutine, Generator, Iterator
@@ -19,17 +13,7 @@ from jupyterhub.user import User
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
-
-class Turns:
-    """A queue in which everyone waits until the loop has seen to everything else."""
-
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-
-    async def take(self) -> None:
-        """Wait for this caller's turn; the next one begins after this caller has stopped again."""
-        async with self._lock:
-            await asyncio.sleep(0)
+from .patch import Patch
 
 
 class Steps:
@@ -83,20 +67,26 @@ def _one_commit(db: Session) -> Iterator[None]:
             db.commit()
 
 
-def _in_turn(spawn: Any) -> Any:
-    launches = Turns()
-
+def _in_steps(spawn: Any) -> Any:
     @wraps(spawn)
-    async def in_turn(self: User, *args: Any, **more: Any) -> Any:
-        """Before all of it: in its middle, something is in the database's session that is not
-        committed, and whatever request ends meanwhile takes that away (jupyterhub/handlers/base.py,
-        finish). Nobody would know the session's token then, and its port would go nowhere."""
-        await launches.take()
+    async def in_steps(self: User, *args: Any, **more: Any) -> Any:
         return await Steps(spawn(self, *args, **more), self.db)
 
-    in_turn.in_turn = True  # type: ignore[attr-defined]
-    return in_turn
+    in_steps.in_steps = True  # type: ignore[attr-defined]
+    return in_steps
 
 
-if not hasattr(User.spawn, "in_turn"):
-    User.spawn = _in_turn(User.spawn)
+def apply() -> None:
+    """Let launches commit in that way. Before ``spawn_queue``."""
+    if not hasattr(User.spawn, "in_steps"):
+        User.spawn = _in_steps(User.spawn)
+
+
+PATCH = Patch(
+    name="spawn-commits",
+    changes=("jupyterhub.user:User.spawn",),
+    why="TODO",
+    upstream="none",
+    until="JupyterHub commits a launch once between two of its pauses.",
+    apply=apply,
+)

@@ -15,6 +15,8 @@ from typing import Any
 from jupyterhub.oauth.provider import JupyterHubOAuthServer
 from jupyterhub.utils import hash_token
 
+from .patch import Patch
+
 _SESSIONS = "jupyterhub-user-"  # Spawner.oauth_client_id; others' secrets may be a person's choice
 
 
@@ -34,5 +36,17 @@ def _hashed_once(add_client: Any) -> Any:
     return add
 
 
-if not hasattr(JupyterHubOAuthServer.add_client, "hashed_once"):
-    JupyterHubOAuthServer.add_client = _hashed_once(JupyterHubOAuthServer.add_client)
+def apply() -> None:
+    """Let the Hub hash the secrets of sessions in that way."""
+    if not hasattr(JupyterHubOAuthServer.add_client, "hashed_once"):
+        JupyterHubOAuthServer.add_client = _hashed_once(JupyterHubOAuthServer.add_client)
+
+
+PATCH = Patch(
+    name="oauth-secret",
+    changes=("jupyterhub.oauth.provider:JupyterHubOAuthServer.add_client",),
+    why="TODO",
+    upstream="https://github.com/jupyterhub/jupyterhub/pull/1258 (the same, for tokens)",
+    until="JupyterHub takes generated secrets of OAuth clients for what they are.",
+    apply=apply,
+)

@@ -14,6 +14,8 @@ from jupyterhub.handlers.base import BaseHandler
 
 from portal.web.tossed import PREFIX, SESSION
 
+from .patch import Patch
+
 _HOST_SESSION = PREFIX + SESSION
 
 
@@ -21,8 +23,8 @@ def _prefixed(handler: Any) -> bool:
     return str(handler.hub.cookie_name).startswith(PREFIX)
 
 
-def protect() -> None:
-    """Change JupyterHub's handlers (6.1.1 has no hook for it); a second call does nothing."""
+def apply() -> None:
+    """Let the Hub's handlers read, write and clear that cookie."""
     if hasattr(BaseHandler.get_session_cookie, "of_host"):
         return
     read, write, clear = (
@@ -56,3 +58,20 @@ def protect() -> None:
     BaseHandler.get_session_cookie = get_session_cookie
     BaseHandler.set_session_cookie = set_session_cookie
     BaseHandler.clear_login_cookie = clear_login_cookie
+
+
+PATCH = Patch(
+    name="session-cookie",
+    changes=(
+        "jupyterhub.handlers.base:BaseHandler.get_session_cookie",
+        "jupyterhub.handlers.base:BaseHandler.set_session_cookie",
+        "jupyterhub.handlers.base:BaseHandler.clear_login_cookie",
+    ),
+    why=(
+        "Security: a page on a host below the Hub's can set jupyterhub-session-id, with which "
+        "JupyterHub makes _xsrf, and has every action of its visitors refused."
+    ),
+    upstream="https://github.com/jupyterhub/jupyterhub/issues/4674 (the prefix, for logins only)",
+    until="c.JupyterHub.cookie_host_prefix_enabled covers the id of the browser's session, too.",
+    apply=apply,
+)

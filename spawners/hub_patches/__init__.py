@@ -1,0 +1,57 @@
+"""Everything that the portal changes in JupyterHub's own objects, in the Hub's process.
+
+A file is one patch: what it changes, why, where it was discussed, and what would let it go.
+Importing them changes nothing. ``tests/unit/spawners/hub_patches/`` knows the source of what is
+patched as it was when the patch was last looked at, so a new JupyterHub fails there by name.
+
+The portal's service and its sessions are other processes, with patches of their own:
+``portal/web/tossed.py``; ``__main__.py``, ``guests.py`` and ``tossed.py`` of
+``kernels/portal_session/``.
+"""
+
+from __future__ import annotations
+
+from . import (
+    body_limits,
+    bounded_application,
+    course_hosts,
+    course_pages,
+    database_ping,
+    early_response,
+    oauth_secret,
+    progress_stream,
+    session_cookie,
+    spawn_commits,
+    spawn_queue,
+    stock_port_route,
+    stop_context,
+    xsrf_cookie,
+)
+from .patch import Patch
+
+# In the order in which they are applied.
+PATCHES: tuple[Patch, ...] = (
+    # security
+    stock_port_route.PATCH,
+    bounded_application.PATCH,
+    body_limits.PATCH,
+    xsrf_cookie.PATCH,
+    session_cookie.PATCH,
+    course_hosts.PATCH,
+    progress_stream.PATCH,
+    # what JupyterHub tells nobody
+    early_response.PATCH,
+    stop_context.PATCH,  # its handler is one of early_response's
+    course_pages.PATCH,
+    # the event loop
+    spawn_commits.PATCH,
+    spawn_queue.PATCH,  # around spawn_commits
+    oauth_secret.PATCH,
+    database_ping.PATCH,
+)
+
+
+def apply_patches() -> None:
+    """Change JupyterHub in this process, before a Hub is made; a second call does nothing."""
+    for patch in PATCHES:
+        patch.apply()

@@ -1,0 +1,39 @@
+"""The Hub's tornado application is ``spawners.hub_application.HubApplication``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyterhub.app import JupyterHub
+
+from ..hub_application import HubApplication, HubRequests, hosts_of
+from .patch import Patch
+
+
+def init_tornado_application(self: JupyterHub) -> None:
+    """Make the Hub's application, in the place of JupyterHub's method."""
+    limits = HubRequests(config=self.config)
+    settings: dict[str, Any] = {
+        "hub_hosts": hosts_of(self, limits.hosts),
+        "max_body": limits.max_body,
+    }
+    self.tornado_application = HubApplication(self.handlers, **self.tornado_settings, **settings)
+
+
+def apply() -> None:
+    """Let every Hub of this process make that application."""
+    JupyterHub.init_tornado_application = init_tornado_application
+
+
+PATCH = Patch(
+    name="bounded-application",
+    changes=("jupyterhub.app:JupyterHub.init_tornado_application",),
+    why=(
+        "Security: JupyterHub answers at every host that leads to it, sessions' hosts too, and "
+        "reads bodies of 100 MB into memory before it asks who sends them. It makes tornado's "
+        "plain Application, and has no hook for another."
+    ),
+    upstream="none",
+    until="JupyterHub has a setting for the class of its application, or these two bounds itself.",
+    apply=apply,
+)

@@ -1,0 +1,56 @@
+"""A course's sessions have hosts of their own: JupyterHub is told which (``spawners.hosts``)."""
+
+from __future__ import annotations
+
+from functools import wraps
+from types import SimpleNamespace
+from typing import Any
+
+from jupyterhub.handlers.base import UserUrlHandler
+from jupyterhub.user import User
+
+from ..hosts import address, origin
+from .patch import Patch
+
+
+def _told(of_user: Any) -> Any:
+    @wraps(of_user)
+    def server_url(self: User, server_name: str = "") -> str:
+        return address(self, server_name) or str(of_user(self, server_name))
+
+    server_url.of_courses = True  # type: ignore[attr-defined]
+    return server_url
+
+
+def _sent(of_handler: Any) -> Any:
+    @wraps(of_handler)
+    async def redirect(self: Any, user: User, spawner: Any) -> None:
+        """From /hub/user/NAME/SERVER/… to the server: the method asks for nothing but the host."""
+        at = origin(user, spawner.name)
+        await of_handler(self, SimpleNamespace(host=at) if at else user, spawner)
+
+    return redirect
+
+
+def apply() -> None:
+    """Change the answers about courses' servers, and no others."""
+    if hasattr(User.server_url, "of_courses"):
+        return
+    User.server_url = _told(User.server_url)
+    UserUrlHandler._redirect_to_user_server = _sent(UserUrlHandler._redirect_to_user_server)
+
+
+PATCH = Patch(
+    name="course-hosts",
+    changes=(
+        "jupyterhub.user:User.server_url",
+        "jupyterhub.handlers.base:UserUrlHandler._redirect_to_user_server",
+    ),
+    why=(
+        "Security: JupyterHub has one host for all servers of a person. In a course's session runs "
+        "what others wrote, and on its owner's host that would reach their other sessions."
+    ),
+    upstream="https://github.com/jupyterhub/jupyterhub/issues/3459",
+    until="c.JupyterHub.subdomain_hook is asked with the server's name, too.",
+    apply=apply,
+)

@@ -1,0 +1,30 @@
+"""One patch of JupyterHub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A change of JupyterHub's own objects, which nothing but ``apply`` makes.
+
+    ``changes`` names what is replaced, as "module:qualified.name". ``why`` has the figure where the
+    reason is one. ``upstream`` is the address of a thread, or "none". ``until`` says what would let
+    the patch go. ``apply`` may be called again, and does nothing then.
+    """
+
+    name: str
+    changes: tuple[str, ...]
+    why: str
+    upstream: str
+    until: str
+    apply: Callable[[], None]
+
+
+def replace_handlers(tables: Iterable[list[Any]], instead: Mapping[type, type]) -> None:
+    """Put handlers in the place of JupyterHub's, in its tables of routes."""
+    for rows in tables:
+        rows[:] = [(row[0], instead.get(row[1], row[1]), *row[2:]) for row in rows]

@@ -1,0 +1,59 @@
+"""Launches go on one after the other, each in a turn of the event loop.
+
+JupyterHub's own work for one launch (tokens, an OAuth client, several commits) holds the loop for
+10 to 20 ms. When many people launch at the same moment, all of it would happen in one turn, and for
+seconds nobody else's page, no job's answer and no session's port would be heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import wraps
+from typing import Any
+
+from jupyterhub.user import User
+
+from .patch import Patch
+
+
+class Turns:
+    """A queue in which everyone waits until the loop has seen to everything else."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def take(self) -> None:
+        """Wait for this caller's turn; the next one begins after this caller has stopped again."""
+        async with self._lock:
+            await asyncio.sleep(0)
+
+
+def _in_turn(spawn: Any) -> Any:
+    launches = Turns()
+
+    @wraps(spawn)
+    async def in_turn(self: User, *args: Any, **more: Any) -> Any:
+        """Before all of it: in its middle, something is in the database's session that is not
+        committed, and whatever request ends meanwhile takes that away (jupyterhub/handlers/base.py,
+        finish). Nobody would know the session's token then, and its port would go nowhere."""
+        await launches.take()
+        return await spawn(self, *args, **more)
+
+    in_turn.in_turn = True  # type: ignore[attr-defined]
+    return in_turn
+
+
+def apply() -> None:
+    """Let launches wait for their turn."""
+    if not hasattr(User.spawn, "in_turn"):
+        User.spawn = _in_turn(User.spawn)
+
+
+PATCH = Patch(
+    name="spawn-queue",
+    changes=("jupyterhub.user:User.spawn",),
+    why="TODO",
+    upstream="none",
+    until="JupyterHub lets other requests run between the launches that came at the same moment.",
+    apply=apply,
+)

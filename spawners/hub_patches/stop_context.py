@@ -1,0 +1,72 @@
+"""Who asks for a stop, and why, stands in context variables (``spawners.stops``) while it is done.
+
+``Spawner.stop()`` is not told. The Hub's routes that stop servers leave it there, and the tasks
+that they begin inherit it.
+"""
+
+from __future__ import annotations
+
+from jupyterhub import apihandlers, handlers, orm
+from jupyterhub.apihandlers.users import UserAPIHandler
+from jupyterhub.handlers.login import LogoutHandler
+
+from ..culler import SERVICE as CULLER
+from ..culler import refuse_for_silence
+from ..stops import on_behalf_of
+from .early_response import PromptStart
+from .patch import Patch, replace_handlers
+
+
+class StopServerHandler(PromptStart):
+    """``DELETE users/NAME/server`` and ``…/servers/SERVER``; POST is PromptStart's."""
+
+    async def delete(self, user_name: str, server_name: str = "") -> None:
+        if isinstance(self.current_user, orm.Service) and self.current_user.name == CULLER:
+            refuse_for_silence(self.find_user(user_name), server_name)
+        with on_behalf_of(self):
+            await super().delete(user_name, server_name)
+
+
+class DeleteUserHandler(UserAPIHandler):
+    """``DELETE users/NAME``, which stops that person's server first."""
+
+    async def delete(self, user_name: str) -> None:
+        with on_behalf_of(self):
+            await super().delete(user_name)
+
+
+class StoppingLogoutHandler(LogoutHandler):
+    """The logout, which stops one's servers where a site has ``shutdown_on_logout``."""
+
+    async def default_handle_logout(self) -> None:
+        with on_behalf_of(self):
+            await super().default_handle_logout()
+
+
+def apply() -> None:
+    """Put these handlers in the place of JupyterHub's. After ``early_response``."""
+    replace_handlers(
+        (apihandlers.default_handlers, handlers.default_handlers),
+        {
+            PromptStart: StopServerHandler,
+            UserAPIHandler: DeleteUserHandler,
+            LogoutHandler: StoppingLogoutHandler,
+        },
+    )
+
+
+PATCH = Patch(
+    name="stop-context",
+    changes=(
+        "jupyterhub.apihandlers.users:UserServerAPIHandler.delete",
+        "jupyterhub.apihandlers.users:UserAPIHandler.delete",
+        "jupyterhub.handlers.login:LogoutHandler.default_handle_logout",
+    ),
+    why=(
+        "Correctness: a session's record and its page say who ended it and why, a session that "
+        "does not report is not ended for idleness, and none of that reaches Spawner.stop()."
+    ),
+    upstream="none",
+    until="JupyterHub tells Spawner.stop() for whom it is called.",
+    apply=apply,
+)

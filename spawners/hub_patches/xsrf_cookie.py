@@ -1,0 +1,20 @@
+"""Of several ``_xsrf`` cookies, the one of this login counts."""
+
+from __future__ import annotations
+
+from portal.web import tossed
+
+from .patch import Patch
+
+PATCH = Patch(
+    name="xsrf-cookie",
+    changes=("jupyterhub._xsrf_utils:_get_xsrf_token_cookie",),
+    why=(
+        "Security: JupyterHub takes the first that it has signed, for whomever. A page on a host "
+        "below the Hub's that sets one more has every action of its visitors refused. The portal's "
+        "service does the same in its own process (portal/web/tossed.py)."
+    ),
+    upstream="https://github.com/jupyterhub/jupyterhub/pull/4750 (why it takes the first)",
+    until="JupyterHub compares each of them with the login, or names the cookie with __Host-.",
+    apply=tossed.protect,
+)

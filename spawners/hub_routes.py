@@ -1,0 +1,38 @@
+"""The portal's own routes of the Hub's API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyterhub import apihandlers
+
+from .estimates import EstimateHandler
+from .guests import GuestHandler, GuestsHandler
+from .moves import MoveHandler, MovesHandler
+from .people import PeopleHandler
+from .port import PortHandler
+from .rooms import RoomHandler, RoomsHandler
+from .servers import ServersHandler
+
+ROUTES: tuple[tuple[str, type], ...] = (
+    # a session's own
+    (r"/api/portal/port", PortHandler),
+    # the launch page's
+    (r"/api/portal/estimates/([^/]+)", EstimateHandler),
+    # the portal's service's
+    (r"/api/portal/guests", GuestsHandler),
+    (r"/api/portal/guests/([^/]+)/([^/]+)/([^/]+)", GuestHandler),
+    (r"/api/portal/moves", MovesHandler),
+    (r"/api/portal/moves/([^/]+)/([^/]*)", MoveHandler),
+    (r"/api/portal/people", PeopleHandler),
+    (r"/api/portal/rooms", RoomsHandler),
+    (r"/api/portal/rooms/([^/]+)/([^/]+)", RoomHandler),
+    (r"/api/portal/servers", ServersHandler),
+)
+
+
+def install_routes() -> None:
+    """Add them to those of JupyterHub, before the Hub builds its handlers; a second call does
+    nothing."""
+    rows: list[Any] = apihandlers.default_handlers
+    rows += [route for route in ROUTES if route not in rows]

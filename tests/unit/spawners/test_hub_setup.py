@@ -1,0 +1,96 @@
+"""A Hub is prepared by one call of its configuration, and starts no session without."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jupyterhub import apihandlers
+from jupyterhub.app import JupyterHub
+from jupyterhub.spawner import SpawnException
+from traitlets.config import Application
+from traitlets.config.loader import PyFileConfigLoader
+
+from portal.where import data_path
+from spawners import door, hub_database, hub_patches, hub_routes, hub_setup
+from spawners.slurm import PortalSpawner
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is done to a Hub."""
+    made: list[Any] = []
+    monkeypatch.setattr(hub_setup, "_called", False)
+    monkeypatch.setattr(hub_patches, "apply_patches", lambda: made.append("patches"))
+    monkeypatch.setattr(hub_routes, "install_routes", lambda: made.append("routes"))
+    monkeypatch.setattr(hub_database, "watch", made.append)
+    return made
+
+
+def in_program(monkeypatch: pytest.MonkeyPatch, program: Application | None) -> None:
+    """Let ``program`` be what runs in this process."""
+    monkeypatch.setattr(Application, "initialized", lambda: program is not None)
+    monkeypatch.setattr(Application, "instance", lambda: program)
+
+
+def shipped() -> None:
+    """Read the configuration that comes with the portal."""
+    file = data_path("deploy") / "jupyterhub_config.py"
+    PyFileConfigLoader(file.name, str(file.parent)).load_config()
+
+
+def test_the_shipped_configuration_sets_a_hub_up(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = JupyterHub()
+    in_program(monkeypatch, hub)
+    shipped()
+    assert calls == ["patches", "routes", hub]
+    assert PortalSpawner.hub_is_set_up()
+
+
+@pytest.mark.parametrize("program", [None, Application()])
+def test_other_programs_read_it_and_change_nothing(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch, program: Application | None
+) -> None:
+    in_program(monkeypatch, program)
+    shipped()
+    assert calls == []
+    assert PortalSpawner.hub_is_set_up(), "which is what the doctor asks"
+
+
+async def test_without_it_no_session_starts(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """batchspawner's route is there then, which runs what a session's token posts."""
+
+    async def launch_request(spawner: Any, options: Any) -> Any:
+        return SimpleNamespace(options=lambda: {"environment": "pytorch"})
+
+    monkeypatch.setattr(door, "launch_request", launch_request)
+    restored: list[Any] = []
+    spawner: Any = SimpleNamespace(
+        last_options={}, _request="one", _restore_options=restored.append
+    )
+    with pytest.raises(SpawnException) as refused:
+        await PortalSpawner.validate_options(spawner, {"environment": "pytorch"})
+    assert spawner._request is None and restored == [{}]
+    assert not PortalSpawner.hub_is_set_up()
+    # The sentence has the line, and the line is right.
+    (line,) = re.findall(r"its configuration: (.*)", str(refused.value))
+    exec(line)
+    await PortalSpawner.validate_options(spawner, {"environment": "pytorch"})
+    assert spawner._request is not None
+
+
+def test_the_portals_routes_are_added_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [*apihandlers.default_handlers]
+    monkeypatch.setattr(apihandlers, "default_handlers", [*before])
+    hub_routes.install_routes()
+    hub_routes.install_routes()
+    added = [row for row in apihandlers.default_handlers if row not in before]
+    assert added == list(hub_routes.ROUTES)
+    assert len({path for path, _ in added}) == len(added)
+    assert all(path.startswith("/api/portal/") for path, _ in added)
