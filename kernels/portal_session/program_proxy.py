@@ -6,6 +6,7 @@ login nor a browser that has its secret.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import html
 import re
@@ -21,6 +22,7 @@ _HOST = "127.0.0.1"  # not "localhost": another user may listen on ::1
 # What the session's login goes by is not the program's.
 _KEPT_BACK = ("Authorization", "Cookie", "X-Xsrftoken")
 _SAFE = ("GET", "HEAD", "OPTIONS")
+_CONNECTED = 10.0  # seconds that the program has to take a websocket
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>{again}</head>
 <body style="font: 1rem system-ui, sans-serif; max-width: 45rem; margin: 4rem auto">
@@ -66,6 +68,15 @@ class ProgramProxy(ProxyHandler):
             self.close(1011, "not running")
             return
         await self.proxy_open(_HOST, self._program.port, path)
+        # It goes on connecting after that, and drops what the browser sends meanwhile
+        # (jupyter_server_proxy/handlers.py, on_message). Nothing is read before this ends.
+        waited = 0.0
+        while not hasattr(self, "ws"):
+            if waited > _CONNECTED:
+                self.close(1011, "no answer")
+                return
+            await asyncio.sleep(0.02)
+            waited += 0.02
 
     async def _pass_on(self, path: str) -> None:
         if self.request.method not in _SAFE and not self.check_origin():
