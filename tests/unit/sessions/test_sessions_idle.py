@@ -613,7 +613,7 @@ def test_sessions_without_gpus_are_no_concern(job: Job) -> None:
 def test_a_session_that_the_hub_has_another_in_the_place_of_is_not_stopped_through_it(
     step: float,
 ) -> None:
-    """Whatever the clock was set to between the two."""
+    """Set the clock between the two."""
     world = World()
     world.jobs["10"] = a_job(id="10", gpus=0, gpu_indexes={})
     world.sessions["10"] = a_record(id="s2", job_id="10", submitted_at=50.0 + step)
