@@ -67,7 +67,7 @@ class Moving:
 
     @property
     def told(self) -> bool:
-        """Whether the last move is to be told: it is under way, or was a few minutes ago."""
+        """Tell whether the last move is shown: it is under way, or was a few minutes ago."""
         over = time.monotonic() - self._over_at
         return self.live or (self.current is not None and over < _REMEMBERED)
 

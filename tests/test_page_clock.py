@@ -69,7 +69,7 @@ def test_a_services_clock_that_is_set_is_followed_with_its_next_answer(
 
 
 def test_a_laptop_that_slept_goes_by_the_next_answer(tmp_path: Path) -> None:
-    """performance.now() stands still meanwhile."""
+    """Stop performance.now() for five minutes."""
     told = run(
         tmp_path,
         "wall += 300_000; service += 300; note(); await call('x'); note(); passes(9); note();",

@@ -1,5 +1,5 @@
-"""How old rows are: what they say when they are seen first, and from then on by a clock that nobody
-sets. The machine's may be set while a build waits in the queue."""
+"""Ages of rows: as they say themselves when they are seen first, and from then on by a clock that
+nobody sets. The machine's may be set while a build waits in the queue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST = 2000  # rows that are remembered
 
 
 class Ages:
-    """Of the rows of one table."""
+    """Ages of the rows of one table."""
 
     def __init__(self) -> None:
         self._began: OrderedDict[tuple[int, float], float] = OrderedDict()

@@ -217,8 +217,8 @@ class Helping:
         return found
 
     async def _dated_anew(self, now: float) -> None:
-        """After the machine's clock was set: when what goes on will end, by that clock. Pages and
-        sessions show no help that they take for over."""
+        """Say by the machine's clock when help ends, after that was set: pages and sessions show
+        none that they take for over."""
         for one in list(self._open.values()):
             until = now + self._left(one)
             if one.until is not None and abs(one.until - until) > _SET:
@@ -253,7 +253,7 @@ class Helping:
             self._known = True
 
     def _take(self, help: Help, seconds: float) -> None:
-        """From now on it is open, for so long."""
+        """Open it, for so long from now on."""
         self._open[help.id], self._ends[help.id] = help, self.uptime() + seconds
 
     def _left(self, help: Help) -> float:

@@ -57,7 +57,7 @@ class LiveStart:
             self._release = uptime + release_at - now - _DRIFT
 
     def due(self, now: float, uptime: float) -> bool:
-        """Whether seats that nobody claimed are to be stopped: a clock that is set ahead takes
+        """Tell whether seats that nobody claimed are to be stopped: a clock that is set ahead takes
         nobody's time to come away."""
         release_at = self.start.release_at
         late = uptime >= (self._release or 0.0)

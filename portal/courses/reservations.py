@@ -155,7 +155,7 @@ class Reservations:
                 await self._safely(self._make(plan, rows.get(name), there.get(name), now))
 
     def _note_ends(self, plans: Mapping[str, _Plan], now: float, uptime: float) -> None:
-        """When the meetings will end, once for each: later the clock may have been set."""
+        """Note when the meetings will end, once for each: later the clock may have been set."""
         for name, plan in plans.items():
             ends = plan.meeting.ends
             if name not in self._ends or self._ends[name][0] != ends:
@@ -180,7 +180,7 @@ class Reservations:
             self._around.log.exception("A reservation could not be looked after")
 
     async def _plans(self, now: float) -> tuple[dict[str, _Plan], set[str]]:
-        """What is wanted, by name; and the names for the meetings of the last day."""
+        """Plans for the coming meetings by name, and the names for those of the last day."""
         found: dict[str, _Plan] = {}
         over: set[str] = set()
         settings = self._around.settings

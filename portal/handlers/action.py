@@ -186,4 +186,4 @@ class SessionAction(Action):
         except StoreUnavailable:
             living = [one for one in self.view.sessions.values() if one.user == record.user]
         same = [one for one in living if one.server == record.server]
-        return not any(one.order > record.order for one in same)
+        return not any(one.submitted_at > record.submitted_at for one in same)

@@ -83,7 +83,7 @@ class OwnSession(Action):
             and asker in ("", job_id)
         ]
         if found:
-            return max(found, key=lambda pair: pair[0].order)
+            return max(found, key=lambda pair: pair[0].submitted_at)
         raise Unavailable(_NOT_YET)
 
     async def own_record(self) -> SessionRecord:
@@ -96,7 +96,7 @@ class OwnSession(Action):
             mine = [one for one in await self._recorded() if asker in ("", one.job_id)]
             if not mine:
                 raise
-            return max(mine, key=lambda one: one.order)
+            return max(mine, key=lambda one: one.submitted_at)
 
     async def _recorded(self) -> list[SessionRecord]:
         """Of the asker's server, what lives and has a job, as the database has it: it can be

@@ -50,9 +50,3 @@ class SessionRecord(Frozen):
     peak_memory: int | None = None
     exit_code: int | None = None
     time_limit: int | None = None
-
-    @property
-    def order(self) -> tuple[int, str]:
-        """The place of its job among those of one server that live, the latest last: Slurm counts
-        its jobs, and the machine's clock may be set between two submissions."""
-        return len(self.job_id), self.job_id

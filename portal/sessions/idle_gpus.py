@@ -303,6 +303,7 @@ class IdleGpus(IdleSettings):
 def _newest(record: SessionRecord, view: View) -> bool:
     """Whether the Hub, asked to stop the server of this name, stops this session."""
     return not any(
-        (one.user, one.server) == (record.user, record.server) and one.order > record.order
+        (one.user, one.server) == (record.user, record.server)
+        and one.submitted_at > record.submitted_at
         for one in view.sessions.values()
     )

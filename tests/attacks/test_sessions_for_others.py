@@ -4,6 +4,7 @@ anybody's name on a roster."""
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -81,7 +82,12 @@ async def test_a_start_leaves_them_out(
     kind: StartKind, people: list[str] | None, store: Store
 ) -> None:
     around: Any = SimpleNamespace(
-        store=store, settings=Courses(), log=None, wall=lambda: 1000.0, hub=None
+        store=store,
+        settings=Courses(),
+        log=None,
+        wall=lambda: 1000.0,
+        uptime=time.monotonic,
+        hub=None,
     )
     one = kept()
     await store.courses.add(one, [member("eve"), member("ada"), member("bob")])

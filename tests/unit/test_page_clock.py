@@ -31,7 +31,7 @@ _READS = re.compile(r"\bDate\.now\b|\bnew Date\(\)|\bnew Date\b(?!\s*\()|(?<!new
 
 
 def clocks(source: str) -> int:
-    """How often a script reads the clock of the machine that it runs on."""
+    """Count how often a script reads the clock of the machine that it runs on."""
     return len(_READS.findall(re.sub(r"^\s*//.*$", "", source, flags=re.MULTILINE)))
 
 

@@ -19,7 +19,7 @@ STEPS = pytest.mark.parametrize("step", [7200.0, -7200.0], ids=["ahead", "back"]
 
 
 class Clock(SteppingClock):
-    """Also lets time pass, for the rows of the workshop."""
+    """A clock that also lets time pass, for the rows of the workshop."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(monkeypatch)
@@ -128,7 +128,7 @@ async def test_a_job_whose_id_was_not_kept_is_taken_up_whatever_the_clock_says(
 
 
 async def test_a_job_of_another_database_is_not_taken_up(site: Site) -> None:
-    """It counts its builds from 1, too."""
+    """A new database counts its builds from 1, too."""
     build = await site.workshop.build(await site.draft(), "grace")
     await site.turn()
     (job,) = site.ids()

@@ -141,7 +141,7 @@ async def test_a_job_of_a_session_that_lives_is_no_orphan(
 async def test_what_was_known_before_an_outage_is_not_taken_for_what_slurm_says_now(
     site: Site, clock: Monday, step: float
 ) -> None:
-    """Else the orphan is missed, and its student has two sessions."""
+    """An orphan that is missed means two sessions of its student."""
     await site.course("student01")
     await left_behind(site)
     site.cluster.snapshot_ = ClusterSnapshot(
@@ -410,7 +410,7 @@ async def test_a_clock_that_was_wrong_and_is_right_now_stops_whom_nobody_claims(
 
 
 class Reserved:
-    """What Slurm holds for the course's meetings, and the service's looks at it."""
+    """Slurm's reservations for the course's meetings, and the service's looks at them."""
 
     def __init__(self, site: Site) -> None:
         async def associations(name: str) -> None:
@@ -429,7 +429,7 @@ class Reserved:
         await self.site.course("root", reservation={"gpus": 3})
 
     async def look(self, times: int = 3) -> list[str]:
-        """Looks, a minute apart; what Slurm was asked to do."""
+        """Look, a minute apart; return what Slurm was asked to do."""
         before = len(self.slurm.calls)
         for _ in range(times):
             await self.reservations.look(self.site.clock())
@@ -442,7 +442,7 @@ class Reserved:
 async def test_a_meetings_reservation_is_made_once_and_removed_once(
     site: Site, clock: Monday, minutes: int, step: float
 ) -> None:
-    """The clock is set ``minutes`` from the meeting's beginning, and back after 40 more."""
+    """Set the clock ``minutes`` from the meeting's beginning, and back after 40 more."""
     clock.set(-HOUR)  # seven o'clock
     reserved = Reserved(site)
     await reserved.begin()
@@ -465,7 +465,7 @@ async def test_a_meetings_reservation_is_made_once_and_removed_once(
 async def test_slurm_that_ended_it_by_a_clock_of_its_own_is_asked_for_it_anew(
     site: Site, clock: Monday
 ) -> None:
-    """Where it runs beside the portal, both clocks are set."""
+    """A Slurm beside the portal, by the same clock."""
     reserved = Reserved(site)
     await reserved.begin()
     clock.passes(HOUR)

@@ -328,19 +328,6 @@ async def test_without_the_right_no_extension_is_offered(site: Site) -> None:
     assert "may not extend" in found["reason"]
 
 
-@pytest.mark.parametrize("step", [3600.0, 0.0, -3600.0])
-async def test_of_two_of_its_server_it_is_the_later_job_whatever_the_clock_showed(
-    site: Site, step: float
-) -> None:
-    view: Any = site.parts.dashboard.view
-    before = view.sessions["10"]
-    after = {"id": "S9", "job_id": "9", "submitted_at": before.submitted_at - 60 + step}
-    view.sessions = {"9": before.model_copy(update=after), "10": before}
-    more = {"9": view.snapshot.jobs["10"].model_copy(update={"id": "9"}), **view.snapshot.jobs}
-    view.snapshot = view.snapshot.model_copy(update={"jobs": more})
-    assert (await site.get("ada")).json()["session_id"] == "S10"
-
-
 @pytest.mark.parametrize("token", ["person", "unknown"])
 async def test_any_other_token_is_refused(site: Site, token: str) -> None:
     assert (await site.get(token)).status_code == 403

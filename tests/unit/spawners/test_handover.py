@@ -140,7 +140,7 @@ def test_the_token_of_a_hand_over_is_gone_when_that_is_over(
 def test_a_token_that_the_hub_has_put_away_takes_no_other_with_it(
     hub: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite gives out numbers anew."""
+    """Numbers of rows are given out anew by SQLite."""
     clock, db = SteppingClock(monkeypatch), hub.user.db
     with handover._token(hub) as token:
         number = orm.APIToken.find(db, token).id
