@@ -24,6 +24,7 @@ TARGET = Path(__file__).with_name("reference") / "settings.md"
 # Every class with settings, in the order in which a site meets them.
 CLASSES = (
     ("portal.directory", "LDAPAuthenticator"),
+    ("portal.directory.oidc", "OIDCAuthenticator"),
     ("portal.service_accounts", "ServiceAccounts"),
     ("spawners.roles", "PortalAdmins"),
     ("portal.catalog", "EnvironmentCatalog"),

@@ -95,7 +95,7 @@ class SlurmUnavailable(Unavailable):
 
 
 class DirectoryUnavailable(Unavailable):
-    """No LDAP server answers."""
+    """No server of the site's directory, or of its login service, answers."""
 
     code = "directory_unavailable"
 

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Collection, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from jupyterhub.utils import make_ssl_context
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest, HTTPResponse
@@ -47,6 +47,7 @@ _OF_LAUNCHES: Mapping[str, type[PortalError]] = {
         Unavailable,
     )
 }
+_PER_QUESTION = 50  # people, whose names are in an address
 _AT_ONCE = 50  # requests; tornado's own number, 10, lets others wait behind slow stops
 
 
@@ -151,6 +152,23 @@ class HubApi(LoggingConfigurable):
         body = json.dumps({"people": list(names)})
         found = _json(await self._ask("POST", "portal/people", "", body=body)).get("refused")
         return found if isinstance(found, dict) else {}
+
+    async def people(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
+        """Those of ``names`` whom the Hub knows: each with "teaches", whether its roles let them
+        run courses, and "mail", the address that their login told. Raises HubUnavailable."""
+        people: dict[str, dict[str, Any]] = {}
+        wanted = sorted(set(names))
+        for at in range(0, len(wanted), _PER_QUESTION):
+            query = urlencode([("name", name) for name in wanted[at : at + _PER_QUESTION]])
+            said = _json(await self._ask("GET", f"portal/people?{query}", "")).get("people")
+            people |= said if isinstance(said, dict) else {}
+        return people
+
+    async def people_of(self, group: str) -> tuple[str, ...]:
+        """Everyone in a group of the Hub's, by name. Raises NotFound, HubUnavailable."""
+        query = urlencode({"group": group})
+        said = _json(await self._ask("GET", f"portal/people?{query}", "")).get("people")
+        return tuple(str(name) for name in said) if isinstance(said, dict) else ()
 
     async def moves(self) -> list[dict[str, Any]]:
         """The moves of sessions that are under way or were a moment ago: each with "session", its

@@ -25,7 +25,7 @@ _late: set[asyncio.Task[tuple[str, ...]]] = set()
 
 
 async def course_groups(name: str) -> tuple[str, ...]:
-    """The groups of the approved courses that ``name`` is in (c.LDAPAuthenticator.more_groups).
+    """The groups of the approved courses that ``name`` is in (c.PortalLogin.more_groups).
 
     Where a group that has a role of the site is called like a course's, the roster of that course,
     which its instructor writes, gives nobody that role: the Hub gives roles by name.

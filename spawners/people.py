@@ -1,4 +1,5 @@
-"""``POST /hub/api/portal/people``: the Hub knows the people of a roster, as if they had logged in.
+"""``/hub/api/portal/people``: whom the Hub knows, and from a POST on the people of a roster too, as
+if they had logged in.
 
 It answers the service's own token and nothing else. Who may log in is said by the authenticator,
 which asks the directory; nobody is made here who could not come by themselves.
@@ -8,8 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
-from portal.errors import InvalidRequest, PortalError
+from jupyterhub import orm
+from jupyterhub.scopes import get_scopes_for
+
+from portal.errors import InvalidRequest, NotFound, PortalError
+from portal.models.scope import COURSES_CREATE
 
 from .moves import MovesBase
 
@@ -23,8 +29,37 @@ _NO_DIRECTORY = (
 
 
 class PeopleHandler(MovesBase):
-    """The body is ``{"people": [NAME, …]}``, the answer ``{"made": [NAME, …], "refused": {NAME:
+    """GET takes names (``?name=ada&name=grace``) or a group (``?group=NAME``); the answer is
+    ``{"people": {NAME: {"teaches": BOOL, "mail": ADDRESS or null}}}``, of whom the Hub knows, and
+    of a group's people the names alone.
+
+    A POST's body is ``{"people": [NAME, …]}``, the answer ``{"made": [NAME, …], "refused": {NAME:
     why}}``. ``made`` are those whom the Hub knows from now on and did not before."""
+
+    async def get(self) -> None:
+        try:
+            people = await self._known()
+        except PortalError as error:
+            self.refuse(error)
+            return
+        self.answer({"people": people})
+
+    async def _known(self) -> dict[str, dict[str, Any]]:
+        """Raises NotFound where there is no such group."""
+        if group := self.get_query_argument("group", ""):
+            found = orm.Group.find(self.db, group)
+            if found is None:
+                raise NotFound(f"The Hub has no group '{group}'.")
+            return {user.name: {} for user in found.users}
+        users = {name: self.find_user(name) for name in self.get_query_arguments("name")}
+        return {name: await self._told(user) for name, user in users.items() if user is not None}
+
+    async def _told(self, user: Any) -> dict[str, Any]:
+        mail_in = getattr(self.authenticator, "mail_in", None)
+        return {
+            "teaches": COURSES_CREATE in get_scopes_for(user.orm_user),
+            "mail": mail_in(await user.get_auth_state()) if mail_in else None,
+        }
 
     async def post(self) -> None:
         try:

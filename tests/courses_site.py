@@ -61,7 +61,8 @@ PEOPLE = {
 
 @dataclass
 class Directory:
-    """People and groups by name; ``away``: it does not answer. ``on`` False: there is none."""
+    """People and groups by name; ``away``: it does not answer. ``on`` False: there is none;
+    ``complete`` False: others may exist beside these."""
 
     people: set[str] = field(
         default_factory=lambda: {*PEOPLE, *(f"student{n:02}" for n in range(1, 31))}
@@ -70,6 +71,7 @@ class Directory:
     instructors: tuple[str, ...] = ("barbara", "ian")
     away: bool = False
     on: bool = True
+    complete: bool = True
 
     async def known(self, names: Collection[str]) -> Mapping[str, str]:
         self._answer()

@@ -152,6 +152,26 @@ def test_the_sites_configuration_is_accepted(name: str, tmp_path: Path) -> None:
         LDAPAuthenticator(config=config)
 
 
+def test_the_configuration_of_openid_connect_is_accepted(tmp_path: Path) -> None:
+    whole, beside, other = blocks(ROOT / "docs/how-to/oidc.md", "python")
+    (tmp_path / "oidc.py").write_text(f"c = get_config()\n{whole}")
+    config = PyFileConfigLoader("oidc.py", str(tmp_path)).load_config()
+    assert config.JupyterHub.authenticator_class == "portal-oidc"
+    config.JupyterHub.authenticator_class = "portal.directory.oidc.OIDCAuthenticator"
+    authenticator = JupyterHub(config=config).authenticator_class(config=config)
+    for name, value in config.OIDCAuthenticator.items():
+        assert getattr(authenticator, name) == value, name
+    assert authenticator.manage_groups and authenticator.refresh_pre_spawn
+    (tmp_path / "beside.py").write_text(f"c = get_config()\n{beside}")
+    assert PyFileConfigLoader("beside.py", str(tmp_path)).load_config().LDAPAuthenticator.servers
+    (tmp_path / "other.py").write_text(f"c = get_config()\n{other}")
+    kind = (
+        PyFileConfigLoader("other.py", str(tmp_path)).load_config().JupyterHub.authenticator_class
+    )
+    assert [one.__name__ for one in kind.__mro__[1:3]] == ["OAuthLogin", "CourseLogin"]
+    assert kind().login_service == "GitHub"
+
+
 @each_page
 def test_files_of_environments_and_courses_load(path: Path) -> None:
     for block in blocks(path, "yaml"):

@@ -386,6 +386,18 @@ async def test_the_database_is_away(tmp_path: Path) -> None:
     await gone.close()
 
 
+async def test_the_address_is_the_directorys(store: Store) -> None:
+    async def mail_of(name: str) -> str | None:
+        return {"ada": "lovelace@example.org"}.get(name)
+
+    told = sending(store, 25, address="directory", directory=SimpleNamespace(mail_of=mail_of))
+    assert await told.address_for("ada") == "lovelace@example.org"
+    with pytest.raises(NotFound, match="no mail address for grace"):
+        await told.address_for("grace")
+    with pytest.raises(ConfigurationError, match="no directory"):
+        await sending(store, 25, address="directory").address_for("ada")
+
+
 def test_off_without_a_mail_server(store: Store) -> None:
     assert not Notices(store=store).on
 

@@ -12,8 +12,8 @@ from spawners.roles import Instructors
 c = get_config()  # noqa: F821  given by traitlets
 
 # Who is in a course stands in the portal's database; at each login and refresh its groups are
-# added to those of the directory.
-c.LDAPAuthenticator.more_groups = course_groups
+# added to those of the authenticator, whichever of the portal's it is.
+c.PortalLogin.more_groups = course_groups
 
 c.JupyterHub.load_roles.append(
     {

@@ -24,9 +24,9 @@ from portal.catalog import CatalogRules, EnvironmentCatalog
 from portal.catalog.curating import Curator
 from portal.catalog.own import OwnEnvironments
 from portal.catalog.workshop import Workshop
-from portal.courses.people import CourseDirectory
 from portal.courses.settings import Courses
 from portal.dashboard import Dashboard
+from portal.directory import directory_of
 from portal.errors import ConfigurationError
 from portal.estimates import SERVICE, StartEstimates
 from portal.handlers.parts import Parts
@@ -235,6 +235,8 @@ class PortalService(Application):
         runner = SlurmRunner(parent=self)
         cluster = Cluster(parent=self, runner=runner)
         telemetry, store = Telemetry(parent=self), Store(parent=self)
+        hub = HubApi(parent=self)
+        directory = directory_of(self, hub)
         return Parts(
             prefix=self.prefix,
             log=self.log,
@@ -244,17 +246,17 @@ class PortalService(Application):
             telemetry=telemetry,
             dashboard=Dashboard(parent=self, cluster=cluster, telemetry=telemetry, store=store),
             store=store,
-            hub=HubApi(parent=self),
+            hub=hub,
             extending=Extending(parent=self),
             estimates=StartEstimates(parent=self, runner=runner, store=store, share=SERVICE),
             default_resources=self._default_resources(),
             idle=IdleGpus(parent=self),
-            notices=Notices(parent=self, store=store),
+            notices=Notices(parent=self, store=store, directory=directory),
             workshop=Workshop(parent=self),
             own=OwnEnvironments(parent=self),
             curator=Curator(parent=self),
             courses=Courses(parent=self),
-            course_directory=CourseDirectory(parent=self),
+            course_directory=directory,
             subdomains=bool(self.config.JupyterHub.get("subdomain_host", "")),
             hub_host=os.environ.get("JUPYTERHUB_HOST", ""),
         )

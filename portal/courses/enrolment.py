@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal
 
+from portal.directory import Directory
 from portal.errors import Conflict, InvalidRequest, NotFound, PortalError
 from portal.models import Frozen
 from portal.models.course import CourseMember, CourseState, KeptCourse, Role
@@ -19,7 +20,6 @@ from portal.store import Store
 
 from . import roster
 from .book import CourseBook
-from .people import Directory
 from .settings import Courses
 
 _MOST = 10_000  # people of one course
@@ -27,7 +27,8 @@ _MOST = 10_000  # people of one course
 
 class Enrolled(Frozen):
     """What became of a list. ``unknown`` are not in the directory, and so not in the course;
-    ``checked``: whether the directory was asked. ``refused`` may not have this role."""
+    ``checked``: whether a directory that has everybody was asked. ``refused`` may not have this
+    role."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -115,7 +116,7 @@ class Enrolment:
             unknown=tuple(unknown),
             refused=tuple(refused),
             problems=read.problems,
-            checked=self.directory.on,
+            checked=self.directory.on and self.directory.complete,
         )
 
     async def dismiss(self, kept: KeptCourse, people: Collection[str]) -> tuple[str, ...]:
@@ -190,8 +191,9 @@ class Enrolment:
     # -- the pieces ------------------------------------------------------------------------------
 
     async def _known(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Those whom the directory has, by the Hub's names, and those whom it does not have."""
-        if not self.directory.on or not names:
+        """Those whom the directory has, by the Hub's names, and those whom it does not have; all,
+        as they are written, where nobody can tell."""
+        if not self.directory.on or not self.directory.complete or not names:
             return list(names), []
         known = await self.directory.known(names)
         found = dict.fromkeys(known[name] for name in names if name in known)

@@ -15,7 +15,7 @@ class Courses(LoggingConfigurable):
         help="""
         What an instructor's course needs: "request", an admin's approval; "free", nothing; "off":
         only admins make courses. Instructors are who holds the scope
-        `custom:portal:courses:create`: members of `c.LDAPAuthenticator.instructor_groups`.
+        `custom:portal:courses:create`: members of the authenticator's `instructor_groups`.
 
         Example::
 

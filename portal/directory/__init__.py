@@ -1,5 +1,7 @@
-"""LDAP: who people are, which groups they are in, and logging in to the Hub with it."""
+"""Directories: who people are, which groups they are in, and logging in to the Hub."""
 
 from .authenticator import LDAPAuthenticator, ServerAnswer
+from .choice import directory_of
+from .directory import Directory
 
-__all__ = ["LDAPAuthenticator", "ServerAnswer"]
+__all__ = ["Directory", "LDAPAuthenticator", "ServerAnswer", "directory_of"]

@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import functools
 import math
-import re
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -182,10 +181,6 @@ class LDAPAuthenticator(DirectorySettings):
             "Your password is right, but your account is not allowed to use this portal. "
             "Ask the people who run it to add you to a group that is.",
         )
-
-    def validate_username(self, username: str) -> bool:
-        """Whether all of ``username`` matches ``username_pattern`` (JupyterHub: its start)."""
-        return self._well_formed(username) and bool(super().validate_username(username))
 
     # -- refresh -------------------------------------------------------------------------------
 
@@ -378,9 +373,6 @@ class LDAPAuthenticator(DirectorySettings):
         """Whether somebody may use this Hub: they are allowed, and not blocked."""
         name = model["name"]
         return bool(self.check_blocked_users(name, model)) and self._allowed(name, model)
-
-    def _well_formed(self, name: str) -> bool:
-        return bool(name) and re.fullmatch(self.username_pattern or ".*", name) is not None
 
     def _directory_name(self, hub_name: str) -> str:
         """The name before ``username_map``."""

@@ -6,19 +6,19 @@ import re
 import stat
 from pathlib import Path
 
-from jupyterhub.auth import Authenticator
 from ldap3.core.exceptions import LDAPException
 from ldap3.operation.search import parse_filter
-from traitlets import Bool, Callable, Enum, Float, Integer, List, Unicode, default
+from traitlets import Bool, Enum, Float, Integer, List, Unicode, default
 from traitlets import Set as SetTrait
 
 from ..errors import ConfigurationError
 from .groups import Groups
+from .login import PortalLogin
 from .people import USERNAME, People
 from .servers import Servers
 
 
-class DirectorySettings(Authenticator):
+class DirectorySettings(PortalLogin):
     """Settings of ``LDAPAuthenticator``; they are written as ``c.LDAPAuthenticator.…``."""
 
     servers = List(
@@ -233,28 +233,6 @@ class DirectorySettings(Authenticator):
         """,
     ).tag(config=True)
 
-    instructor_groups = SetTrait(
-        Unicode(), help='Members may run courses. Example: `{"portal-instructors"}`'
-    ).tag(config=True)
-
-    more_groups = Callable(
-        None,
-        allow_none=True,
-        help="""
-        An async function that is given a person's Hub name and returns the names of groups that
-        the person is in beside those of the directory, at each login and refresh. It must answer
-        fast, and raise nothing. The portal sets it: who is in a course is in its group.
-
-        Example::
-
-            async def project_groups(name):
-                return await projects.of(name)
-
-
-            c.LDAPAuthenticator.more_groups = project_groups
-        """,
-    ).tag(config=True)
-
     allowed_groups = SetTrait(
         Unicode(),
         help="""
@@ -265,11 +243,6 @@ class DirectorySettings(Authenticator):
     @default("manage_groups")
     def _manage_groups(self) -> bool:
         return bool(self.groups_base)  # without groups here, those made in the Hub stay
-
-    @default("username_pattern")
-    def _username_pattern(self) -> str:
-        # What useradd takes, and dots: a session runs as the Unix user of this name.
-        return r"[a-z_][a-z0-9_.-]{0,31}"
 
     @default("allow_all")
     def _allow_all(self) -> bool:

@@ -21,11 +21,12 @@ from portal.courses.enrolment import Enrolment
 from portal.courses.handouts import CourseHandouts
 from portal.courses.helping import Helping
 from portal.courses.leaving import Leaving
-from portal.courses.people import CourseDirectory
 from portal.courses.readiness import CourseReadiness
 from portal.courses.rooms import Rooms
 from portal.courses.rules import CourseRules
 from portal.courses.settings import Courses
+from portal.directory import Directory
+from portal.directory.ldap import LdapDirectory
 from portal.errors import PortalError, StoreUnavailable
 from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
@@ -82,7 +83,7 @@ class Parts:
     courses: Courses = field(default_factory=Courses)
     subdomains: bool = False  # each person's servers have a host of their own
     hub_host: str = ""  # the Hub's, as "https://gpu.example.org", where the Hub tells it
-    course_directory: CourseDirectory = field(default_factory=CourseDirectory)
+    course_directory: Directory = field(default_factory=LdapDirectory)
     book: CourseBook = field(init=False)
     desk: CourseDesk = field(init=False)
     readiness: CourseReadiness = field(init=False)

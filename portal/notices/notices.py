@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from traitlets import Any as AnyTrait
 from traitlets import Instance
 
-from portal.directory import LDAPAuthenticator
+from portal.directory import Directory
 from portal.errors import (
+    ConfigurationError,
     InvalidRequest,
     NotFound,
     PortalError,
@@ -47,13 +49,13 @@ class Notices(NoticeSettings):
     """
 
     store = Instance(Store, allow_none=True, help="The database.")
+    directory: Directory | None = AnyTrait(None, help="Who knows people's addresses.")  # type: ignore[assignment]
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._next: dict[tuple[str, str], float] = {}  # not tried again before; monotonic
         self._pauses: dict[tuple[str, str], float] = {}
         self._done: set[tuple[str, str]] = set()
-        self._directory: LDAPAuthenticator | None = None
         self._trouble = ""
         if self.on:
             self.check_settings()
@@ -64,13 +66,12 @@ class Notices(NoticeSettings):
         return (await self.store.notices.wishes([user])).get(user, self.wanted)
 
     async def address_for(self, user: str) -> str:
-        """Where this person's mail goes. Raises NotFound, DirectoryUnavailable,
-        ConfigurationError."""
+        """Where this person's mail goes. Raises NotFound, Unavailable, ConfigurationError."""
         if self.address != "directory":
             return self.address.replace(USERNAME, user)
-        if self._directory is None:
-            self._directory = LDAPAuthenticator(parent=self.parent)
-        found = await self._directory.mail_of(user)
+        if self.directory is None:
+            raise ConfigurationError("There is no directory here that knows mail addresses.")
+        found = await self.directory.mail_of(user)
         if not found:
             raise NotFound(f"The directory has no mail address for {user}.")
         return found

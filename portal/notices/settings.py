@@ -105,8 +105,9 @@ class NoticeSettings(LoggingConfigurable):
         "directory",
         help="""
         How a person's mail address is known: "directory" reads it from LDAP
-        (c.LDAPAuthenticator.mail_attribute, with the search account); anything else is a pattern
-        with {username}.
+        (c.LDAPAuthenticator.mail_attribute, with the search account), or takes what OpenID Connect
+        said at the login (c.OIDCAuthenticator.mail_claim); anything else is a pattern with
+        {username}.
 
         Example::
 

@@ -10,6 +10,7 @@ from portal.service_accounts import service_accounts
 
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
+from .login_service import login_service
 
 
 @lru_cache(maxsize=4)
@@ -69,7 +70,7 @@ async def servers(site: Site) -> Result:
 @check("ldap-refresh", "Groups stay fresh between logins")
 async def refresh(site: Site) -> Result:
     if _stranger(site):
-        return skipped(f"people log in with {site.authenticator.__name__}")
+        return await login_service(site)
     try:
         authenticator = _authenticator(site)
     except ConfigurationError:

@@ -397,6 +397,22 @@ async def test_where_nobody_can_be_asked(site: Site) -> None:
     assert (await site.done("barbara", "POST", "courses/deep/roster", more))["refused"] == ["ian"]
 
 
+async def test_a_directory_that_does_not_know_everybody(site: Site) -> None:
+    """As the Hub, which knows those who have logged in."""
+    await site.make()
+    site.directory.complete = False
+    done = await site.done("barbara", "POST", "courses/deep/roster", {"text": "student01 x9"})
+    assert (done["added"], done["unknown"], done["checked"]) == (["student01", "x9"], [], False)
+    more = {"text": "ian x9", "role": "instructor"}
+    done = await site.done("barbara", "POST", "courses/deep/roster", more)
+    assert (done["added"], done["refused"]) == (["ian"], ["x9"])
+    site.directory.groups["dl101"] = ("student02",)
+    await site.approved("ian", name="other", roster_group="dl101")
+    await site.parts.desk.enrolment.look(1000.0)
+    items = (await site.done("ian", "GET", "courses/other/roster"))["items"]
+    assert {one["person"] for one in items} == {"ian", "student02"}
+
+
 async def test_whoever_leaves_has_no_session_of_it_any_more(site: Site) -> None:
     await site.approved()
     await site.put("deep", student01=Role.STUDENT, student02=Role.STUDENT)

@@ -1,0 +1,49 @@
+"""What is the same however people log in: their names, instructors by group, groups of courses."""
+
+from __future__ import annotations
+
+import re
+
+from jupyterhub.auth import Authenticator
+from traitlets import Callable, Unicode, default
+from traitlets import Set as SetTrait
+
+
+class PortalLogin(Authenticator):
+    """The settings that every authenticator of the portal has; they are written with the name of
+    the one that is used, as ``c.LDAPAuthenticator.…``."""
+
+    instructor_groups = SetTrait(
+        Unicode(), help='Members may run courses. Example: `{"portal-instructors"}`'
+    ).tag(config=True)
+
+    more_groups = Callable(
+        None,
+        allow_none=True,
+        help="""
+        An async function that is given a person's Hub name and returns the names of groups that
+        the person is in beside those of the directory, at each login and refresh. It must answer
+        fast, and raise nothing. The portal sets it: who is in a course is in its group.
+
+        Example::
+
+            async def project_groups(name):
+                return await projects.of(name)
+
+
+            c.PortalLogin.more_groups = project_groups
+        """,
+    ).tag(config=True)
+
+    @default("username_pattern")
+    def _username_pattern(self) -> str:
+        # What useradd takes, and dots: a session runs as the Unix user of this name.
+        return r"[a-z_][a-z0-9_.-]{0,31}"
+
+    def validate_username(self, username: str) -> bool:
+        """Return whether all of ``username`` matches ``username_pattern`` (JupyterHub: its
+        start)."""
+        return self._well_formed(username) and bool(super().validate_username(username))
+
+    def _well_formed(self, name: str) -> bool:
+        return bool(name) and re.fullmatch(self.username_pattern or ".*", name) is not None
