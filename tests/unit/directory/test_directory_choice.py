@@ -41,7 +41,7 @@ def test_ldap_where_it_is_configured_and_the_hub_otherwise() -> None:
 
 async def test_ldap_without_a_search_account_says_what_is_missing() -> None:
     ldap = directory(**UNSEARCHED)
-    with pytest.raises(ConfigurationError, match="c.Notices.address"):
+    with pytest.raises(ConfigurationError, match=r"c\.Notices\.address"):
         await ldap.mail_of("ada")
     for asked in (ldap.known(["ada"]), ldap.members_of("staff"), ldap.may_teach("ada")):
         with pytest.raises(ConfigurationError, match="no directory that can be asked"):
