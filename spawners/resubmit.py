@@ -17,9 +17,16 @@ if TYPE_CHECKING:
     from .slurm import PortalSpawner
 
 
-def lost(job: Job) -> bool:
-    """Whether an ended ``job`` came to nothing through no fault of its own: Slurm has forgotten
-    it, or its node failed."""
+def lost(job: Job, log: str) -> bool:
+    """Return whether an ended ``job`` came to nothing through no fault of its own: Slurm has
+    forgotten it, its node failed, or its node did not begin it.
+
+    ``log``: the session's, of which the job's script writes the first line at once. A node takes
+    no job with the id of one that it has just ended because slurmctld had lost it ("already
+    killed, do not launch batch job", slurmd's req.c); Slurm calls that job FAILED.
+    """
+    if job.state is JobState.FAILED:
+        return not log
     return job.state in (JobState.UNKNOWN, JobState.NODE_FAIL, JobState.BOOT_FAIL)
 
 
@@ -27,6 +34,8 @@ def reason_of(job: Job) -> str:
     """Why the job of a launch is submitted again."""
     if job.state is JobState.UNKNOWN:
         return f"Slurm has lost job {job.id}"
+    if job.state is JobState.FAILED:
+        return f"Its node did not begin job {job.id}"
     return f"The node of job {job.id} failed"
 
 

@@ -230,7 +230,7 @@ class PortalSpawner(LaunchDoor):
                 )
                 return self._found(address)
             except JobOver as error:
-                if request is None or not lost(error.job):
+                if request is None or not lost(error.job, await self._log_tail()):
                     await self._record_ending(error.job)
                     words = self.ending.message if self.ending else "The job ended."
                     raise StartFailed(words) from None

@@ -265,7 +265,22 @@ async def test_who_calls_it_off_meanwhile_leaves_nothing() -> None:
 @pytest.mark.parametrize("state", JobState)
 def test_only_what_came_to_nothing_by_itself_is_lost(state: JobState) -> None:
     gone = {"UNKNOWN", "NODE_FAIL", "BOOT_FAIL"}
-    assert lost(Job(id="1", state=state)) == (state in gone)
+    assert lost(Job(id="1", state=state), "Job 1 runs on cpu01.") == (state in gone)
+    assert lost(Job(id="1", state=state), "") == (state in gone | {"FAILED"})
+
+
+async def test_a_job_that_its_node_did_not_begin_is_submitted_again_once() -> None:
+    """A node that has just ended a lost job refuses its id, without a word in the log."""
+    spawner = Spawner(Slurm())
+    await launched(spawner)
+    waits = asyncio.ensure_future(spawner.wait_for_server(REQUEST))
+    refused = {"state": JobState.FAILED, "exit_code": 1}
+    spawner.slurm.over["1"] = spawner.slurm.jobs.pop("1").model_copy(update=refused)
+    await until(lambda: spawner.job_id == "2")
+    assert "Its node did not begin job 1. Submitted again" in spawner.progress_state.message
+    spawner.runs_on("cpu01")
+    spawner.posts()
+    assert await waits == "http://10.0.0.1:5000"
 
 
 async def test_a_job_that_slurm_forgot_is_submitted_again_once() -> None:
@@ -302,6 +317,7 @@ async def test_a_second_loss_is_an_end() -> None:
 @pytest.mark.parametrize("state", [one for one in JobState if one.ended and one != "NODE_FAIL"])
 async def test_what_ended_is_not_submitted_again(state: JobState) -> None:
     spawner = Spawner(Slurm())
+    spawner.output = "Job 1 runs on cpu01."
     await launched(spawner)
     job = spawner.slurm.jobs.pop("1")
     spawner.slurm.over["1"] = job.model_copy(update={"state": state})
