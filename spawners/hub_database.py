@@ -37,5 +37,7 @@ def begin_log(engine: Engine) -> None:
         with contextlib.suppress(sqlite3.Error):
             connection: Any = pooled.driver_connection
             connection.execute("PRAGMA journal_mode = WAL")
+            # The log is made at the first look, and stays while a connection of the pool is open.
+            connection.execute("SELECT count(*) FROM sqlite_master")
     finally:
         pooled.close()

@@ -1,4 +1,4 @@
-"""What a Hub needs before it can have the portal's sessions: one call of its configuration.
+"""Preparation of a Hub for the portal's sessions: one call of its configuration.
 
 Nothing of JupyterHub changes when a module of ``spawners`` is imported: JupyterHub imports the
 spawners of all packages that are installed, whichever the site has chosen.

@@ -6,17 +6,22 @@ import asyncio
 import time
 from collections.abc import Iterable
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
+
+from jupyterhub.app import JupyterHub
 
 from portal.courses.book import CourseBook, Membership
 from portal.courses.calendar import meetings
 from portal.errors import PortalError
+from portal.launch.course import server_of
 from portal.launch.kinds.course import CourseSession
 from portal.models import Frozen
 from portal.models.course import CourseState
 
 from .next_meeting import AHEAD, next_meeting
+from .shared import Shared
 
 _PATIENCE = 0.3  # seconds that a page waits for the database
 # Questions that no page waits for any more; asyncio itself keeps only weak references.
@@ -73,3 +78,12 @@ async def courses_of(book: CourseBook, name: str) -> tuple[MyCourse, ...]:
     asked.add_done_callback(_late.discard)
     await asyncio.wait({asked}, timeout=_PATIENCE)
     return asked.result() if asked.done() else my_courses(book.known_to(name), time.time())
+
+
+async def _of(person: Any) -> tuple[MyCourse, ...]:
+    return await courses_of(Shared.of(JupyterHub.instance().config).book, person.name)
+
+
+# What the Hub's page templates may ask, as the template variable `portal_courses`: the courses of a
+# user of the Hub (Jinja awaits them), and whether a server's name is that of a course's.
+FOR_PAGES = SimpleNamespace(of=_of, has=server_of)

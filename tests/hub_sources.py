@@ -78,10 +78,6 @@ KNOWN: dict[str, tuple[str, str]] = {
         "(self)",
         "1701bd6a37ad8ce3ed42e4f721311b09171e505392a5d5ba502af5c9a07efa50",
     ),
-    "jupyterhub.handlers.base:BaseHandler.render_template": (
-        "(self, name, sync=False, **ns)",
-        "a824ccb6f5bbcd53210673f3572421cd9e34350b8a51bbe1193bc557e379a57e",
-    ),
     "jupyterhub.handlers.base:BaseHandler.set_session_cookie": (
         "(self)",
         "45a242df40d738775cbfa7eab2ae7e6f284b59472fa1d8a4c591427cc955e8ab",
@@ -105,10 +101,6 @@ KNOWN: dict[str, tuple[str, str]] = {
     "jupyterhub.handlers.login:LogoutHandler.default_handle_logout": (
         "(self)",
         "96f84e530fdc6bd48591dcaa213e2a25eb080c0b4cf79c77962ffcd3203beb63",
-    ),
-    "jupyterhub.handlers.pages:HomeHandler": (
-        "(BaseHandler)",
-        "979403f66f51788eea4d1ba5a697523ff58c9d97da361dfd26c5aef55e8c7efb",
     ),
     "jupyterhub.handlers.pages:SpawnHandler": (
         "(BaseHandler)",

@@ -86,8 +86,8 @@ print(json.dumps([changes(*pair) for pair in (
 
 @pytest.fixture(scope="module")
 def steps() -> list[list[str]]:
-    """What was changed in JupyterHub by imports, by the patches, by the routes, and by doing it
-    all once more: in an interpreter in which nobody has."""
+    """Changes of JupyterHub by imports, by the patches, by the routes, and by all of that once
+    more, in an interpreter in which nothing had been changed."""
     done = subprocess.run(
         [sys.executable, "-c", _LOOK],
         cwd=ROOT,

@@ -6,6 +6,7 @@ A site names its instructors in a file of its own::
 """
 
 from portal.models import scope
+from spawners import my_courses
 from spawners.course_groups import course_groups
 from spawners.roles import Instructors
 
@@ -14,6 +15,9 @@ c = get_config()  # noqa: F821  given by traitlets
 # Who is in a course stands in the portal's database; at each login and refresh its groups are
 # added to those of the authenticator, whichever of the portal's it is.
 c.PortalLogin.more_groups = course_groups
+
+# What the home page and the launch page show of a person's courses.
+c.JupyterHub.template_vars.update({"portal_courses": my_courses.FOR_PAGES})
 
 c.JupyterHub.load_roles.append(
     {

@@ -1,4 +1,4 @@
-"""Everything that the portal changes in JupyterHub's own objects, in the Hub's process.
+"""Changes that the portal makes to JupyterHub's own objects, in the Hub's process.
 
 A file is one patch: what it changes, why, where it was discussed, and what would let it go.
 Importing them changes nothing. ``tests/unit/spawners/hub_patches/`` knows the source of what is
@@ -15,7 +15,6 @@ from . import (
     body_limits,
     bounded_application,
     course_hosts,
-    course_pages,
     database_ping,
     early_response,
     oauth_secret,
@@ -42,7 +41,6 @@ PATCHES: tuple[Patch, ...] = (
     # what JupyterHub tells nobody
     early_response.PATCH,
     stop_context.PATCH,  # its handler is one of early_response's
-    course_pages.PATCH,
     # the event loop
     spawn_commits.PATCH,
     spawn_queue.PATCH,  # around spawn_commits

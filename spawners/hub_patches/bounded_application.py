@@ -1,4 +1,4 @@
-"""The Hub's tornado application is ``spawners.hub_application.HubApplication``."""
+"""Use of ``spawners.hub_application.HubApplication`` as the Hub's tornado application."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One patch of JupyterHub."""
+"""A patch of JupyterHub, with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What JupyterHub commits between two pauses of a launch is committed once."""
+"""One commit for all that JupyterHub commits between two pauses of a launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""batchspawner's route for ports is taken out; ``spawners.port`` has the portal's."""
+"""Removal of batchspawner's route for ports; ``spawners.port`` has the portal's."""
 
 from __future__ import annotations
 

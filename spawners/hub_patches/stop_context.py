@@ -1,4 +1,4 @@
-"""Who asks for a stop, and why, stands in context variables (``spawners.stops``) while it is done.
+"""Context of a stop: who asks for it and why, in the context variables of ``spawners.stops``.
 
 ``Spawner.stop()`` is not told. The Hub's routes that stop servers leave it there, and the tasks
 that they begin inherit it.

@@ -1,4 +1,4 @@
-"""Of several ``_xsrf`` cookies, the one of this login counts."""
+"""Choice of the ``_xsrf`` cookie of this login, where a browser sends several."""
 
 from __future__ import annotations
 

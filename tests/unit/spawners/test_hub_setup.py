@@ -20,7 +20,7 @@ from spawners.slurm import PortalSpawner
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What is done to a Hub."""
+    """Steps of the preparation, as they are made."""
     made: list[Any] = []
     monkeypatch.setattr(hub_setup, "_called", False)
     monkeypatch.setattr(hub_patches, "apply_patches", lambda: made.append("patches"))

@@ -1,4 +1,4 @@
-"""What a launch commits between two of its pauses reaches the database once."""
+"""One commit between two pauses of a launch."""
 
 from __future__ import annotations
 
