@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping
 
 from traitlets import Enum, Float, Integer, Unicode
 from traitlets.config import LoggingConfigurable
 
+from ..cache import SharedAnswer
 from ..errors import Unavailable
 from ..models.cluster import ClusterSnapshot, Job, Node
 from ..models.gpu import GpuReading
@@ -159,9 +159,9 @@ class Telemetry(LoggingConfigurable):
         self._taken: float | None = None  # the same by the monotonic clock
         self.reported = Reported()
         self.pace = Pace(self.report_interval, self.report_gap)
-        self._readings: Mapping[Gpu, GpuReading] = {}
-        self._asking: asyncio.Task[None] | None = None
-        self._asked_at = -math.inf  # by the monotonic clock
+        self._readings = SharedAnswer[dict[Gpu, GpuReading]](
+            ttl=lambda _: self.interval, retry=math.inf, first={}
+        )
         self._prometheus = self._make_prometheus() if self.source == "prometheus" else None
 
     def _make_prometheus(self) -> Prometheus:
@@ -189,33 +189,28 @@ class Telemetry(LoggingConfigurable):
         """Ask the source. All callers share one question; none of them gets an exception."""
         if self.source == "simulated":
             self.taken_at, self._taken = time.time(), time.monotonic()
-            self._readings = await asyncio.to_thread(simulated, snapshot, self.taken_at)
-        if self._prometheus is None:
-            return
-        now = time.monotonic()
-        if (self._asking is None or self._asking.done()) and now >= self._asked_at + self.interval:
-            self._asked_at = now
-            self._asking = asyncio.create_task(self._ask(self._prometheus, snapshot))
-        if self._asking is not None:
-            await asyncio.wait({self._asking}, timeout=self.patience)
+            self._readings.put(await asyncio.to_thread(simulated, snapshot, self.taken_at))
+        source = self._prometheus
+        if source is not None:
+            await self._readings.get(lambda: self._ask(source, snapshot), patience=self.patience)
 
-    async def _ask(self, prometheus: Prometheus, snapshot: ClusterSnapshot) -> None:
+    async def _ask(
+        self, prometheus: Prometheus, snapshot: ClusterSnapshot
+    ) -> dict[Gpu, GpuReading]:
+        problem = "Telemetry could not be read; the service's log tells why."
         try:
-            self._readings = await prometheus.readings(snapshot, self.max_age)
+            readings = await prometheus.readings(snapshot, self.max_age)
+            problem, self.taken_at, self._taken = "", time.time(), time.monotonic()
+            return readings
         except Unavailable as error:
             problem = error.message
-        except Exception:  # a fault of ours must not end the pages' refresh
-            self.log.exception("Telemetry could not be read")
-            problem = "Telemetry could not be read; the service's log tells why."
-        else:
-            problem = ""
-            self.taken_at, self._taken = time.time(), time.monotonic()
-        if problem != self.error:
-            if problem:
+            raise
+        finally:
+            if problem and problem != self.error:
                 self.log.warning("Telemetry: %s", problem)
-            else:
+            elif problem != self.error:
                 self.log.info("Telemetry: Prometheus answers again.")
-        self.error = problem
+            self.error = problem
 
     def readings(self, snapshot: ClusterSnapshot) -> dict[Gpu, GpuReading]:
         """The newest reading per (node, Slurm's index); too old ones are left out.
@@ -232,7 +227,8 @@ class Telemetry(LoggingConfigurable):
     def accountable(self, snapshot: ClusterSnapshot) -> dict[Gpu, GpuReading]:
         """The same without sessions' own reports: what usage may be counted from."""
         oldest = time.time() - self.max_age
-        found = {gpu: one for gpu, one in self._readings.items() if one.at >= oldest}
+        last = self._readings.last or {}
+        found = {gpu: one for gpu, one in last.items() if one.at >= oldest}
         if not found:
             return found
         for gpu, job in holders(snapshot).items():

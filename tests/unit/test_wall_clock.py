@@ -105,7 +105,7 @@ WHY: dict[str, tuple[int, str]] = {
     "spawners/history.py": (5, RECORD),
     "spawners/moves.py": (2, ROW),
     "spawners/moving.py": (2, RECORD),
-    "spawners/my_courses.py": (3, CALENDAR),
+    "spawners/my_courses.py": (1, CALENDAR),
     "spawners/record.py": (1, CALENDAR),
     "spawners/slurm.py": (1, RECORD),
     "spawners/words.py": (2, CALENDAR),
