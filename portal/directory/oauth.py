@@ -86,7 +86,7 @@ class OAuthLogin(CourseLogin):
         """Ask the login service; where it gives no answer, that is noted and HTTPClientError is
         raised."""
         try:
-            return await super().httpfetch(*args, **kwargs)  # type: ignore[misc]
+            return await super().httpfetch(*args, **kwargs)
         except HTTPClientError as error:
             if error.code < 500 and error.code not in _LATER:
                 raise
@@ -103,7 +103,7 @@ class OAuthLogin(CourseLogin):
         name = None
         if isinstance(user_info, dict):
             try:
-                name = super().user_info_to_username(user_info)  # type: ignore[misc]
+                name = super().user_info_to_username(user_info)
             except ValueError:  # oauthenticator has logged what is missing
                 name = None
         if not isinstance(name, str) or not name:
@@ -124,7 +124,7 @@ class OAuthLogin(CourseLogin):
                 found = found.get(part) if isinstance(found, dict) else None
             if isinstance(found, str):
                 return {found}
-        groups = await maybe_future(super().get_user_groups(auth_state))  # type: ignore[misc]
+        groups = await maybe_future(super().get_user_groups(auth_state))
         return {one for one in groups if isinstance(one, str)}
 
     def mail_in(self, auth_state: Any) -> str | None:

@@ -266,7 +266,8 @@ def test_no_group_of_the_provider_gives_a_course(site: Site, course_of_a_group: 
     site.log_in("ian")
     ian = site.api("ian")
     wanted = course("spy", roster_group="course-deep")
-    made(ian.post(f"{API}/courses", json={"course": wanted}), 201)
+    asked = made(ian.post(f"{API}/courses", json={"course": wanted}), 201)
+    made(ian.post(f"{API}/courses/spy/submit", json={"number": asked["number"]}))
     path = f"{API}/courses/spy/roster"
     wait_for(lambda: "is no roster" in made(ian.get(path))["group_error"], True)
     assert [one["person"] for one in made(ian.get(path))["items"]] == ["ian"]
@@ -346,7 +347,7 @@ def test_a_student_logs_in_and_finds_their_course(site: Site, course_of_a_group:
         page = browser.new_page()
         page.set_default_timeout(SOON)
         page.goto(f"{site.hub.url}/hub/spawn")
-        page.get_by_role("link", name="Sign in with the test's provider").click()
+        page.get_by_role("button", name="Sign in with the test's provider").click()
         page.wait_for_url(f"{site.provider.url}/**")
         page.get_by_placeholder("sub").fill("katherine")
         page.get_by_role("button", name="Authorize").click()
@@ -363,7 +364,7 @@ def test_a_student_logs_in_and_finds_their_course(site: Site, course_of_a_group:
         assert not page.get_by_role("link", name="New course").count()
         page.goto(f"{site.hub.url}/hub/logout")
         page.goto(f"{site.hub.url}/hub/home")
-        assert page.get_by_role("link", name="Sign in with the test's provider").is_visible()
+        assert page.get_by_role("button", name="Sign in with the test's provider").is_visible()
 
 
 @pytest.mark.browser
