@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from session_server import BASE, SessionServer, a_server, make_python, wait_for
+from session_server import BASE, TOKEN, SessionServer, a_server, make_python, wait_for
 
 pytest.importorskip("jupyter_server_proxy")
 
@@ -101,8 +101,12 @@ def test_what_is_sent_arrives_but_not_from_other_sites(server: SessionServer) ->
     answered(server)
     sent = server.client.post("portal/program/x", content=b"\x00abc")
     assert sent.content == b"\x00abc"
-    other = {"Origin": "https://evil.example"}
-    assert server.client.post("portal/program/x", content=b"1", headers=other).status_code == 403
+    # A browser has the session's cookie instead of a token, and says which page asks.
+    with httpx.Client(base_url=server.url) as browser:
+        assert browser.get(f"{BASE}api/status", params={"token": TOKEN}).is_success
+        for origin, status in ((server.url, 200), ("https://evil.example", 403)):
+            asks = {"Origin": origin}
+            assert browser.post(f"{PAGE}x", content=b"1", headers=asks).status_code == status
 
 
 async def test_websockets_come_through(server: SessionServer) -> None:

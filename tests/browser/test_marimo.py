@@ -1,0 +1,97 @@
+"""marimo is picked on the launch page, opens behind the session's login, and runs a cell."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from api_client import Caller
+from frameworks import python_of
+from hub_client import Person, wait_until
+from jobs import living_jobs
+from lab_page import log_in
+from launch_story import PICTURES, ada
+
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
+__all__ = ["ada"]
+
+NAME = "with-marimo"
+
+
+def _venv_with_marimo(place: Path, usual: Path) -> None:
+    """Make a virtual environment of what the demo's (``usual``) has, and marimo."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
+    (own,) = place.glob("lib/python3*/site-packages")
+    for number, root in enumerate((usual, python_of("marimo").parents[1])):
+        (packages,) = root.glob("lib/python3*/site-packages")
+        (own / f"{number}.pth").write_text(f"import site; site.addsitedir({str(packages)!r})\n")
+    for folder in ("etc", "share"):  # Jupyter's settings and kernels
+        (place / folder).symlink_to(usual / folder)
+
+
+@pytest.fixture
+def with_marimo(demo: Any) -> Iterator[None]:
+    """An environment that opens marimo, tested and offered."""
+    usual = yaml.safe_load((demo.environments / "python-venv.yaml").read_text())
+    place = demo.home.demo / NAME
+    _venv_with_marimo(place, Path(usual["path"]))
+    words = {"title": "With marimo", "opens": ["marimo"], "path": str(place), "max_gpus": 0}
+    file = demo.environments / f"{NAME}.yaml"
+    file.write_text(yaml.safe_dump({"name": NAME, "kind": "venv", **words}))
+
+    def offered() -> bool:
+        items = grace.items("environments", all=True)
+        return any(item["name"] == NAME and item["offered"] for item in items)
+
+    try:
+        with Caller(demo.url, "grace") as grace:
+            wait_until("the environment is offered", offered, 120)
+        yield
+    finally:
+        file.unlink()
+
+
+def test_marimo_is_launched_and_runs_a_cell(
+    demo: Any, with_marimo: None, ada: Person, page: Any
+) -> None:
+    log_in(page, demo)
+    page.wait_for_url("**/hub/spawn*")
+    opens = page.get_by_label("Open", exact=True)
+    page.get_by_role("radio", name="Python (virtual environment)").check(force=True)
+    assert opens.locator("option[value=marimo]").evaluate("option => option.disabled")
+    page.get_by_role("radio", name="With marimo").check(force=True)
+    opens.select_option("marimo")
+    expect(page.locator("#launch-summary")).to_contain_text("marimo")
+    page.screenshot(path=PICTURES / "marimo-launch.png", full_page=True)
+    page.get_by_role("button", name="Start", exact=True).click()
+
+    page.wait_for_url(re.compile(r"/user/ada/portal/program/"), timeout=120_000)
+    (job,) = living_jobs(demo, "ada")
+    expect(page.get_by_text("Create a new notebook")).to_be_visible(timeout=60_000)
+    address = page.url
+    page.goto(f"{address}?file=__new__")
+    cell = page.locator(".cm-content").first
+    cell.click()
+    cell.fill("print(6 * 7, 'by marimo')")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".marimo-cell, body").first).to_contain_text("42 by marimo")
+    page.screenshot(path=PICTURES / "marimo.png")
+
+    # Behind the session's login: nobody else comes in, and no command line has its secret.
+    with Caller(demo.url, "barbara") as other:
+        answer = other.person.http.get(address, follow_redirects=False)
+        assert answer.status_code in (302, 403) and "marimo" not in answer.text
+    stranger = httpx.get(address, follow_redirects=False)
+    assert stranger.status_code == 302
+    assert "/hub/api/oauth2/authorize" in stranger.headers["location"]
+    shown = demo.run(["ps", "-eo", "args"], demo.user("barbara")).stdout
+    assert "marimo edit" in shown and "--token-password " not in shown
+    assert [now.id for now in living_jobs(demo, "ada")] == [job.id]
