@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 from portal.demo.home import Home
+from portal.demo.ports import free_port
 
 pytestmark = pytest.mark.hub
 
@@ -80,14 +81,6 @@ def proxy_command() -> list[str]:
     pytest.skip("configurable-http-proxy is not installed")
 
 
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-
-
 class Hub:
     """A running JupyterHub with the service; ``url`` is the proxy's, ``admin`` its API client."""
 
@@ -95,7 +88,7 @@ class Hub:
         self.directory = directory
         self.catalog = directory / "environments"
         self.catalog.mkdir()
-        public, hub, api, service = free_ports(4)
+        public, hub, api, service = (free_port() for _ in range(4))
         token = secrets.token_hex(16)
         self.url = f"http://127.0.0.1:{public}"
         self.service_url = f"http://127.0.0.1:{service}"
@@ -516,7 +509,7 @@ def test_works_with_internal_ssl(tmp_path: Path) -> None:
 @contextlib.contextmanager
 def started_alone(*arguments: str, log: Path, **variables: str) -> Iterator[str]:
     """A service without a Hub above it; gives its address when it listens."""
-    [port] = free_ports(1)
+    port = free_port()
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "portal", "service", *arguments],
@@ -551,7 +544,7 @@ def test_a_hub_that_does_not_answer_is_told(tmp_path: Path) -> None:
     log = tmp_path / "log"
     variables = {
         "PATH": os.environ["PATH"],
-        "JUPYTERHUB_API_URL": f"http://127.0.0.1:{free_ports(1)[0]}/hub/api",
+        "JUPYTERHUB_API_URL": f"http://127.0.0.1:{free_port()}/hub/api",
         "JUPYTERHUB_API_TOKEN": "x",
         "JUPYTERHUB_CLIENT_ID": "service-portal",
         "JUPYTERHUB_SERVICE_NAME": "portal",

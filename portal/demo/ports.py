@@ -1,4 +1,4 @@
-"""Free ports on loopback: picked at the first start and remembered for the next ones."""
+"""Free ports on loopback: picked at the first start, held, and remembered for the next ones."""
 
 from __future__ import annotations
 
@@ -35,10 +35,31 @@ def own_address() -> str | None:
 
 
 def free_port() -> int:
-    """A port that is free now."""
-    while not free(port := random.choice(_RANGE)):  # noqa: S311 - no secret
+    """Pick a free port. It stays this process's until that ends: no other process picks it too,
+    though the server for which it is starts much later."""
+    while not (free(port := random.choice(_RANGE)) and _hold(port)):  # noqa: S311 - no secret
         pass
     return port
+
+
+_holders: list[socket.socket] = []  # bound as long as this process lives
+
+
+def _hold(port: int) -> bool:
+    """Bind ``port`` and do not listen; return whether nobody else holds it.
+
+    A server that sets SO_REUSEADDR can still bind it (socket(7)), and all of the portal's do; the
+    bind here goes without, so two processes that pick at the same moment do not both get it.
+    """
+    holder = socket.socket()
+    try:
+        holder.bind(("127.0.0.1", port))
+    except OSError:
+        holder.close()
+        return False
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _holders.append(holder)
+    return True
 
 
 class Ports:

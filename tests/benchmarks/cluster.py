@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from typing import Any
 from jupyterhub import __version__ as hub_version
 
 from portal.demo.home import Home
-from portal.demo.ports import free
+from portal.demo.ports import free_port
 from portal.demo.running import Running
 
 HERE = Path(__file__).resolve().parent
@@ -36,16 +35,6 @@ _STOCK_RULE = "/etc/sudoers.d/zz-bench-stock"
 
 class NotMeasured(Exception):
     """A row could not be measured; the message says why."""
-
-
-def free_port() -> int:
-    """A port of loopback that is free now."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-        if free(port):
-            return port
 
 
 def wait_for(what: str, check: Callable[[], Any], timeout: float, every: float = 0.2) -> Any:
