@@ -54,7 +54,7 @@ FRAMEWORKS = {
         ),
         Framework("tensorflow", ("tensorflow-cpu", "tensorboard"), "tensorflow"),
         Framework("mxnet", ("mxnet", "numpy==1.23.5"), "mxnet"),  # the last NumPy for it
-        # Its server's own packages with it: a pin more in the constraints would make all others anew.
+        # With its server: one more pin in the constraints would make all the others anew.
         Framework(
             "marimo",
             ("marimo==0.25.2", "starlette==1.10.0", "uvicorn==0.54.0", "websockets==17.4"),
