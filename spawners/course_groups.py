@@ -6,13 +6,9 @@ was known stays.
 
 from __future__ import annotations
 
-import asyncio
-
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 
-from portal.courses.book import CourseBook
-from portal.errors import PortalError
 from portal.models.course import CourseState, group_of
 
 from .roles import role_groups
@@ -20,8 +16,6 @@ from .shared import Shared
 
 PATIENCE = 1.0  # seconds that a login waits for the database
 _PREFIX = group_of("")
-# Questions that nobody waits for any more; asyncio itself keeps only weak references.
-_late: set[asyncio.Task[tuple[str, ...]]] = set()
 
 
 async def course_groups(name: str) -> tuple[str, ...]:
@@ -31,25 +25,16 @@ async def course_groups(name: str) -> tuple[str, ...]:
     which its instructor writes, gives nobody that role: the Hub gives roles by name.
     """
     hub = JupyterHub.instance()
-    asked = asyncio.create_task(groups_in(Shared.of(hub.config).book, name))
-    _late.add(asked)
-    asked.add_done_callback(_done)
-    await asyncio.wait({asked}, timeout=PATIENCE)
-    if asked.done() and asked.exception() is None:
-        mine = asked.result()
-    else:
+    try:
+        found = await Shared.of(hub.config).book.mine(name, patience=PATIENCE)
+    except Exception:  # a fault of ours, which is in the log, keeps nobody from logging in
         hub.log.warning("Courses of %s stay as they were: the portal's database is away", name)
         mine = held(hub.db, name)
+    else:
+        approved = [name for name, one in found.items() if one.kept.state is CourseState.APPROVED]
+        mine = tuple(group_of(course) for course in approved)
     others = role_groups() if mine else ()
     return tuple(one for one in mine if one not in others)
-
-
-async def groups_in(book: CourseBook, name: str) -> tuple[str, ...]:
-    """The same, from the book. Raises StoreUnavailable."""
-    mine = await book.mine(name)
-    return tuple(
-        group_of(course) for course, one in mine.items() if one.kept.state is CourseState.APPROVED
-    )
 
 
 def held(db: orm.Session, name: str) -> tuple[str, ...]:
@@ -57,10 +42,3 @@ def held(db: orm.Session, name: str) -> tuple[str, ...]:
     user = orm.User.find(db, name)
     groups = user.groups if user else ()
     return tuple(one.name for one in groups if one.name.startswith(_PREFIX))
-
-
-def _done(asked: asyncio.Task[tuple[str, ...]]) -> None:
-    _late.discard(asked)
-    error = None if asked.cancelled() else asked.exception()
-    if error is not None and not isinstance(error, PortalError):
-        JupyterHub.instance().log.error("Courses could not be read", exc_info=error)

@@ -3,12 +3,12 @@ is left of its budget. What follows from that is pure (portal/launch/course.py).
 
 from __future__ import annotations
 
-import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jupyterhub import orm
 
+from portal.cache import SharedAnswers
 from portal.courses.calendar import meetings
 from portal.courses.sources import root_of
 from portal.errors import NotAllowed, PortalError
@@ -30,7 +30,6 @@ from portal.models.cluster import Association, ClusterSnapshot
 from portal.models.course import STAFF, Course, KeptCourse, Role
 from portal.models.environment import Bind, Environment
 from portal.models.words import count
-from portal.sessions.asked_once import AskedOnce
 from portal.store import Store
 
 from .exchange import exchange_of
@@ -50,20 +49,13 @@ class Budgets:
     """The GPU-hours that courses have used, kept for seconds: three hundred students start in the
     same minute. ``used`` raises nothing; while the database is away, the last answer stays."""
 
-    def __init__(self, store: Store, log: logging.Logger | logging.LoggerAdapter[Any]) -> None:
-        self._store, self._log = store, log
-        self._known: dict[str, AskedOnce[float]] = {}
+    def __init__(self, store: Store) -> None:
+        of_course = store.usage.of_course
+        self._used = SharedAnswers[str, float](of_course, ttl=_AGE, patience=1.0, first=0.0)
 
     async def used(self, course: str) -> float:
         """GPU-hours of all sessions of the course until now."""
-        if course not in self._known:
-            self._known[course] = AskedOnce(
-                lambda: self._store.usage.of_course(course),
-                0.0,
-                age=_AGE,
-                log=self._log,  # type: ignore[arg-type]
-            )
-        return await self._known[course].get()
+        return await self._used.of(course).get()
 
     async def spent(self, course: Course) -> str:
         """Why the course has no GPUs any more; "" while it has."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterable
 from datetime import datetime
@@ -24,8 +23,6 @@ from .next_meeting import AHEAD, next_meeting
 from .shared import Shared
 
 _PATIENCE = 0.3  # seconds that a page waits for the database
-# Questions that no page waits for any more; asyncio itself keeps only weak references.
-_late: set[asyncio.Task[Any]] = set()
 
 
 class MyCourse(Frozen):
@@ -64,20 +61,11 @@ def my_courses(mine: Iterable[Membership], now: float) -> tuple[MyCourse, ...]:
 async def courses_of(book: CourseBook, name: str) -> tuple[MyCourse, ...]:
     """What a page shows. It waits for the database no longer than a moment, and shows what was
     known where that does not answer."""
-
-    async def ask() -> tuple[MyCourse, ...]:
-        try:
-            if not await book.of(name):
-                return ()
-            return my_courses((await book.mine(name)).values(), time.time())
-        except PortalError:  # the store says so in the log
-            return my_courses(book.known_to(name), time.time())
-
-    asked = asyncio.create_task(ask())
-    _late.add(asked)
-    asked.add_done_callback(_late.discard)
-    await asyncio.wait({asked}, timeout=_PATIENCE)
-    return asked.result() if asked.done() else my_courses(book.known_to(name), time.time())
+    try:
+        mine: Iterable[Membership] = (await book.mine(name, patience=_PATIENCE)).values()
+    except (PortalError, TimeoutError):  # the store says so in the log
+        mine = book.known_to(name)
+    return my_courses(mine, time.time())
 
 
 async def _of(person: Any) -> tuple[MyCourse, ...]:

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from portal.cache import SharedAnswers
 from portal.errors import PortalError
 
 from .blocking import Blocking, StillRunning
@@ -20,20 +21,17 @@ class Preparation:
 
     def __init__(self, blocking: Blocking) -> None:
         self._blocking = blocking
-        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._failures = SharedAnswers[str, str](ttl=0.0, keep=False)
 
     async def failure(self, spawner: PortalSpawner) -> str:
         """Call the hook for the owner; the sentence that says why it failed, "" when it did not."""
+        return await self._failures.of(spawner.user.name).get(lambda: self._failure(spawner))
+
+    async def _failure(self, spawner: PortalSpawner) -> str:
         name, seconds = spawner.user.name, spawner.preparation_timeout
-        task = self._under_way.get(name)
-        if task is None:
-            task = asyncio.ensure_future(self._call(spawner.preparation_hook, spawner))
-            self._under_way[name] = task
-            task.add_done_callback(lambda _: self._under_way.pop(name, None))
         contact = spawner.shared.form.contact
         try:
-            # Shielded: one page that is closed does not end it for the others.
-            await asyncio.shield(task)
+            await self._call(spawner.preparation_hook, spawner)
         except PortalError as error:
             return error.message
         except StillRunning:

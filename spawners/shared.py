@@ -73,7 +73,7 @@ class Shared:
         self.favourites = Favourites(self.store)
         self.tiles = Tiles(self.catalog, self.store)
         self.book = CourseBook(self.store)
-        self.budgets = Budgets(self.store, log)
+        self.budgets = Budgets(self.store)
 
     _only: ClassVar[Shared | None] = None
 

@@ -204,7 +204,7 @@ async def test_rights_are_asked_for_once_however_many_look(tmp_path: Path) -> No
     assert (runs(tmp_path, "scontrol"), runs(tmp_path, "sacctmgr")) == (1, 1)
     # A refusal is never an old one.
     (tmp_path / "sacctmgr.out").write_text("portal|Administrator\n")
-    control._asked_at -= 2
+    control._rights.asked_at -= 2
     await control.need("nodes")
     assert runs(tmp_path, "sacctmgr") == 2
 
@@ -220,7 +220,7 @@ async def test_slurm_away_is_unknown_and_not_forbidden(tmp_path: Path) -> None:
     await control.need("nodes")  # Slurm has the last word
     (tmp_path / "scontrol.out").write_text(CONFIG.format(kind="accounting_storage/slurmdbd"))
     (tmp_path / "sacctmgr.out").write_text("portal|Administrator\n")
-    control._asked_at -= 6
+    control._rights.asked_at -= 6
     assert (await control.rights()).nodes
 
 

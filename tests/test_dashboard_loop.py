@@ -304,7 +304,7 @@ async def test_the_last_known_sessions_stay_while_the_database_is_away(
     assert awake() - began < 3
     assert dashboard.view.sessions["7"].id == "s1"
     assert dashboard.changes_since(GRACE, dashboard.stream, 1)[0].jobs == {}
-    dashboard._sessions._asking.cancel()
+    dashboard._sessions._living._question.task.cancel()
 
 
 async def test_slurm_away_from_the_beginning_and_back(store: Store) -> None:

@@ -110,7 +110,7 @@ class Site:
             verdicts_age=0.1,
             timeout=60,
         )
-        self.catalog.offering._patience = 60
+        self.catalog.offering.known.patience = 60
         self.resolved: list[Source] = []
         self.workshop = self.service()
 

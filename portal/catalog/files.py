@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from traitlets import Bool, Float, Integer, Unicode
 from traitlets.config import LoggingConfigurable
 
+from portal.cache import SharedAnswer
 from portal.errors import NotFound
 from portal.models.environment import Environment
 from portal.models.person import Person
@@ -138,24 +139,21 @@ class EnvironmentCatalog(LoggingConfigurable):
             untested=self.offer_untested,
             age=self.verdicts_age,
             patience=min(1.0, self.timeout),
-            log=self.log,
         )
         self.errors: tuple[CatalogError, ...] = ()
         self.rules = CatalogRules(parent=self)
         self.sources: dict[str, SourceFile] = {}  # by the environment's name
         self.loaded = False  # the directory was read at least once
         self._seen: dict[str, _Seen] = {}
-        self._scan: asyncio.Task[None] | None = None
+        self._looks = SharedAnswer(lambda: asyncio.to_thread(self.load_now), ttl=0.0, keep=False)
 
     async def load(self) -> None:
         """Look at the directory again, off the event loop; callers at one moment share the look.
 
         Raises nothing for a wrong file or directory: ``errors`` tells.
         """
-        if self._scan is None or self._scan.done():
-            self._scan = asyncio.create_task(asyncio.to_thread(self.load_now))
         try:
-            await asyncio.wait_for(asyncio.shield(self._scan), self.timeout)
+            await self._looks.get(patience=self.timeout)
         except TimeoutError:
             self._keep(f"the directory did not answer within {self.timeout:g} s")
         await self.offering.refresh(self.environments)

@@ -8,11 +8,13 @@ in place, are offered unless their newest test failed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from portal.cache import SharedAnswer
 from portal.errors import PortalError
 from portal.models.catalog import Verdict
 from portal.models.environment import USABLE, Environment, EnvironmentState, Kind
@@ -20,6 +22,7 @@ from portal.models.offered import OfferedEnvironment
 from portal.store import Store
 
 Mark = tuple[int, int]  # size and mtime_ns of an image file
+Verdicts = Mapping[str, dict[str, Verdict]]  # by fingerprint, then by GPU type
 UNTYPED = "gpu"  # the GPU type of a cluster that names none (models.cluster.GpuPool)
 NOT_TESTED = "It has not been tested yet."
 NOT_KNOWN = "What its tests said is not known now: the portal's database does not answer."
@@ -106,6 +109,13 @@ def _narrowed(environment: Environment, tested: Mapping[str, Verdict]) -> Enviro
     )
 
 
+class Known(NamedTuple):
+    """Verdicts of tests (None: the database has never told them), and marks of image files."""
+
+    verdicts: Verdicts | None = None
+    marks: Mapping[str, Mark] = {}
+
+
 class Offering:
     """What is known of tests, kept while the database is away, and the offers that follow.
 
@@ -119,39 +129,33 @@ class Offering:
         *,
         age: float,
         patience: float,
-        log: Any,
         untested: bool = False,
     ) -> None:
-        self._store, self._age, self._patience, self._log = store, age, patience, log
+        self._store = store
         self._untested = untested or store is None  # offered whatever tests say
-        self.verdicts: dict[str, dict[str, Verdict]] | None = None
-        self.marks: dict[str, Mark] = {}
-        self._asked_at = float("-inf")
-        self._asking: asyncio.Task[None] | None = None
-        self._asked: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
-        self._number = self._answer = 0  # of the newest question, and of the one that answered last
+        self.known = SharedAnswer[Known](ttl=age, patience=patience, first=Known())
         self._made: tuple[Any, ...] = ()
         self._offers: dict[str, Offer] = {}
 
+    @property
+    def verdicts(self) -> Verdicts | None:
+        """The verdicts of tests; None where the database has never told them."""
+        return (self.known.last or Known()).verdicts
+
+    @property
+    def marks(self) -> Mapping[str, Mark]:
+        """The marks of image files, as far as they can be seen from here."""
+        return (self.known.last or Known()).marks
+
     async def refresh(self, environments: Mapping[str, Environment]) -> None:
         """Look again where the last look is old. Raises nothing: what was known stays."""
-        if self._store is None:
-            return
-        now = asyncio.get_running_loop().time()
-        if self._asking is None or self._asking.done():
-            if now - self._asked_at < self._age:
-                return
-            self._asked_at = now
-            self._number += 1
-            self._asking = asyncio.create_task(self._ask(environments, self._number))
-            self._asked.add(self._asking)
-            self._asking.add_done_callback(self._answered)
-        await asyncio.wait({self._asking}, timeout=self._patience)
+        store = self._store
+        if store is not None:
+            await self.known.get(lambda: self._look(store, environments))
 
     def forget(self) -> None:
         """Something was tested just now: the next one who asks gets it."""
-        self._asked_at = float("-inf")
-        self._asking = None  # its answer may be from before
+        self.known.invalidate()
 
     def offers(self, environments: Mapping[str, Environment]) -> dict[str, Offer]:
         """The offer for every one of ``environments``, by name. Asks nobody."""
@@ -187,28 +191,16 @@ class Offering:
             return Offer(None, NOT_KNOWN)
         return offer_of(environment, self.tested(environment), self.mark_of(environment))
 
-    def _answered(self, task: asyncio.Task[None]) -> None:
-        self._asked.discard(task)
-        if not task.cancelled() and task.exception():
-            self._log.error("Verdicts of tests could not be read", exc_info=task.exception())
-
-    async def _ask(self, environments: Mapping[str, Environment], number: int) -> None:
-        assert self._store is not None
+    async def _look(self, store: Store, environments: Mapping[str, Environment]) -> Known:
         images = {one.image for one in environments.values() if one.image}
-        marks = await asyncio.to_thread(_marks, images)
-        if number < self._answer:
-            return
-        if marks != self.marks:
-            self.marks = marks
-        try:
-            verdicts = await self._store.tests.outcomes()
-        except PortalError:
-            return  # the store says so in the log, once
-        if number < self._answer:
-            return
-        self._answer = number
-        if verdicts != self.verdicts:
-            self.verdicts = verdicts
+        marks, verdicts = await asyncio.to_thread(_marks, images), self.verdicts
+        with contextlib.suppress(PortalError):  # the store says so in the log, once
+            verdicts = await store.tests.outcomes()
+        # What is equal stays the same object: offers that were made from it still hold.
+        return Known(
+            self.verdicts if verdicts == self.verdicts else verdicts,
+            self.marks if marks == self.marks else marks,
+        )
 
 
 def mark_of(image: str) -> Mark | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -123,26 +122,19 @@ class Tiles:
     """
 
     def __init__(self, catalog: EnvironmentCatalog, store: Store, patience: float = 0.3) -> None:
-        self._catalog, self._software, self._patience = catalog, Software(store), patience
-        self._versions: Mapping[str, Mapping[str, str]] = {}
-        self._asking: asyncio.Task[None] | None = None
+        self._catalog, self._software = catalog, Software(store, patience)
         self._made: dict[str, tuple[Environment, tuple[Any, ...], Tile]] = {}
 
     async def refresh(self) -> None:
         """Ask for versions where tests have told something new. Raises nothing."""
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.create_task(self._ask())
-        await asyncio.wait({self._asking}, timeout=self._patience)
-
-    async def _ask(self) -> None:
-        self._versions = await self._software.versions(self._catalog.offering.verdicts)
+        await self._software.versions(self._catalog.offering.verdicts)
 
     def of(self, environment: Environment) -> Tile:
         """The tile of one of the catalog's environments."""
         name = environment.name
         tested = self._catalog.offering.tested(environment)
         at = max((one.at for one in tested.values() if one.passed), default=None)
-        versions = self._versions.get(environment.fingerprint, {})
+        versions = self._software.known.get(environment.fingerprint, {})
         told = (versions, at, bool(tested) and at is None, name in self._catalog.previews)
         known = self._made.get(name)
         if known is None or known[0] is not environment or known[1] != told:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from portal.cache import SharedAnswer
+
 _PATIENCE = 15.0  # seconds
 
 
@@ -28,16 +30,15 @@ class HomeFinder:
 
     def __init__(self, patience: float = _PATIENCE) -> None:
         self._patience = patience
-        self._looking: asyncio.Future[Homes] | None = None
+        self._look = SharedAnswer[Homes](ttl=0.0, keep=False)
 
     async def of(self, people: Sequence[str]) -> Homes:
         """What this machine knows of ``people``."""
-        if self._looking is not None and not self._looking.done():
+        if self._look.under_way:
             return Homes(error="An earlier look at the homes has not come back yet.")
-        looking = asyncio.ensure_future(asyncio.to_thread(_look, people))
-        self._looking = looking
         try:
-            return await asyncio.wait_for(asyncio.shield(looking), self._patience)
+            look = asyncio.to_thread(_look, people)
+            return await self._look.get(lambda: look, patience=self._patience)
         except TimeoutError:
             return Homes(error=f"The homes did not answer within {self._patience:g} seconds.")
 

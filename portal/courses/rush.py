@@ -6,13 +6,12 @@ nobody is there yet to read what they bring.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection
 
+from portal.cache import SharedAnswer
 from portal.models.course_start import SeatState
 from portal.models.session import SessionRecord
-from portal.sessions.asked_once import AskedOnce
 from portal.store import Store
 
 from .live_start import LiveStart
@@ -29,11 +28,12 @@ class Rush:
         self,
         store: Store,
         live: Callable[[], Collection[LiveStart]],
-        log: logging.Logger,
         uptime: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._live, self._uptime = store, live, uptime
-        self._opened = AskedOnce[frozenset[str]](self._ask, frozenset(), age=_AGE, log=log)
+        self._opened = SharedAnswer[frozenset[str]](
+            self._ask, ttl=_AGE, patience=1.0, first=frozenset()
+        )
 
     async def waits(self, record: SessionRecord) -> bool:
         """Whether others of this session's course are being started, and its owner has not come

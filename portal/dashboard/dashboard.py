@@ -12,6 +12,7 @@ from typing import Any
 from traitlets import Float, Instance, Integer, default
 from traitlets.config import LoggingConfigurable
 
+from ..cache import SharedAnswer
 from ..errors import PortalError, SlurmUnavailable
 from ..models import scope
 from ..models.cluster import ClusterSnapshot
@@ -97,8 +98,7 @@ class Dashboard(LoggingConfigurable):
         self._builder = Builder()
         self._ring = Ring(_RING)
         self._broadcaster = Broadcaster()
-        self._lock = asyncio.Lock()
-        self._began_at = float("-inf")  # by the monotonic clock
+        self._refreshes = SharedAnswer[None](ttl=0.0, keep=False)
         self._incomplete = False  # a step was lost: the next one cannot be told as one
         self._sessions = LivingSessions(self.store, self.log)
         self._history = self._meter = None
@@ -147,24 +147,21 @@ class Dashboard(LoggingConfigurable):
             await self._refreshed(time.monotonic(), urgent=True)
 
     async def _refreshed(self, moment: float, urgent: bool) -> None:
-        # A caller that goes away does not stop the refresh in the middle.
-        await asyncio.shield(asyncio.create_task(self._refresh_once(moment, urgent)))
+        await self._refreshes.get(lambda: self._refresh_once(urgent), newer_than=moment)
 
-    async def _refresh_once(self, moment: float, urgent: bool) -> None:
-        async with self._lock:
-            if self._began_at < moment:
-                self._began_at = time.monotonic()
-                await self._refresh(urgent)
-                self.refresh_seconds = time.monotonic() - self._began_at
+    async def _refresh_once(self, urgent: bool) -> None:
+        began = time.monotonic()
+        await self._refresh(began, urgent)
+        self.refresh_seconds = time.monotonic() - began
 
-    async def _refresh(self, urgent: bool) -> None:
+    async def _refresh(self, began: float, urgent: bool) -> None:
         # Beside Slurm's answer; telemetry needs nodes and jobs, and those of a moment ago will do.
         beside = [asyncio.create_task(self._sessions.refresh())]
         if self.view is not None:
             beside.append(asyncio.create_task(self.telemetry.refresh(self.view.snapshot)))
         try:
             snapshot = await self.cluster.snapshot(
-                self._began_at, jobs_only=False, gpu_indexes=True, urgent=urgent
+                began, jobs_only=False, gpu_indexes=True, urgent=urgent
             )
         except PortalError as error:
             self.error = error.message

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ..cache import SharedAnswer
 from ..errors import PortalError
 from ..models.session import SessionRecord
 
@@ -20,25 +20,27 @@ class LivingSessions:
 
     def __init__(self, store: Store | None, log: logging.Logger) -> None:
         self._store, self._log = store, log
-        self._asking: asyncio.Task[None] | None = None
         self._complaint = ""
-        self.records: tuple[SessionRecord, ...] = ()
+        self._living = SharedAnswer[tuple[SessionRecord, ...]](ttl=0.0, first=())
+
+    @property
+    def records(self) -> tuple[SessionRecord, ...]:
+        """The sessions of the last answer."""
+        return self._living.last or ()
 
     async def refresh(self) -> None:
         """Ask, and wait a moment for the answer; raises nothing."""
-        if self._store is None:
-            return
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.create_task(self._ask(self._store))
-        await asyncio.wait({self._asking}, timeout=_PATIENCE)
+        store = self._store
+        if store is not None:
+            await self._living.get(lambda: self._ask(store), patience=_PATIENCE)
 
-    async def _ask(self, store: Store) -> None:
+    async def _ask(self, store: Store) -> tuple[SessionRecord, ...]:
         try:
-            self.records = tuple(await store.sessions.living())
-            self._complaint = ""
+            records = tuple(await store.sessions.living())
         except PortalError as error:
             if error.message != self._complaint:
                 self._log.warning("Sessions are those of the last answer: %s", error)
             self._complaint = error.message
-        except Exception:
-            self._log.exception("The sessions could not be read")
+            raise
+        self._complaint = ""
+        return records

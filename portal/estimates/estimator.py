@@ -8,7 +8,6 @@ to go on; how long like sessions waited. Never "now" while Slurm does not answer
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter, OrderedDict
 from typing import Any
@@ -16,7 +15,8 @@ from typing import Any
 from traitlets import Bool, Float, Instance, Integer
 from traitlets.config import LoggingConfigurable
 
-from portal.errors import PortalError, TooManyRequests
+from portal.cache import SharedAnswer
+from portal.errors import TooManyRequests
 from portal.launch import estimate_words as words
 from portal.launch.estimate import (
     AT_ONCE,
@@ -116,9 +116,9 @@ class StartEstimates(LoggingConfigurable):
         self.questions = Questions(self.queries_per_second * share, self.busy_share)
         self.answers: Counter[str] = Counter()  # by basis; "cached" are Slurm's from before
         self._people: OrderedDict[str, QueryBudget] = OrderedDict()
-        self._waits: list[Wait] = []
-        self._waits_at = float("-inf")
-        self._asking_waits: asyncio.Task[None] | None = None
+        self._waits = SharedAnswer[list[Wait]](
+            self._read_waits, ttl=_WAITS_FOR, retry=10.0, first=[]
+        )
         self._odd_answer_logged = False
 
     # -- what is asked ------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class StartEstimates(LoggingConfigurable):
         told: Told | None,
     ) -> Estimate:
         now = time.time()
-        self._remember_waits()
+        self._waits.expect()  # answers do not wait for it
         away = self._out_of_date(snapshot) or self.questions.away
         if away:
             return Estimate(
@@ -213,7 +213,7 @@ class StartEstimates(LoggingConfigurable):
         too_many = late and counts_too_many(resources, snapshot)
         if found is None or (too_many and starts_now(resources, snapshot, now)):
             latest = self._latest(resources, associations, now)
-            found = without_slurm(resources, snapshot, self._waits, now, latest)
+            found = without_slurm(resources, snapshot, self._waits.last or [], now, latest)
         if found.outlook is Outlook.REFUSED:
             return found
         held = held_back(resources, user, snapshot, associations)
@@ -344,28 +344,17 @@ class StartEstimates(LoggingConfigurable):
 
     # -- recorded waits -----------------------------------------------------------------------
 
-    def _remember_waits(self) -> None:
-        """Read the recorded waits in the background, now and then; answers do not wait for it."""
-        if time.monotonic() - self._waits_at < _WAITS_FOR:
-            return
-        self._waits_at = time.monotonic()
-        self._asking_waits = asyncio.ensure_future(self._read_waits())
-
-    async def _read_waits(self) -> None:
-        try:
-            since = time.time() - self.waits_days * 86_400
-            self._waits = [
-                Wait(
-                    str(options.get("partition") or ""),
-                    int(options.get("gpus") or 0),
-                    str(options.get("gpu_type") or ""),
-                    seconds,
-                )
-                for options, seconds in await self.store.sessions.waits(since)
-            ]
-        except PortalError as error:
-            self.log.debug("The recorded waits are read later: %s", error)
-            self._waits_at = time.monotonic() - _WAITS_FOR + 10
+    async def _read_waits(self) -> list[Wait]:
+        since = time.time() - self.waits_days * 86_400
+        return [
+            Wait(
+                str(options.get("partition") or ""),
+                int(options.get("gpus") or 0),
+                str(options.get("gpu_type") or ""),
+                seconds,
+            )
+            for options, seconds in await self.store.sessions.waits(since)
+        ]
 
 
 def _key(resources: Resources, associations: Associations) -> Resources:

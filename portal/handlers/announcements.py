@@ -75,7 +75,7 @@ class Announcements(Action):
         async with self.audited("announce", "announcement", detail=draft.text) as line:
             made = await self.parts.store.announcements.add(draft, self.person.name, now)
             line.target = f"announcement {made.id}"
-        self.parts.situations.announcements.forget()
+        self.parts.situations.announcements.invalidate()
         return made
 
 
@@ -98,7 +98,7 @@ class OneAnnouncement(Action):
             table = self.parts.store.announcements
             if await table.withdraw(int(announcement_id), time.time()) is None:
                 raise NotFound(f"There is no announcement {announcement_id}.")
-        self.parts.situations.announcements.forget()
+        self.parts.situations.announcements.invalidate()
 
 
 ENDPOINTS = (Announcements, OneAnnouncement)

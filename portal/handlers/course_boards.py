@@ -7,9 +7,9 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from portal.cache import SharedAnswers
 from portal.courses.board import Rows, Seen, bare, tiles
 from portal.errors import PortalError
 from portal.models.course import KeptCourse
@@ -22,16 +22,15 @@ if TYPE_CHECKING:
 
 _AGE = 1.5  # seconds for which a board is told to all who watch
 _DAY = 86400.0
-_UNWATCHED = 120.0  # seconds after which a course's board is forgotten
+_MOST = 200  # courses whose boards are kept
 
 
-@dataclass
-class _Kept:
-    at: float = float("-inf")  # by the monotonic clock
-    board: CourseBoard | None = None
-    asking: asyncio.Task[None] | None = None
-    bare: CourseBoard | None = None
-    rows: Rows = field(default_factory=Rows)
+class _Made(NamedTuple):
+    """A board, the same less what sessions tell of their students, and what both are made of."""
+
+    board: CourseBoard
+    bare: CourseBoard
+    rows: Rows
 
 
 class CourseBoards:
@@ -43,42 +42,32 @@ class CourseBoards:
 
     def __init__(self, parts: Parts, age: float = _AGE) -> None:
         self._parts, self.age = parts, age
-        self._kept: dict[str, _Kept] = {}
+        self._made = SharedAnswers[str, _Made](most=_MOST, ttl=lambda _: self.age, retry=0.0)
 
     async def of(self, kept: KeptCourse, *, private: bool = True) -> CourseBoard:
         """The board of a course; without ``private``, less what sessions tell of their students.
         Raises StoreUnavailable where the database has never said who is in the course."""
-        now = time.monotonic()
-        one = self._kept.setdefault(kept.name, _Kept())
-        if now - one.at > self.age:
-            if one.asking is None or one.asking.done():
-                one.asking = asyncio.create_task(self._renew(kept, one))
-            # Shielded: one watcher who goes away takes nobody else's answer along.
-            await asyncio.shield(one.asking)
-        self._forget_unwatched(now)
-        assert one.board is not None and one.bare is not None
-        return one.board if private else one.bare
+        made = await self._made.of(kept.name).get(lambda: self._make(kept))
+        return made.board if private else made.bare
 
     def forget(self, course: str) -> None:
         """Something was done: the next who asks gets a new one."""
-        if course in self._kept:
-            self._kept[course].at = float("-inf")
+        self._made.of(course).invalidate()
 
-    async def _renew(self, kept: KeptCourse, one: _Kept) -> None:
-        error = ""
+    async def _make(self, kept: KeptCourse) -> _Made:
+        error, last = "", self._made.last(kept.name)
         try:
-            one.rows = await self._rows(kept)
+            rows = await self._rows(kept)
         except PortalError as failed:
-            if one.board is None:
+            if last is None:
                 raise
-            error = failed.message
+            rows, error = last.rows, failed.message
         view = self._parts.dashboard.view
         seen = _seen(view) if view else Seen()
-        made = tiles(kept, one.rows, seen)
+        made = tiles(kept, rows, seen)
         error = error or (view.error if view else self._parts.dashboard.error)
-        one.board = self._board(made, view, error, one.rows)
-        one.bare = self._board([bare(tile) for tile in made], view, error, one.rows)
-        one.at = time.monotonic()
+        without = self._board([bare(tile) for tile in made], view, error, rows)
+        return _Made(self._board(made, view, error, rows), without, rows)
 
     def _board(
         self, made: Sequence[Tile], view: ClusterView | None, error: str, rows: Rows
@@ -115,11 +104,6 @@ class CourseBoards:
             start=start,
             seats=seats,
         )
-
-    def _forget_unwatched(self, now: float) -> None:
-        for name, one in list(self._kept.items()):
-            if now - one.at > _UNWATCHED and (one.asking is None or one.asking.done()):
-                del self._kept[name]
 
 
 def _seen(view: ClusterView) -> Seen:

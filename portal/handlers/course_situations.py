@@ -7,14 +7,14 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from portal.cache import SharedAnswer
 from portal.courses.presence import kind_of
 from portal.errors import NotFound
 from portal.models.course import CourseMember, KeptCourse
 from portal.models.course_live import Collect, CourseMessage, CourseSituation, Presence
 from portal.models.session import SessionRecord
-from portal.sessions.asked_once import AskedOnce
 
 if TYPE_CHECKING:
     from .parts import Parts
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # Seconds for which an answer is told to all.
 _COURSES = 5.0
 _LIVE = 2.0
+_PATIENCE = 1.0  # seconds that a session waits for a newer answer
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,18 @@ class CourseSituations:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        store, log = parts.store, parts.log
+        store = parts.store
+        how: Any = {"patience": _PATIENCE}
         self.handout_of: Callable[[SessionRecord], Awaitable[str]] = _no_handout
         self.collects_of: Callable[[SessionRecord], Awaitable[tuple[Collect, ...]]] = _no_collects
-        self._classes = AskedOnce[Mapping[str, _Class]](self._read, {}, age=_COURSES, log=log)
-        self.messages = AskedOnce[list[CourseMessage]](
-            lambda: store.course_messages.active(time.time()), [], age=_LIVE, log=log
+        self._classes = SharedAnswer[Mapping[str, _Class]](
+            self._read, ttl=_COURSES, first={}, **how
         )
-        self.hands = AskedOnce[list[Presence]](
-            lambda: store.presence.hands(), [], age=_LIVE, log=log
+        self.messages = SharedAnswer[list[CourseMessage]](
+            lambda: store.course_messages.active(time.time()), ttl=_LIVE, first=[], **how
+        )
+        self.hands = SharedAnswer[list[Presence]](
+            lambda: store.presence.hands(), ttl=_LIVE, first=[], **how
         )
 
     async def of(self, record: SessionRecord) -> CourseSituation | None:
@@ -79,8 +83,8 @@ class CourseSituations:
 
     def forget(self) -> None:
         """A message or a hand has changed."""
-        self.messages.forget()
-        self.hands.forget()
+        self.messages.invalidate()
+        self.hands.invalidate()
 
     async def _read(self) -> Mapping[str, _Class]:
         """The courses of the sessions that live now."""

@@ -44,7 +44,7 @@ class CourseWork:
             copy=self._copy if parts.workshop.images.node_cache else None,
         )
         self.starter = Starter(self.around)
-        self.rush = Rush(parts.store, lambda: self.starter.live, parts.log)
+        self.rush = Rush(parts.store, lambda: self.starter.live)
         self.reservations = Reservations(self.around)
         self._ahead = Ahead(self.around, self.starter)
         self.loop = CourseLoop(parts.courses, parts.log)

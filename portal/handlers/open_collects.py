@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from portal.cache import SharedAnswer
 from portal.models.course_live import Collect
 from portal.models.session import SessionRecord
-from portal.sessions.asked_once import AskedOnce
 
 if TYPE_CHECKING:
     from .parts import Parts
@@ -21,7 +21,8 @@ class OpenCollects:
     """One a service."""
 
     def __init__(self, parts: Parts) -> None:
-        self._asked = AskedOnce[_Open](parts.collecting.waiting, {}, age=_AGE, log=parts.log)
+        waiting = parts.collecting.waiting
+        self._asked = SharedAnswer[_Open](waiting, ttl=_AGE, patience=1.0, first={})
 
     async def of(self, record: SessionRecord) -> tuple[Collect, ...]:
         """Those of the session's course for which its person gave nothing yet."""
@@ -30,4 +31,4 @@ class OpenCollects:
 
     def forget(self) -> None:
         """Something has changed."""
-        self._asked.forget()
+        self._asked.invalidate()

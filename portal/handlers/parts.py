@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from portal.cache import SharedAnswer
 from portal.catalog.curating import Curator
 from portal.catalog.own import OwnEnvironments
 from portal.catalog.software import Software
@@ -35,7 +36,6 @@ from portal.models.cluster import ClusterSnapshot
 from portal.models.resources import Resources
 from portal.models.session import SessionRecord
 from portal.notices import Notices
-from portal.sessions.asked_once import AskedOnce
 from portal.sessions.idle_gpus import Around, IdleGpus
 from portal.sessions.moves import Moves
 from portal.slurm.reserving import Reserving
@@ -125,7 +125,9 @@ class Parts:
         self.situations.courses.handout_of = self._handout_of
         self.situations.courses.collects_of = self.open_collects.of
         self.situations.idle_of = self.idle.state_of
-        times = AskedOnce[Mapping[str, float]](self._idle_times, {}, age=30.0, log=self.log)
+        times = SharedAnswer[Mapping[str, float]](
+            self._idle_times, ttl=30.0, patience=1.0, first={}
+        )
         self.idle.join(
             Around(
                 view=lambda: self.dashboard.view,

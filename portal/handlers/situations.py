@@ -6,8 +6,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from portal.cache import SharedAnswer
 from portal.errors import NotFound, StoreUnavailable
 from portal.launch.course import narrowed
 from portal.launch.extending import Running, offer
@@ -21,7 +22,6 @@ from portal.models.rights import Rights
 from portal.models.session import SessionRecord
 from portal.models.situation import ExtendOffer, Situation
 from portal.models.usage import JobUsage, SessionReports
-from portal.sessions.asked_once import AskedOnce
 from portal.sessions.situation import Known, situation_of
 
 from .course_situations import CourseSituations
@@ -38,6 +38,7 @@ _ANNOUNCED = 5.0
 _MEASURED = 60.0
 _CATALOG = 30.0
 _LIMITS = 300.0
+_PATIENCE = 1.0  # seconds that a session waits for a newer answer
 _NO_RIGHT = (
     "The portal's Slurm account may not extend sessions here. Ask an admin of the portal, who sees "
     "which right it lacks."
@@ -53,16 +54,18 @@ class Situations:
         self.idle_of: Callable[[str], IdleState] = lambda _: IdleState()
         self.move_of: Callable[[str], Move | None] = lambda _: None
         self.courses = CourseSituations(parts)
-        log = parts.log
-        self.announcements = AskedOnce[list[Announcement]](
-            lambda: parts.store.announcements.active(time.time()), [], age=_ANNOUNCED, log=log
+        how: Any = {"patience": _PATIENCE}
+        self.announcements = SharedAnswer[list[Announcement]](
+            lambda: parts.store.announcements.active(time.time()), ttl=_ANNOUNCED, first=[], **how
         )
-        self._measured = AskedOnce[_Measured](self._measure, ({}, {}), age=_MEASURED, log=log)
-        self._catalog = AskedOnce[None](lambda: parts.catalog.load(), None, age=_CATALOG, log=log)
-        self._rights = AskedOnce[Rights](
-            lambda: parts.control.rights(), Rights(known=False), age=_MEASURED, log=log
+        self._measured = SharedAnswer[_Measured](
+            self._measure, ttl=_MEASURED, first=({}, {}), **how
         )
-        self._limits = AskedOnce[None](self._expect_limits, None, age=_LIMITS, log=log)
+        self._catalog = SharedAnswer(lambda: parts.catalog.load(), ttl=_CATALOG, first=None, **how)
+        self._rights = SharedAnswer(
+            lambda: parts.control.rights(), ttl=_MEASURED, first=Rights(known=False), **how
+        )
+        self._limits = SharedAnswer(self._expect_limits, ttl=_LIMITS, first=None, **how)
 
     async def of(self, record: SessionRecord, job: Job, view: ClusterView) -> Situation:
         """What the session of ``record``, whose job is ``job``, is told."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from portal.cache import SharedAnswers
 from portal.errors import HubUnavailable, PortalError
 from portal.hubapi import HubApi
 from portal.launch.fields import KEPT, DialogField
@@ -53,7 +54,7 @@ class Moves:
         self._known: dict[str, Move] = {}
         self._due = 0.0  # time.monotonic(); the first question is asked at once
         self._asking: asyncio.Task[None] | None = None
-        self._before: dict[str, asyncio.Task[dict[str, Any]]] = {}
+        self._before = SharedAnswers[str, dict[str, Any]](ttl=0.0, keep=False)
 
     def of(self, session_id: str) -> Move | None:
         """The session's move as it is known now; a newer answer is fetched behind the scenes."""
@@ -73,12 +74,8 @@ class Moves:
     async def before(self, record: SessionRecord) -> BeforeMove:
         """Asks the Hub, and through it the session's server: once at a time for one session, since
         that server may be slow or silent. Raises NotFound, HubUnavailable."""
-        asking = self._before.get(record.id)
-        if asking is None:
-            asking = asyncio.ensure_future(self._hub.move(record.user, record.server))
-            self._before[record.id] = asking
-            asking.add_done_callback(lambda _: self._before.pop(record.id))
-        said = await asyncio.shield(asking)
+        answer = self._before.of(record.id)
+        said = await answer.get(lambda: self._hub.move(record.user, record.server))
         try:
             found = BeforeMove(**said, options=options_of(record))
         except ValidationError:

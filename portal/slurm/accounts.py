@@ -9,10 +9,12 @@ questions, not a hundred. When launches are to be expected, everyone is asked fo
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import time
 from collections.abc import Callable
 
+from ..cache import SharedAnswer, SharedAnswers
 from ..errors import InvalidRequest, SlurmRefused, SlurmUnavailable
 from ..models.cluster import Association
 from ..models.resources import SLURM_NAME
@@ -36,88 +38,70 @@ class Accounts:
 
     def __init__(self, runner: SlurmRunner, ttl: Callable[[], float]) -> None:
         self._runner = runner
-        self._ttl = ttl
-        self._known: dict[str, tuple[float, _Found]] = {}
-        self._asked: dict[str, asyncio.Task[dict[str, _Found]]] = {}
+        self._people = SharedAnswers[str, _Found](
+            self._of, most=_MOST, ttl=lambda _: ttl(), retry=0.0
+        )
+        self._names = SharedAnswers[str, bool | None](
+            self._exists, ttl=lambda there: 0.0 if there is None else ttl(), keep=False
+        )
+        self._everyone = SharedAnswer(
+            self._ask_for_everyone, ttl=lambda few: ttl() if few else math.inf, first=True
+        )
+        self._forgotten: set[str] = set()  # since everyone was asked for
         self._last: asyncio.Task[dict[str, _Found]] | None = None
         self._next: set[str] | None = None  # whom the next question will name
-        self._everyone: asyncio.Task[None] | None = None
-        self._everyone_at = float("-inf")
-        self._too_many = False
-        self._forgotten: dict[str, float] = {}
-        self._names: dict[str, tuple[float, bool]] = {}  # of accounts: asked at, and whether there
         self._private = PrivateData(runner, ttl)
 
     def expect(self) -> None:
         """Someone will launch soon: ask for everyone now, unless that was done lately."""
-        under_way = self._everyone is not None and not self._everyone.done()
-        if under_way or self._too_many or time.monotonic() - self._everyone_at < self._ttl():
-            return
-        self._everyone_at = time.monotonic()
-        self._everyone = asyncio.ensure_future(self._ask_for_everyone())
+        self._everyone.expect()
 
-    async def _ask_for_everyone(self) -> None:
+    async def _ask_for_everyone(self) -> bool:
+        """Keep everyone's associations, where they are few enough; return whether they are."""
+        asked_at = time.monotonic()
+        self._forgotten.clear()
         try:
             output = await self._runner.run(queries.associations(""))
             rows = await asyncio.to_thread(parse.associations, output.stdout)
         except (SlurmRefused, SlurmUnavailable, ValueError):
-            return  # said to the one who launches
+            return True  # said to the one who launches
         found: dict[str, list[Association]] = {}
         for row in rows:
             found.setdefault(row.user, []).append(row)
-        self._too_many = len(output.stdout) > _EVERYONE or len(found) > _MOST
-        if not self._too_many:
-            for user, ones in found.items():
-                self._keep(user, tuple(ones), self._everyone_at)
-
-    def _keep(self, user: str, answer: _Found, asked_at: float) -> None:
-        if asked_at >= self._forgotten.get(user, float("-inf")):
-            self._known[user] = time.monotonic(), answer
+        few = len(output.stdout) <= _EVERYONE and len(found) <= _MOST
+        for user in found.keys() - self._forgotten if few else ():
+            self._people.of(user).put(tuple(found[user]), asked_at)
+        return few
 
     def forget(self, user: str) -> None:
         """See Cluster.forget. An answer to a question that was asked before counts no more."""
-        if len(self._forgotten) >= _MOST:
-            self._forgotten.clear()
-        self._forgotten[user] = time.monotonic()
-        self._known.pop(user, None)
-        if user not in (self._next or ()):
-            self._asked.pop(user, None)
+        if self._everyone.under_way:
+            self._forgotten.add(user)
+        self._people.forget(user)
 
     def known(self, user: str) -> _Found:
         """See Cluster.known_associations."""
-        kept = self._known.get(user)
-        return kept[1] if kept else None
+        return self._people.last(user)
 
     async def of(self, user: str) -> _Found:
         """See Cluster.associations."""
         if not _USER.match(user):
             raise InvalidRequest(f"{user!r} is not a login name.", field="user")
-        if self._everyone is not None:
-            await asyncio.wait({self._everyone}, timeout=2)
-        kept = self._known.get(user)
-        if kept and time.monotonic() - kept[0] < self._ttl():
-            return kept[1]
-        asked_at = time.monotonic()
-        try:
-            answer = (await asyncio.shield(self._question(user)))[user]
-            if answer == ():
-                await self._private.check_users()
-        except SlurmUnavailable:
-            if kept:
-                return kept[1]
-            raise
-        if len(self._known) >= _MOST:
-            self._known.clear()
-        self._keep(user, answer, asked_at)
+        if self._everyone.under_way:
+            await self._everyone.get(patience=2.0)
+        return await self._people.of(user).get()
+
+    async def _of(self, user: str) -> _Found:
+        answer = (await asyncio.shield(self._question(user)))[user]
+        if answer == ():
+            await self._private.check_users()
         return answer
 
     async def exists(self, account: str) -> bool | None:
         """See Cluster.has_account."""
-        if not re.fullmatch(SLURM_NAME, account):
-            return False
-        at, there = self._names.get(account, (float("-inf"), None))
-        if time.monotonic() - at < self._ttl():
-            return there
+        return bool(re.fullmatch(SLURM_NAME, account)) and await self._names.of(account).get()
+
+    async def _exists(self, account: str) -> bool | None:
         try:
             output = await self._runner.run(queries.account(account))
         except SlurmRefused as error:
@@ -125,22 +109,15 @@ class Accounts:
                 return None
             raise _unreadable(error) from None
         # sacctmgr writes and finds names in small letters.
-        there = account.lower() in output.stdout.lower().split()
-        if len(self._names) >= _MOST:
-            self._names.clear()
-        self._names[account] = time.monotonic(), there
-        return there
+        return account.lower() in output.stdout.lower().split()
 
     def _question(self, user: str) -> asyncio.Task[dict[str, _Found]]:
-        """The question that names ``user``: one under way, or the next one."""
-        task = self._asked.get(user)
-        if task is None:
-            if self._next is None or len(self._next) >= _AT_ONCE or self._last is None:
-                self._next = set()
-                self._last = asyncio.ensure_future(self._ask(self._next, self._last))
-            self._next.add(user)
-            task = self._asked[user] = self._last
-        return task
+        """The next question, which names ``user`` too."""
+        if self._next is None or len(self._next) >= _AT_ONCE or self._last is None:
+            self._next = set()
+            self._last = asyncio.ensure_future(self._ask(self._next, self._last))
+        self._next.add(user)
+        return self._last
 
     async def _ask(
         self, users: set[str], before: asyncio.Task[dict[str, _Found]] | None
@@ -155,9 +132,6 @@ class Accounts:
             if _no_accounting(error):
                 return dict.fromkeys(users)
             raise _unreadable(error) from None
-        finally:
-            for user in users:
-                self._asked.pop(user, None)
         rows: dict[str, list[Association]] = {user.lower(): [] for user in users}
         for row in parse.associations(output.stdout):
             # sacctmgr writes names in small letters unless the site has PreserveCaseUser.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 
 
@@ -17,19 +18,18 @@ class QueryBudget:
         self._filled_at = time.monotonic()
         self._last_wait = 0.0
 
-    async def take(self, cost: int, *, wait: bool, urgent: bool = False) -> None:
-        """Spend ``cost`` requests: after waiting for them (``wait``), or at once.
+    async def take(self, cost: int, *, hurry: asyncio.Event | None = None) -> None:
+        """Spend ``cost`` requests: after waiting for them (until ``hurry`` is set), or at once.
 
-        ``urgent`` waits only for the least interval since the last one that waited. What does
-        not wait empties the bucket at most, so that a busy page cannot stop the others.
+        What waits waits for the least interval since the last one that did, in a hurry too. What
+        does not wait empties the bucket at most, so that a busy page cannot stop the others.
         """
-        if wait:
+        if hurry is not None:
+            self._fill()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(hurry.wait(), (cost - self._level) / self._rate)
             pause = self._last_wait + self._urgent_interval - time.monotonic()
-            if not urgent:
-                self._fill()
-                pause = max(pause, (cost - self._level) / self._rate)
-            if pause > 0:
-                await asyncio.sleep(pause)
+            await asyncio.sleep(max(0.0, pause))
             self._last_wait = time.monotonic()
         self._fill()
         self._level = max(self._level - cost, 0.0)

@@ -84,15 +84,18 @@ class Cluster(LoggingConfigurable):
         self._separator = parse.new_separator()
         self._records: dict[str, Job] = {}
         self._node_records: dict[str, Node] = {}
-        self._jobs: Watched[dict[str, Job]] = self._watch("jobs", self._ask_jobs)
-        self._nodes = self._watch("nodes", self._ask(queries.NODES, self._read_nodes, 2))
-        self._partitions = self._watch(
-            "partitions", self._ask(queries.PARTITIONS, parse.partitions, 1)
+        self._jobs = Watched[dict[str, Job]](
+            "jobs",
+            lambda hurry: self._budget.take(2, hurry=hurry),
+            self._ask_jobs,
+            lambda: self.patience,
         )
+        self._nodes = self._watch("nodes", queries.NODES, self._read_nodes, 2)
+        self._partitions = self._watch("partitions", queries.PARTITIONS, parse.partitions, 1)
         self._reservations = self._watch(
-            "reservations", self._ask(queries.RESERVATIONS, parse.reservations, 1)
+            "reservations", queries.RESERVATIONS, parse.reservations, 1
         )
-        self._qos = self._watch("QOS", self._ask(queries.QOS, parse.qos, 0))
+        self._qos = self._watch("QOS", queries.QOS, parse.qos, 0)
         self._expected: asyncio.Task[None] | None = None
         self._submissions = Submissions(self.runner, self.log)
         self._looked_at: dict[str, Job] | None = None
@@ -314,9 +317,7 @@ class Cluster(LoggingConfigurable):
             name not in known for job in jobs.values() if job.state.running for name in job.nodes
         )
 
-    async def _ask_jobs(self, urgent: bool, started: Callable[[], None]) -> dict[str, Job]:
-        await self._budget.take(2, wait=True, urgent=urgent)
-        started()
+    async def _ask_jobs(self) -> dict[str, Job]:
         output = await self.runner.run(queries.JOBS, env=queries.jobs_environment(self._separator))
         jobs = await asyncio.to_thread(self._read_jobs, output.stdout)
         self._jobs_known_at = time.monotonic()
@@ -330,17 +331,12 @@ class Cluster(LoggingConfigurable):
         self._node_records = parse.nodes_by_record(text, self._node_records)
         return {node.name: node for node in self._node_records.values()}
 
-    def _watch(self, name: str, ask: Callable[..., Any]) -> Watched[dict[str, Any]]:
-        return Watched(name, ask, lambda: self.patience)
-
-    def _ask(
-        self, argv: Sequence[str], read: Callable[[str], dict[str, Any]], cost: int
-    ) -> Callable[[bool, Callable[[], None]], Any]:
-        async def ask(urgent: bool, started: Callable[[], None]) -> dict[str, Any]:
-            # A person waits for these: they are charged, and later looks at jobs wait for them.
-            await self._budget.take(cost, wait=False)
-            started()
+    def _watch(
+        self, name: str, argv: Sequence[str], read: Callable[[str], dict[str, Any]], cost: int
+    ) -> Watched[dict[str, Any]]:
+        async def ask() -> dict[str, Any]:
             output = await self.runner.run(argv)
             return await asyncio.to_thread(read, output.stdout)
 
-        return ask
+        # A person waits for these: they are charged, and later looks at jobs wait for them.
+        return Watched(name, lambda _: self._budget.take(cost), ask, lambda: self.patience)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from traitlets import Float, Instance
 from traitlets.config import LoggingConfigurable
 
+from ..cache import SharedAnswer
 from ..errors import Conflict, InvalidRequest, NotAllowed, PortalError, SlurmRefused
 from ..models.plain_text import plain_line
 from ..models.rights import Rights
@@ -63,9 +64,7 @@ class ClusterControl(LoggingConfigurable):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._rights = Rights(known=False)
-        self._asked_at = float("-inf")
-        self._asking: asyncio.Task[None] | None = None
+        self._rights = SharedAnswer(self._ask, ttl=self._lasts, keep=False)
 
     def _runner_default(self) -> SlurmRunner:
         return SlurmRunner(parent=self)
@@ -76,16 +75,14 @@ class ClusterControl(LoggingConfigurable):
         """What the portal's Slurm account may do; cached ``younger_than`` seconds (default: the
         trait), asked once at a time. Never raises: where Slurm does not answer, nothing is known.
         """
-        ttl = self.rights_ttl if younger_than is None else younger_than
-        if not self._rights.known:
-            ttl = min(ttl, _UNKNOWN_FOR)
-        if time.monotonic() - self._asked_at >= ttl or self._asking is not None:
-            if self._asking is None:
-                self._asking = asyncio.ensure_future(self._ask())
-            await asyncio.wait({self._asking}, timeout=self.patience)
-            if self._asking is not None:
-                return _unknown("Slurm has not answered yet.")
-        return self._rights
+        moment = None if younger_than is None else time.monotonic() - younger_than
+        try:
+            return await self._rights.get(newer_than=moment, patience=self.patience)
+        except TimeoutError:
+            return _unknown("Slurm has not answered yet.")
+
+    def _lasts(self, rights: Rights) -> float:
+        return self.rights_ttl if rights.known else min(self.rights_ttl, _UNKNOWN_FOR)
 
     async def need(self, what: Literal["jobs", "nodes"]) -> None:
         """Raises NotAllowed, naming the right that is missing, where Slurm is known to refuse.
@@ -98,15 +95,12 @@ class ClusterControl(LoggingConfigurable):
         if rights.known and not getattr(rights, what):
             raise NotAllowed(rights.missing[what])
 
-    async def _ask(self) -> None:
+    async def _ask(self) -> Rights:
         try:
-            self._rights = await self._found()
+            return await self._found()
         except (PortalError, ValueError) as error:
             self.log.warning("What the portal's Slurm account may do is not known: %s", error)
-            self._rights = _unknown(str(error))
-        finally:
-            self._asked_at = time.monotonic()
-            self._asking = None
+            return _unknown(str(error))
 
     async def _found(self) -> Rights:
         config = told.config((await self.runner.run(queries.CONFIG)).stdout)

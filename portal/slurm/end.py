@@ -7,10 +7,10 @@ import logging
 import math
 import pwd
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from ..cache import SharedAnswers
 from ..errors import SlurmRefused, SlurmUnavailable
 from ..models.cluster import Job, JobState
 from . import parse, queries
@@ -76,37 +76,23 @@ class JobEnds:
         self._runner = runner
         self._separator = separator
         self._log: logging.Logger = log
-        self._known: OrderedDict[str, Job] = OrderedDict()
-        self._asked: dict[str, asyncio.Task[Job | None]] = {}
+        self._ends = SharedAnswers[str, tuple[Job | None, float]](
+            self._told, most=_REMEMBERED, ttl=lambda told: told[1], keep=False
+        )
 
     def forget(self, job_id: str) -> None:
         """Forget what is known of this id: a Slurm that lost its state has given it to a new job.
         Whoever asks already gets the answer about the old one."""
-        self._known.pop(job_id, None)
-        self._asked.pop(job_id, None)
+        self._ends.forget(job_id)
 
     async def of(self, job_id: str) -> Job | None:
         """The ended job, or None while it lives; see Cluster.ended_job."""
-        if job_id in self._known:
-            return self._known[job_id]
-        task = self._asked.get(job_id)
-        if task is None:
-            task = self._asked[job_id] = asyncio.ensure_future(self._answer(job_id))
-        return await asyncio.shield(task)
+        return (await self._ends.of(job_id).get())[0]
 
-    async def _answer(self, job_id: str) -> Job | None:
-        """Ask, and remember the end unless the id was forgotten meanwhile."""
-        task = asyncio.current_task()
-        try:
-            job = await self._ask(job_id)
-            if self._asked.get(job_id) is task and job is not None and _settled(job):
-                self._known[job_id] = job
-                while len(self._known) > _REMEMBERED:
-                    self._known.popitem(last=False)
-            return job
-        finally:
-            if self._asked.get(job_id) is task:
-                del self._asked[job_id]
+    async def _told(self, job_id: str) -> tuple[Job | None, float]:
+        """Ask; return the job too, and for how many seconds the answer holds."""
+        job = await self._ask(job_id)
+        return job, math.inf if job is not None and _settled(job) else 0.0
 
     async def since(self, seconds: float) -> list[Job] | None:
         """See Cluster.ended_since."""

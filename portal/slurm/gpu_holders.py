@@ -172,11 +172,11 @@ class GpuHolders:
         return last + _ASK_AGAIN * 4.0 ** min(times - 1, 5)
 
     async def _ask_all(self, holding: Mapping[str, Job]) -> None:
-        await self._budget.take(2, wait=False)
+        await self._budget.take(2)
         await self._read(holding, queries.GPU_INDEXES)
 
     async def _ask_singly(self, ids: list[str], holding: Mapping[str, Job]) -> None:
-        await self._budget.take(2 * len(ids), wait=False)
+        await self._budget.take(2 * len(ids))
         # An answer to a question about one job cannot hold another's: only that one is believed.
         jobs = {id_: holding[id_] for id_ in ids}
         words = "".join(f"show job {id_}\n" for id_ in ids)

@@ -8,9 +8,9 @@ answer about somebody else is empty, as it is for somebody whom it does not know
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 
+from ..cache import SharedAnswer
 from ..errors import SlurmRefused, SlurmUnavailable
 from . import queries
 from .parse import rights
@@ -24,20 +24,12 @@ class PrivateData:
 
     def __init__(self, runner: SlurmRunner, ttl: Callable[[], float]) -> None:
         self._runner = runner
-        self._ttl = ttl
-        self._hidden: frozenset[str] = frozenset()
-        self._asked_at = float("-inf")
-        self._one_asks = asyncio.Lock()
+        self._hidden = SharedAnswer(self._ask, ttl=lambda _: ttl(), keep=False)
 
     async def hidden(self) -> frozenset[str]:
         """The words of PrivateData that hold for this process's account; none where it may see
         all, or Slurm does not say. Raises SlurmUnavailable."""
-        async with self._one_asks:
-            if time.monotonic() - self._asked_at >= self._ttl():
-                began = time.monotonic()
-                self._hidden = await self._ask()
-                self._asked_at = began
-        return self._hidden
+        return await self._hidden.get()
 
     async def _ask(self) -> frozenset[str]:
         try:

@@ -1,13 +1,15 @@
-"""One noun that is asked for at most once at a time, and kept when Slurm does not answer."""
+"""One noun of Slurm's, asked for once for all who look, in turns that a budget gives."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from ..errors import PortalError
+from ..cache import SharedAnswer
+from ..errors import PortalError, SlurmUnavailable
 
 T = TypeVar("T")
 
@@ -16,36 +18,41 @@ _HOPE = 0.3
 
 
 class Watched(Generic[T]):
-    """A value with its age.
+    """A SharedAnswer whose questions wait for their turn, with its error as a sentence.
 
-    ``ask(urgent, started)`` gets a new one; it calls ``started`` when it really asks, since it may
-    wait before. ``value`` is None until Slurm answered once; ``asked_at`` is when the question of
-    the last answer was sent, by the monotonic clock, since the machine's may be set, and
-    ``taken_at`` the same moment in Unix seconds, to be shown; ``error`` is the sentence of the last
-    question, ""
-    when it was answered. ``patience`` gives the seconds that callers wait for an answer when there
-    is an older one: Slurm's commands try for ten seconds and more when slurmctld is away.
+    ``take_turn`` waits until Slurm may be asked, or less long once the event that it is given is
+    set: somebody cannot wait. ``ask`` asks. ``error`` is the sentence of the last question, "" when
+    it was answered. ``patience`` gives the seconds that callers wait for an answer when there is an
+    older one: Slurm's commands try for ten seconds and more when slurmctld is away.
     """
 
     def __init__(
         self,
         name: str,
-        ask: Callable[[bool, Callable[[], None]], Awaitable[T]],
+        take_turn: Callable[[asyncio.Event], Awaitable[None]],
+        ask: Callable[[], Awaitable[T]],
         patience: Callable[[], float] = lambda: 3.0,
     ) -> None:
         self.name = name
-        self.value: T | None = None
-        self.taken_at = 0.0
-        self.asked_at = float("-inf")
+        self.taken_at = 0.0  # when the last answer was asked for, in Unix seconds, to be shown
         self.error = ""
-        self._ask = ask
-        self._patience = patience
-        self._tried_at = float("-inf")
-        self._task: asyncio.Task[None] | None = None
-        self._enough: asyncio.Future[None] | None = None  # answered, or not waited for any longer
-        self._hurry: asyncio.Event | None = None
-        self._sent_at: float | None = None
+        self._take_turn, self._ask, self._patience = take_turn, ask, patience
+        self._answer = SharedAnswer(self._asked, ttl=0.0, keep=False)
+        self._turn = SharedAnswer(self._turned, ttl=0.0, keep=False)
+        self._hurry = asyncio.Event()
+        self._sent_at = float("-inf")  # the newest question
+        self._tried_at = float("-inf")  # the newest question that has ended
         self._late = False  # the question that is under way, and the one before was answered
+
+    @property
+    def value(self) -> T | None:
+        """The last answer; None until there was one."""
+        return self._answer.last
+
+    @property
+    def asked_at(self) -> float:
+        """When the last answer was asked for, by the monotonic clock."""
+        return self._answer.asked_at
 
     async def newer_than(self, moment: float, urgent: bool = False) -> None:
         """Wait until this was asked for at ``moment`` (time.monotonic()) or later.
@@ -55,74 +62,48 @@ class Watched(Generic[T]):
         """
         moment = min(moment, time.monotonic())
         while self._tried_at < moment:
-            if self._task is None or self._task.done():
-                self._enough = asyncio.get_running_loop().create_future()
-                self._sent_at = None
-                self._hurry = asyncio.Event()
-                self._task = asyncio.ensure_future(self._refresh(urgent, self._enough))
-            elif urgent and self._sent_at is None and self._hurry is not None:
-                self._hurry.set()
-            task, enough = self._task, self._enough
-            assert enough is not None
-            # Shielded: a caller that goes away does not take the answer from the others.
-            await asyncio.shield(enough)
-            if not task.done() and self._sent_at is not None:
-                return  # it takes too long
-            await asyncio.shield(task)
+            if not self._answer.under_way:
+                if urgent:
+                    self._hurry.set()
+                await self._turn.get()
+                continue
+            seconds = min(_HOPE, self._patience()) if self.error else self._patience()
+            try:
+                await self._answer.get(patience=None if self.value is None else seconds)
+            except TimeoutError:
+                if not self.error:
+                    self._late = True
+                    self.error = f"Slurm has not answered for {seconds:g} seconds."
+                return
+            except PortalError:
+                pass  # ``error`` says it
 
     async def late_answer(self, seconds: float) -> None:
         """Wait for the answer that is late, so long at most; not where the last question failed."""
-        if self._late and self._task is not None:
-            await asyncio.wait({self._task}, timeout=seconds)
+        if self._late:
+            with contextlib.suppress(TimeoutError, PortalError):
+                async with asyncio.timeout(seconds):
+                    await self._answer.get()
 
-    async def _refresh(self, urgent: bool, enough: asyncio.Future[None]) -> None:
-        loop = asyncio.get_running_loop()
-        timer: asyncio.TimerHandle | None = None
+    async def _turned(self) -> None:
+        await self._take_turn(self._hurry)
+        self._hurry.clear()
+        self._sent_at = time.monotonic()
+        self._answer.expect()  # before anybody else can take a turn
 
-        def started() -> None:
-            nonlocal timer
-            self._sent_at = time.monotonic()
-            if self.value is not None:
-                seconds = min(_HOPE, self._patience()) if self.error else self._patience()
-                timer = loop.call_later(seconds, late, seconds)
-
-        def late(seconds: float) -> None:
-            self._late = not self.error
-            self.error = self.error or f"Slurm has not answered for {seconds:g} seconds."
-            if not enough.done():
-                enough.set_result(None)
-
+    async def _asked(self) -> T:
+        sent = self._sent_at
         try:
-            self.value = await self._asked(urgent, started)
-            self.asked_at = self._sent()
-            self.taken_at = time.time() - (time.monotonic() - self.asked_at)
-            self.error = ""
+            answer = await self._ask()
         except PortalError as error:
             self.error = error.message
+            raise
         except (ValueError, LookupError) as error:
             self.error = (
                 f"The portal does not understand Slurm's answer about {self.name}: {error}."
             )
+            raise SlurmUnavailable(self.error) from error
         finally:
-            self._tried_at, self._late = self._sent(), False
-            if timer is not None:
-                timer.cancel()
-            if not enough.done():
-                enough.set_result(None)
-
-    def _sent(self) -> float:
-        return time.monotonic() if self._sent_at is None else self._sent_at
-
-    async def _asked(self, urgent: bool, started: Callable[[], None]) -> T:
-        assert self._hurry is not None
-        asked = asyncio.ensure_future(self._ask(urgent, started))
-        hurry = asyncio.ensure_future(self._hurry.wait())
-        try:
-            await asyncio.wait({asked, hurry}, return_when=asyncio.FIRST_COMPLETED)
-            if not asked.done() and self._sent_at is None:
-                # Still waiting for its turn, and someone cannot wait: ask again, urgently.
-                asked.cancel()
-                asked = asyncio.ensure_future(self._ask(True, started))
-            return await asked
-        finally:
-            hurry.cancel()
+            self._tried_at, self._late = sent, False
+        self.error, self.taken_at = "", time.time() - (time.monotonic() - sent)
+        return answer

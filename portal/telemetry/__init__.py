@@ -6,13 +6,13 @@ nobody measured has no reading, and reads "unknown".
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import Mapping
 
 from traitlets import Enum
 
+from ..cache import SharedAnswer
 from ..errors import Unavailable
 from ..models.cluster import ClusterSnapshot, Job, Node
 from ..models.gpu import GpuReading
@@ -21,7 +21,6 @@ from .held import Gpu, holders
 from .pace import Pace
 from .reported import Reported, sums
 from .settings import TelemetrySettings
-from .source import TelemetrySource
 from .sources import SOURCES
 
 __all__ = ["Telemetry", "sums"]
@@ -53,10 +52,10 @@ class Telemetry(TelemetrySettings):
         self._taken: float | None = None  # the same by the monotonic clock
         self.reported = Reported()
         self.pace = Pace(self.report_interval, self.report_gap)
-        self._readings: Mapping[Gpu, GpuReading] = {}
-        self._asking: asyncio.Task[None] | None = None
-        self._asked_at = -math.inf  # by the monotonic clock
         self._source = SOURCES[self.source](self)
+        self._readings = SharedAnswer[Mapping[Gpu, GpuReading]](
+            ttl=lambda _: self._source.pause, retry=math.inf, first={}
+        )
 
     @property
     def simulated(self) -> bool:
@@ -70,32 +69,26 @@ class Telemetry(TelemetrySettings):
 
     async def refresh(self, snapshot: ClusterSnapshot) -> None:
         """Ask the source. All callers share one question; none of them gets an exception."""
-        now, pause = time.monotonic(), self._source.pause
-        if (self._asking is None or self._asking.done()) and now >= self._asked_at + pause:
-            self._asked_at = now
-            self._asking = asyncio.create_task(self._ask(self._source, snapshot))
-        if self._asking is not None:
-            await asyncio.wait({self._asking}, timeout=self.patience)
+        await self._readings.get(lambda: self._ask(snapshot), patience=self.patience)
 
-    async def _ask(self, source: TelemetrySource, snapshot: ClusterSnapshot) -> None:
+    async def _ask(self, snapshot: ClusterSnapshot) -> Mapping[Gpu, GpuReading]:
+        problem = "Telemetry could not be read; the service's log tells why."
         try:
-            found = await source.readings(snapshot, self.max_age)
+            found = await self._source.readings(snapshot, self.max_age)
+            problem = ""
         except Unavailable as error:
             problem = error.message
-        except Exception:  # a fault of ours must not end the pages' refresh
-            self.log.exception("Telemetry could not be read")
-            problem = "Telemetry could not be read; the service's log tells why."
-        else:
-            problem = ""
-            if found is not None:
-                self._readings = found
-                self.taken_at, self._taken = time.time(), time.monotonic()
-        if problem != self.error:
-            if problem:
+            raise
+        finally:
+            if problem and problem != self.error:
                 self.log.warning("Telemetry: %s", problem)
-            else:
-                self.log.info("Telemetry: %s answers again.", source.title)
-        self.error = problem
+            elif problem != self.error:
+                self.log.info("Telemetry: %s answers again.", self._source.title)
+            self.error = problem
+        if found is None:
+            return self._readings.last or {}
+        self.taken_at, self._taken = time.time(), time.monotonic()
+        return found
 
     def readings(self, snapshot: ClusterSnapshot) -> dict[Gpu, GpuReading]:
         """The newest reading per (node, Slurm's index); too old ones are left out.
@@ -116,7 +109,7 @@ class Telemetry(TelemetrySettings):
             # The clock that gave them their times may have been set since.
             now = self.taken_at + time.monotonic() - self._taken
         oldest = now - self.max_age
-        found = {gpu: one for gpu, one in self._readings.items() if one.at >= oldest}
+        found = {gpu: one for gpu, one in (self._readings.last or {}).items() if one.at >= oldest}
         if not found:
             return found
         for gpu, job in holders(snapshot).items():

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BASE = {
     "models",
     "errors",
+    "cache",
     "where",
     "command",
     "session_packages",
@@ -29,6 +30,7 @@ NOUNS = {"catalog", "sessions", "courses", "dashboard", "notices", "estimates"}
 MAY_KNOW: dict[str, set[str]] = {
     "models": set(),
     "errors": set(),
+    "cache": {"errors"},
     "where": {"errors"},
     "command": {"errors"},
     "addresses": {"errors"},

@@ -104,7 +104,7 @@ WHY: dict[str, tuple[int, str]] = {
     "spawners/form.py": (1, CALENDAR),
     "spawners/history.py": (5, RECORD),
     "spawners/moving.py": (3, "the moment of a row; its age goes by the uptime from then on"),
-    "spawners/my_courses.py": (3, CALENDAR),
+    "spawners/my_courses.py": (1, CALENDAR),
     "spawners/record.py": (1, CALENDAR),
     "spawners/slurm.py": (1, RECORD),
     "spawners/words.py": (2, CALENDAR),

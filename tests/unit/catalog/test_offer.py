@@ -175,7 +175,7 @@ def catalog_of(files: Path, store: Store | None, **more: Any) -> EnvironmentCata
         timeout=60,
         **more,
     )
-    made.offering._patience = 60
+    made.offering.known.patience = 60
     return made
 
 
@@ -274,7 +274,7 @@ async def test_many_who_ask_at_once_share_one_question(
         return await whole()
 
     monkeypatch.setattr(store.tests, "outcomes", counted)
-    catalog.offering._age = 60
+    catalog.offering.known.ttl = 60
     for _ in range(5):
         await asyncio.gather(*(catalog.load() for _ in range(20)))
     assert asked == 1
@@ -349,7 +349,7 @@ async def test_two_hundred_environments_cost_milliseconds(files: Path, store: St
                 )
             )
     catalog.offering.forget()
-    catalog.offering._age = 3.0
+    catalog.offering.known.ttl = 3.0
     taken = []
     for _ in range(60):
         began = awake()

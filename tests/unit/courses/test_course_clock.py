@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from clusters import job
 from stepping_clock import SteppingClock
-from test_course_starting import LOG, MONDAY, STUDENTS, Site
+from test_course_starting import MONDAY, STUDENTS, Site
 from test_reservations import MIXED, Slurm
 
 from portal.courses import ahead as ahead_module
@@ -299,7 +299,7 @@ async def test_handouts_wait_for_a_class_no_longer_than_they_should(
     site: Site, clock: Monday, step: float
 ) -> None:
     deep = await site.course(*STUDENTS[:2])
-    rush = Rush(site.store, lambda: site.starter.live, LOG, clock.uptime)
+    rush = Rush(site.store, lambda: site.starter.live, clock.uptime)
     one: Any = SimpleNamespace(id="x", course="deep")
     await site.starter.start(deep, StartKind.ALL, "barbara")
     clock.set(step)

@@ -85,7 +85,7 @@ class Class(Site):
 
     async def situation(self, job_id: str = "0") -> CourseSituation:
         courses = self.parts.situations.courses
-        courses._classes.forget()
+        courses._classes.invalidate()
         found = await courses.of(self.parts.dashboard.view.sessions[job_id])  # type: ignore[union-attr]
         assert found is not None
         return found

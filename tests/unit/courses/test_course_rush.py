@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,7 +42,7 @@ def rush(start: LiveStart, opened: list[Presence], clock: list[float]) -> Rush:
         return opened
 
     store: Any = SimpleNamespace(presence=SimpleNamespace(of=of))
-    return Rush(store, lambda: [start], logging.getLogger("test"), lambda: clock[0])
+    return Rush(store, lambda: [start], lambda: clock[0])
 
 
 def a_session(id_: str, course: str = "dl") -> Any:

@@ -71,7 +71,7 @@ def cluster_of(*used: int, jobs: tuple[Any, ...] = (), **more: Any) -> ClusterSn
 async def dashboard() -> AsyncIterator[Dashboard]:
     told = cluster_of(0, jobs=(job("7", held={"gpu01": (0,)}), waiting("9", "eve")))
     one = Dashboard(cluster=ToldCluster(told), telemetry=ToldTelemetry())
-    one._sessions.records = (record("s1", "7"),)
+    one._sessions._living.put((record("s1", "7"),))
     await one.refreshed()
     yield one
 

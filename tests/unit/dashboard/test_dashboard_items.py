@@ -238,7 +238,7 @@ async def dashboard() -> Dashboard:
         waiting("9", user="eve"),
     )
     one = Dashboard(cluster=ToldCluster(told), telemetry=ToldTelemetry())
-    one._sessions.records = (record("s1", "7"),)
+    one._sessions._living.put((record("s1", "7"),))
     await one.refreshed()
     return one
 

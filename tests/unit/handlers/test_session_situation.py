@@ -269,12 +269,12 @@ async def test_many_questions_cost_one_look_at_everything(site: Site) -> None:
 
 
 async def test_an_announcement_is_there_at_once_after_it_was_written(site: Site) -> None:
-    site.parts.situations.announcements._patience = 60
+    site.parts.situations.announcements.patience = 60
     assert (await site.get("ada")).json()["announcements"] == []
     now = time.time()
     draft = AnnouncementDraft(text="Down at six", starts_at=now - 1, ends_at=now + 60)
     await site.parts.store.announcements.add(draft, "grace", now)
-    site.parts.situations.announcements.forget()
+    site.parts.situations.announcements.invalidate()
     (told,) = (await site.get("ada")).json()["announcements"]
     assert (told["text"], told["level"]) == ("Down at six", "info")
 

@@ -145,10 +145,12 @@ def test_the_source_stands_before_a_report_unless_it_knows_nothing() -> None:
     telemetry, one, now = Telemetry(), job(), time.time()
     telemetry.take(one, report({"utilization": 50}, {"utilization": 60}), now)
     dcgm = {"node": "gpu01", "at": now, "source": "dcgm"}
-    telemetry._readings = {
-        ("gpu01", 1): GpuReading(index=1, utilization=7, **dcgm),
-        ("gpu01", 3): GpuReading(index=3, utilization=None, **dcgm),
-    }
+    telemetry._readings.put(
+        {
+            ("gpu01", 1): GpuReading(index=1, utilization=7, **dcgm),
+            ("gpu01", 3): GpuReading(index=3, utilization=None, **dcgm),
+        }
+    )
     found = telemetry.readings(snapshot(one))
     assert (found["gpu01", 1].source, found["gpu01", 3].source) == ("dcgm", "session")
     assert telemetry.accountable(snapshot(one))["gpu01", 3].source == "dcgm"

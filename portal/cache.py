@@ -1,0 +1,230 @@
+"""Answers that many want: asked for once, shared, and kept through an error, with their age.
+
+For one event loop. Times are those of the monotonic clock, since the machine's may be set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from traitlets.log import get_logger
+
+from .errors import PortalError
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+Ask = Callable[[], Awaitable[T]]
+
+_NONE: Any = object()
+_under_way: set[asyncio.Future[Any]] = set()  # asyncio itself keeps only weak references
+
+
+@dataclass(eq=False)
+class _Question(Generic[T]):
+    task: asyncio.Future[T]
+    sent_at: float
+    ended_at: float = math.inf
+
+
+class SharedAnswer(Generic[T]):
+    """Keep the newest answer to one question, for everyone who wants it.
+
+    ``get`` gives the answer at hand while it is fresh. Otherwise the question is asked, and
+    whoever comes meanwhile waits for that same question, so a hundred callers cost what one does.
+    A caller that is cancelled takes the answer from nobody. ::
+
+        load = SharedAnswer(ask_slurm, ttl=5.0)
+        await load.get()  # asks Slurm
+        await load.get()  # the same answer, for five seconds
+        load.invalidate()  # something was changed: the next caller asks Slurm
+
+    - ``ask``: the question, a coroutine function; ``get`` may be given another one.
+    - ``ttl``: seconds for which an answer is fresh, counted from when its question was sent; or a
+      function that tells them of the last answer.
+    - ``keep``: give the last answer, however old, when a question fails or is late; ``age`` and
+      ``error`` tell that. False: raise the error, and remember it for nobody.
+    - ``retry``: seconds until a failed question is asked again (``ttl``, where that is shorter).
+      Where there is no answer, callers get the error meanwhile.
+    - ``patience``: seconds, from when a question was sent, after which nobody waits for it any
+      longer; its answer is kept all the same when it comes. None: wait until it ends.
+    - ``first``: an answer for the time before the first one.
+    """
+
+    def __init__(
+        self,
+        ask: Ask[T] | None = None,
+        *,
+        ttl: float | Callable[[T], float],
+        keep: bool = True,
+        retry: float = 5.0,
+        patience: float | None = None,
+        first: T = _NONE,
+    ) -> None:
+        self.ttl, self.patience = ttl, patience
+        self.asked_at = -math.inf  # when the question of the last answer was sent
+        self._ask, self._keep, self._retry, self._last = ask, keep, retry, first
+        self._valid = False  # nothing was changed since the last answer was asked for
+        self._question: _Question[T] | None = None  # under way, and nothing was changed since
+        self._failed: _Question[T] | None = None  # the newest question, where it failed
+
+    @property
+    def last(self) -> T | None:
+        """The last answer, however old; ``first``, or None, where there is none."""
+        return None if self._last is _NONE else self._last
+
+    @property
+    def age(self) -> float:
+        """Seconds since the question of the last answer was sent; infinity without an answer."""
+        return time.monotonic() - self.asked_at
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error of the newest question, where answers are kept; None where it was answered."""
+        return self._failed.task.exception() if self._failed else None
+
+    @property
+    def under_way(self) -> bool:
+        """True while a question is being asked."""
+        return self._question is not None
+
+    async def get(
+        self,
+        ask: Ask[T] | None = None,
+        *,
+        newer_than: float | None = None,
+        patience: float | None = None,
+    ) -> T:
+        """Return the answer, and ask for it where none is fresh.
+
+        ``ask`` and ``patience`` stand in for the constructor's. ``newer_than``: an answer whose
+        question was sent at that moment (time.monotonic()) or later is fresh, and no other; those
+        who want a later one than that of the question under way share the one after it. Raises
+        what the question raises, and TimeoutError where it is late, unless the last answer is
+        given instead.
+        """
+        moment = None if newer_than is None else min(newer_than, time.monotonic())
+        patience = self.patience if patience is None else patience
+        while not self._fresh(moment):
+            question = self._failed if self._failed_lately(moment) else None
+            if question is None:
+                question = self._question or self._begin(ask or self._ask)
+                left = None if patience is None else question.sent_at + patience - time.monotonic()
+                if left is None or left > 0:  # not awaited: a caller's end would be its own
+                    await asyncio.wait({question.task}, timeout=left)
+                if not question.task.done():
+                    return self._instead_of(TimeoutError("The answer is late."))
+            if moment is None or question.sent_at >= moment:
+                try:
+                    return question.task.result()
+                except (Exception, asyncio.CancelledError) as error:
+                    return self._instead_of(error)
+        return self._last
+
+    def expect(self) -> None:
+        """Ask now where no answer is fresh, and wait for nothing; to be called in the loop."""
+        if not (self._question or self._fresh(None) or self._failed_lately(None)):
+            self._begin(self._ask)
+
+    def invalidate(self) -> None:
+        """Have the next ``get`` ask anew: something was changed, and a question that is under way
+        may be answered from before. It goes on for those who wait for it already."""
+        self._valid, self._question, self._failed = False, None, None
+
+    def put(self, answer: T, asked_at: float | None = None) -> None:
+        """Keep an answer that came another way, asked for at ``asked_at`` (default: now)."""
+        self._store(answer, time.monotonic() if asked_at is None else asked_at, valid=True)
+
+    def _fresh(self, moment: float | None) -> bool:
+        if moment is None:
+            return self._valid and self.age < self._lasts()
+        return self._valid and self.asked_at >= moment
+
+    def _failed_lately(self, moment: float | None) -> bool:
+        if self._failed is None:
+            return False
+        if moment is not None:
+            return self._failed.sent_at >= moment
+        return time.monotonic() - self._failed.ended_at < min(self._retry, self._lasts())
+
+    def _lasts(self) -> float:
+        if not callable(self.ttl):
+            return self.ttl
+        return math.inf if self._last is _NONE else self.ttl(self._last)
+
+    def _instead_of(self, error: BaseException) -> T:
+        if not self._keep or self._last is _NONE:
+            raise error
+        return self._last
+
+    def _begin(self, ask: Ask[T] | None) -> _Question[T]:
+        assert ask is not None
+        task = asyncio.ensure_future(ask())
+        self._question = question = _Question(task, time.monotonic())
+        _under_way.add(task)
+        task.add_done_callback(lambda _: self._take(question))
+        return question
+
+    def _take(self, question: _Question[T]) -> None:
+        """Take what became of a question, before anybody who waits for it goes on."""
+        task, newest = question.task, self._question is question
+        _under_way.discard(task)
+        question.ended_at = time.monotonic()
+        if newest:
+            self._question = None
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            if newest and self._keep:
+                self._failed = question
+            if not isinstance(error, PortalError):
+                get_logger().error("A question that many share failed", exc_info=error)
+        elif not task.cancelled():
+            self._store(task.result(), question.sent_at, valid=newest)
+
+    def _store(self, answer: T, asked_at: float, *, valid: bool) -> None:
+        if asked_at >= self.asked_at:  # else the answer to a later question came first
+            self._last, self.asked_at, self._valid = answer, asked_at, valid
+            self._failed = None if valid else self._failed
+
+
+class SharedAnswers(Generic[K, T]):
+    """Keep a SharedAnswer for each of many keys: those ``most`` that were asked for last, or more
+    while all of their questions are under way. ``ask`` takes the key; ``rules`` are those of a
+    SharedAnswer."""
+
+    def __init__(
+        self, ask: Callable[[K], Awaitable[T]] | None = None, *, most: int = 2000, **rules: Any
+    ) -> None:
+        self._ask, self._most, self._rules = ask, most, rules
+        self._answers: OrderedDict[K, SharedAnswer[T]] = OrderedDict()
+
+    def of(self, key: K) -> SharedAnswer[T]:
+        """The answer of this key, which may have none yet."""
+        if key not in self._answers:
+            if len(self._answers) >= self._most:
+                idle = [one for one, answer in self._answers.items() if not answer.under_way]
+                for oldest in idle[: len(self._answers) - self._most + 1]:
+                    del self._answers[oldest]
+            ask = partial(self._ask, key) if self._ask else None
+            self._answers[key] = SharedAnswer(ask, **self._rules)
+        self._answers.move_to_end(key)
+        return self._answers[key]
+
+    def last(self, key: K) -> T | None:
+        """The last answer, however old; None where there is none. Asks nobody."""
+        return self._answers[key].last if key in self._answers else None
+
+    def forget(self, key: K) -> None:
+        """Drop what is known of this key. A question that is under way goes on for those who wait
+        for it already, and its answer is not kept."""
+        self._answers.pop(key, None)
+
+    def clear(self) -> None:
+        """Drop everything, as ``forget`` does."""
+        self._answers.clear()
