@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from portal.where import data_path
-from spawners.named_servers import NamedServers
+from spawners.config.named_servers import NamedServers
 
 # Files of the Hub are its own. sbatch passes the umask on; sessions get theirs back
 # (PortalSpawner.session_umask).

@@ -27,7 +27,7 @@ set -u
 export APPTAINERENV_PORTAL_SCRIPT_AT="${EPOCHREALTIME:-}"
 umask "${PORTAL_UMASK:-0022}"
 # The first line of its log: from then on the Hub knows that the job has begun on its node, also
-# where that node does not answer Slurm any more (spawners/slurm.py).
+# where that node does not answer Slurm any more (spawners/spawner.py).
 [ -z "${SLURMD_NODENAME:-}" ] || echo "Job ${SLURM_JOB_ID:-} runs on $SLURMD_NODENAME."
 # When Slurm ends a job, the image's mount may go before the server: that would leave a core file
 # of the server's size in the home. A soft limit, so that whoever wants core files can have them.

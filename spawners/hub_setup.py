@@ -31,8 +31,8 @@ def set_up_hub() -> None:
     hub = Application.instance() if Application.initialized() else None
     if isinstance(hub, JupyterHub):
         # Only here: the other programs do without these modules.
+        from .api.routes import install_routes
         from .hub_patches import apply_patches
-        from .hub_routes import install_routes
 
         apply_patches()
         install_routes()

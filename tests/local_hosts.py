@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from portal.launch.course import server_of
-from spawners.domains import host_of_server
+from spawners.web.domains import host_of_server
 
 HERE = "127.0.0.1"
 

@@ -43,8 +43,8 @@ from portal.models.course import (
 )
 from portal.models.environment import Bind, Environment, Kind, Server
 from portal.models.resources import Duration, Resources
-from spawners.courses import _with_reservation
-from spawners.named_servers import NamedServers
+from spawners.config.named_servers import NamedServers
+from spawners.launch.courses import _with_reservation
 
 LAB = Environment(
     name="lab",

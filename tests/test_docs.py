@@ -28,7 +28,7 @@ from portal.doctor.checks import ALL
 from portal.launch.request import OPTION_KEYS
 from portal.models.environment import Environment
 from portal.slurm import SlurmRunner
-from spawners.slurm import PortalSpawner
+from spawners.spawner import PortalSpawner
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
@@ -138,7 +138,7 @@ def test_the_sites_configuration_is_accepted(name: str, tmp_path: Path) -> None:
         (tmp_path / f"part{number}.py").write_text(whole)
         config.merge(PyFileConfigLoader(f"part{number}.py", str(tmp_path)).load_config())
     # The name "portal" is an entry point, which only an installed portal has.
-    config.JupyterHub.spawner_class = "spawners.slurm.PortalSpawner"
+    config.JupyterHub.spawner_class = "spawners.spawner.PortalSpawner"
     config.JupyterHub.authenticator_class = "portal.directory.LDAPAuthenticator"
     app = JupyterHub(config=config)
     assert app.spawner_class.__name__ == "PortalSpawner"

@@ -35,7 +35,7 @@ from spawners import hub_setup
 ROOT = Path(__file__).resolve().parent.parent
 GOOD = """
 c = get_config()
-c.JupyterHub.spawner_class = "spawners.slurm.PortalSpawner"
+c.JupyterHub.spawner_class = "spawners.spawner.PortalSpawner"
 c.JupyterHub.authenticator_class = "dummy"
 c.JupyterHub.bind_url = "http://127.0.0.1:8000"
 c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 3}
@@ -121,7 +121,7 @@ async def test_plain_http_beyond_loopback(tmp_path: Path, config: str, level: Le
 
 
 OURS = """
-from spawners.domains import host_of
+from spawners.web.domains import host_of
 c.JupyterHub.subdomain_hook = host_of
 """
 PREFIX = "c.JupyterHub.cookie_host_prefix_enabled = True\n"

@@ -66,7 +66,7 @@ import spawners
 load(spawners)
 between = look()
 from spawners.hub_patches import apply_patches
-from spawners.hub_routes import install_routes
+from spawners.api.routes import install_routes
 apply_patches()
 patched = look()
 install_routes()

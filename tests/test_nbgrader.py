@@ -1,5 +1,6 @@
-"""A course's exchange (spawners/exchange.py) with nbgrader's own commands, each run by another
-account of the machine, with the settings that sessions have (portal_session/grades.py)."""
+"""A course's exchange (spawners/launch/nbgrader_exchange.py) with nbgrader's own commands, each run
+by another account of the machine, with the settings that sessions have
+(portal_session/grades.py)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from portal.launch.kinds.course import EXCHANGE, CourseSession
 from portal.models.course import Role
 from portal.models.environment import Environment, Kind
 from portal.models.resources import Resources
-from spawners.exchange import exchange_of
+from spawners.launch.nbgrader_exchange import exchange_of
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands as others")
 # Accounts that every Debian has, for people.

@@ -13,8 +13,8 @@ from jupyterhub.objects import Hub
 from machine_clock import awake
 
 from portal.demo.ports import free_port
-from spawners.proxy import SessionProxy
-from spawners.proxy_watch import MARK
+from spawners.config.proxy import SessionProxy
+from spawners.config.proxy_watch import MARK
 from tests.test_service import proxy_command
 
 TOKEN = "a-token-of-this-test"

@@ -119,7 +119,7 @@ if demo["simulated_gpus"]:
 if one_account:
     notices.append(f"Everyone's sessions run under one account, {demo['account']}.")
 
-    from spawners.slurm import PortalSpawner
+    from spawners.spawner import PortalSpawner
 
     class OneAccountSpawner(PortalSpawner):
         """Everyone's sessions under the account that started the demo, a folder for each."""

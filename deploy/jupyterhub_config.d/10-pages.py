@@ -3,8 +3,8 @@
 portal_title, portal_notice (the footer), portal_contact and portal_login_hint."""
 
 from portal.where import data_path
-from spawners import words
-from spawners.shared import announcements
+from spawners.context import announcements
+from spawners.form import words
 
 c = get_config()  # noqa: F821  given by traitlets
 

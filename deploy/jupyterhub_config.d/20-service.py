@@ -8,7 +8,7 @@ from jupyterhub.app import JupyterHub
 from traitlets.config import Application
 
 from portal.models import scope
-from spawners.domains import SERVICE, host_of
+from spawners.web.domains import SERVICE, host_of
 
 c = get_config()  # noqa: F821
 
@@ -58,8 +58,8 @@ c.JupyterHub.custom_scopes.update(
 c.JupyterHub.extra_user_scopes.update({"access:services!service=portal"})
 
 # The service asks with each person's own token. With its own it stops sessions, for people whom
-# it has checked, and says for whom (spawners/stops.py). It starts a TensorBoard for those who ask
-# for one themselves; the Hub judges that launch like every other.
+# it has checked, and says for whom (spawners/lifecycle/stop_reason.py). It starts a TensorBoard for
+# those who ask for one themselves; the Hub judges that launch like every other.
 c.JupyterHub.load_roles.append(
     {
         "name": "portal-service",

@@ -13,12 +13,13 @@ The scopes and their meanings stand in portal/models/scope.py.
 """
 
 from portal.models import scope
-from spawners.roles import Members
+from spawners.config.roles import Members
 
 c = get_config()  # noqa: F821  given by traitlets
 
 # A session reports what its own GPUs do, and asks about itself. Its token is narrowed to its own
-# server (spawners/reports.py); JupyterHub gives a token nothing that its owner does not hold.
+# server (spawners/lifecycle/reports.py); JupyterHub gives a token nothing that its owner does not
+# hold.
 c.JupyterHub.extra_user_scopes.update({f"{name}!user" for name in scope.OF_SESSIONS})
 
 # The Hub's admins are the portal's admins, by group and by name; c.PortalAdmins adds others.

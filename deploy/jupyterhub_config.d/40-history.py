@@ -3,8 +3,8 @@
 from jupyterhub.app import JupyterHub
 from traitlets.config import Application
 
-from spawners import hub_start
+from spawners.config import startup
 
 app = Application.instance() if Application.initialized() else None
 if isinstance(app, JupyterHub):
-    hub_start.watch(app)
+    startup.watch(app)

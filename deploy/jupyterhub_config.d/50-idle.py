@@ -9,7 +9,7 @@ A site switches the latter on in a file of its own (docs/how-to/idle.md)::
 from jupyterhub.app import JupyterHub
 from traitlets.config import Application
 
-from spawners import culler
+from spawners.lifecycle import culler
 
 c = get_config()  # noqa: F821  given by traitlets
 

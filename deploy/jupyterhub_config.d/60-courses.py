@@ -6,9 +6,9 @@ A site names its instructors in a file of its own::
 """
 
 from portal.models import scope
-from spawners import my_courses
-from spawners.course_groups import course_groups
-from spawners.roles import Instructors
+from spawners.config.course_groups import course_groups
+from spawners.config.roles import Instructors
+from spawners.form import my_courses
 
 c = get_config()  # noqa: F821  given by traitlets
 

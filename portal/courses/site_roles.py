@@ -46,8 +46,8 @@ def _part(role: Any, key: str) -> Any:
 
 
 def _names(groups: Any) -> Iterable[str]:
-    """The names in a plain collection. The portal's own roles (spawners/roles.py) look theirs up
-    in the Hub, from the settings that are read here too."""
+    """The names in a plain collection. The portal's own roles (spawners/config/roles.py) look
+    theirs up in the Hub, from the settings that are read here too."""
     if not isinstance(groups, list | tuple | set | frozenset):
         return ()
     return [name for name in groups if isinstance(name, str)]

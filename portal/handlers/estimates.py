@@ -1,6 +1,6 @@
 """``api/v1/estimates``: when a session would start, and how wrong such estimates were.
 
-The launch page asks the Hub (spawners/estimates.py), since launches work without this service;
+The launch page asks the Hub (spawners/api/estimates.py), since launches work without this service;
 here is what sessions ask from the inside before they change their resources, and programs.
 """
 

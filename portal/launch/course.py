@@ -1,6 +1,6 @@
 """A session of a course: by which server's name it goes, and what it may be. Pure.
 
-Whether the person is in the course is for whoever asks to know (spawners/courses.py).
+Whether the person is in the course is for whoever asks to know (spawners/launch/courses.py).
 """
 
 from __future__ import annotations

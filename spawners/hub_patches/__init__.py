@@ -5,7 +5,7 @@ Importing them changes nothing. ``tests/unit/spawners/hub_patches/`` knows the s
 patched as it was when the patch was last looked at, so a new JupyterHub fails there by name.
 
 The portal's service and its sessions are other processes, with patches of their own:
-``portal/web/tossed.py``; ``__main__.py``, ``guests.py`` and ``tossed.py`` of
+``portal/web/tossed.py``; ``__main__.py``, ``spawners/api/guests.py`` and ``tossed.py`` of
 ``kernels/portal_session/``.
 """
 

@@ -1,4 +1,4 @@
-"""Use of ``spawners.hub_application.HubApplication`` as the Hub's tornado application."""
+"""Use of ``spawners.web.hub_application.HubApplication`` as the Hub's tornado application."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from jupyterhub.app import JupyterHub
 
-from ..hub_application import HubApplication, HubRequests, hosts_of
+from ..web.hub_application import HubApplication, HubRequests, hosts_of
 from .patch import Patch
 
 

@@ -1,4 +1,5 @@
-"""A course's sessions have hosts of their own: JupyterHub is told which (``spawners.hosts``)."""
+"""A course's sessions have hosts of their own: JupyterHub is told which "
+"(``spawners.web.hosts``)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 from jupyterhub.handlers.base import UserUrlHandler
 from jupyterhub.user import User
 
-from ..hosts import address, origin
+from ..web.hosts import address, origin
 from .patch import Patch
 
 

@@ -14,7 +14,7 @@ from jupyterhub import apihandlers
 from jupyterhub.apihandlers.users import SpawnProgressAPIHandler
 from tornado import web
 
-from ..progress import LEFT, LOOK_EVERY
+from ..lifecycle.progress import LEFT, LOOK_EVERY
 from .patch import Patch, replace_handlers
 
 AT_MOST = 20  # open streams of one person, service or token's owner; a page has one

@@ -1,4 +1,4 @@
-"""Removal of batchspawner's route for ports; ``spawners.port`` has the portal's."""
+"""Removal of batchspawner's route for ports; ``spawners.api.port`` has the portal's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Context of a stop: who asks for it and why, in the context variables of ``spawners.stops``.
+"""Context of a stop: who asks for it and why, in the context variables of
+``spawners.lifecycle.stop_reason``.
 
 ``Spawner.stop()`` is not told. The Hub's routes that stop servers leave it there, and the tasks
 that they begin inherit it.
@@ -10,9 +11,9 @@ from jupyterhub import apihandlers, handlers, orm
 from jupyterhub.apihandlers.users import UserAPIHandler
 from jupyterhub.handlers.login import LogoutHandler
 
-from ..culler import SERVICE as CULLER
-from ..culler import refuse_for_silence
-from ..stops import on_behalf_of
+from ..lifecycle.culler import SERVICE as CULLER
+from ..lifecycle.culler import refuse_for_silence
+from ..lifecycle.stop_reason import on_behalf_of
 from .early_response import PromptStart
 from .patch import Patch, replace_handlers
 

@@ -27,7 +27,7 @@ from portal.courses.exchange import (
 from portal.errors import ConfigurationError
 from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.store import Store
-from spawners.exchange import exchange_of
+from spawners.launch.nbgrader_exchange import exchange_of
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands as others")
 MEMBER, STRANGER, LEFT = "daemon", "games", "bin"  # accounts that every Debian has

@@ -12,7 +12,7 @@ from tornado.web import RequestHandler
 from traitlets.config import Config
 
 from portal.web.hosts import HubHosts
-from spawners.hub_application import HubApplication, hosts_of
+from spawners.web.hub_application import HubApplication, hosts_of
 
 HOME = "https://portal.example.org:8443"
 HUB = HubHosts(HOME, frozenset({"10.0.0.5", "hub.cluster"}))

@@ -19,9 +19,9 @@ from tornado.web import HTTPError, RequestHandler
 from portal.web import cookies
 from portal.web.application import BoundedApplication
 from portal.where import data_path
-from spawners.hub_application import HubRequests
+from spawners.config.proxy import SessionProxy
 from spawners.hub_patches import body_limits
-from spawners.proxy import SessionProxy
+from spawners.web.hub_application import HubRequests
 
 LIMIT = 64 * 1024
 METHODS = ["POST", "PUT", "PATCH", "DELETE"]

@@ -17,8 +17,8 @@ from portal.directory.people import DirectoryPerson
 from portal.doctor.checks import directory as checks
 from portal.errors import NotAllowed
 from portal.service_accounts import service_accounts
-from spawners.accounts import home_of
-from spawners.blocking import Blocking
+from spawners.host.accounts import home_of
+from spawners.host.blocking import Blocking
 
 OWN = pwd.getpwuid(os.geteuid()).pw_name
 CONFIG = Config({"Images": {"service_account": "portal-images"}})

@@ -11,10 +11,10 @@ from jupyterhub import orm
 
 from portal.errors import InvalidRequest, NotAllowed, SlurmUnavailable, TooManyRequests
 from portal.web.allowance import Allowance
-from spawners import launch
-from spawners.door import refusal
-from spawners.launch import launch_request
-from spawners.refused import RefusedLaunches
+from spawners.launch import launch
+from spawners.launch.launch import launch_request
+from spawners.launch.refused import RefusedLaunches
+from spawners.launch.user_options import refusal
 
 MOST = 20
 
@@ -27,7 +27,7 @@ class Site:
         self.error: Exception | None = NotAllowed("There is no course 'dl101' for you.")
         self.shared = SimpleNamespace(refused=RefusedLaunches(MOST))
         self.now = 1000.0
-        monkeypatch.setattr("spawners.refused.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("spawners.launch.refused.time.monotonic", lambda: self.now)
         monkeypatch.setattr(launch, "_judged", self._judge)
 
     async def _judge(self, *_: Any, **__: Any) -> str:

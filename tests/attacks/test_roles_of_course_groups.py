@@ -21,7 +21,7 @@ from portal.courses.settings import Courses
 from portal.courses.site_roles import course_groups_with_roles, groups_with_roles
 from portal.doctor.checks.hub import course_roles
 from portal.models.course import Course, CourseState, KeptCourse, Role
-from spawners import course_groups, roles
+from spawners.config import course_groups, roles
 
 
 def role(**more: Any) -> dict[str, Any]:

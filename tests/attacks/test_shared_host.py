@@ -14,8 +14,8 @@ from jupyterhub.proxy import ConfigurableHTTPProxy
 from jupyterhub.utils import _trim_and_hash
 
 from portal.errors import StartFailed
-from spawners.domains import host_of, host_of_server
-from spawners.proxy import SessionProxy
+from spawners.config.proxy import SessionProxy
+from spawners.web.domains import host_of, host_of_server
 
 DOMAIN = "hub.example.org"
 PEOPLE = [

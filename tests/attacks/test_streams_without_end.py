@@ -21,7 +21,7 @@ from tornado.web import Application
 
 from spawners.hub_patches import progress_stream
 from spawners.hub_patches.progress_stream import AT_MOST, ProgressStream
-from spawners.progress import Progress
+from spawners.lifecycle.progress import Progress
 
 
 class Starting:

@@ -53,7 +53,7 @@ elif kind in ("ours", "course"):
     from spawners.hub_setup import set_up_hub
 
     set_up_hub()
-    c.JupyterHub.spawner_class = "spawners.slurm.PortalSpawner"
+    c.JupyterHub.spawner_class = "spawners.spawner.PortalSpawner"
     c.PortalSpawner.cmd = [stub, "portal/port", responder]
     c.PortalSpawner.default_resources = {
         "cpus": 1,

@@ -27,10 +27,10 @@ from portal.launch.request import options_from_form  # noqa: E402
 from portal.models.cluster import Job, JobState  # noqa: E402
 from portal.models.person import Person  # noqa: E402
 from portal.models.resources import Resources  # noqa: E402
-from spawners import words  # noqa: E402
-from spawners.form import LaunchForm  # noqa: E402
+from spawners.form import words  # noqa: E402
+from spawners.form.form import LaunchForm  # noqa: E402
+from spawners.host.storage import StorageArea  # noqa: E402
 from spawners.hub_setup import set_up_hub  # noqa: E402
-from spawners.storage import StorageArea  # noqa: E402
 
 ENVIRONMENTS = {
     e.name: e

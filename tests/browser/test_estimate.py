@@ -15,7 +15,7 @@ from portal.models.cluster import ClusterSnapshot, GpuPool, Node, Partition
 from portal.models.environment import Environment, Kind
 from portal.models.person import Person
 from portal.where import data_path
-from spawners.form import LaunchForm
+from spawners.form.form import LaunchForm
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect

@@ -30,7 +30,7 @@ for _file in sorted(Path({parts!r}).glob("*.py")):
         load_subconfig(str(_file))
 c.JupyterHub.load_groups = {{}}
 c.JupyterHub.template_paths = [{templates!r}]
-c.JupyterHub.spawner_class = "spawners.slurm.PortalSpawner"
+c.JupyterHub.spawner_class = "spawners.spawner.PortalSpawner"
 c.JupyterHub.allow_named_servers = True
 c.JupyterHub.authenticator_class = "portal.directory.oidc.OIDCAuthenticator"
 c.Authenticator.manage_groups = True

@@ -15,7 +15,7 @@ from course_made import course, made
 from hub_client import Person, wait_until
 from jobs import only_job
 
-from spawners.courses import _RESERVED
+from spawners.launch.courses import _RESERVED
 
 MINUTE = datetime.timedelta(minutes=1)
 

@@ -23,7 +23,7 @@ IDLE, WARN, SNOOZE, CULL = 40, 20, 25, 110  # seconds
 SETTINGS = """
 import os
 from portal.where import data_path
-from spawners import culler
+from spawners.lifecycle import culler
 os.environ["PORTAL_SERVICE_PORT"] = "{port}"
 for name in ("20-service.py", "30-roles.py"):
     load_subconfig(str(data_path("deploy") / "jupyterhub_config.d" / name))

@@ -135,7 +135,7 @@ def test_more_admins_by_name_and_group(demo: Any) -> None:
     """A site's word comes after the role was written, and its own additions stay."""
     settings = """
 from portal.models.scope import JOBS_READ
-from spawners.roles import Members
+from spawners.config.roles import Members
 c.PortalAdmins.hub_admins = False
 c.PortalAdmins.users = {"barbara"}
 c.PortalAdmins.groups = {"course-dl101"}

@@ -63,7 +63,7 @@ def _service(site: Site, host: str) -> Result:
     return failure(
         f"the portal's service would be at {at}, where its pages cannot ask the Hub",
         "Take c.JupyterHub.subdomain_hook out of the configuration, or let it return the domain "
-        'itself for the service "portal", as spawners/domains.py does.',
+        'itself for the service "portal", as spawners/web/domains.py does.',
     )
 
 

@@ -14,7 +14,7 @@ from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
 
 _COMMANDS = ("sbatch", "scancel")
-# What spawners/submit.py hands to sbatch, and what is missing without it.
+# What spawners/launch/submit.py hands to sbatch, and what is missing without it.
 _VARIABLES = (
     ("APPTAINERENV_", "sessions get no token"),
     ("PORTAL_", "the job script does not know what kind of environment to start"),

@@ -1,7 +1,7 @@
 """A member's own session of a course; the base of the other sessions that courses have.
 
 Which course may have a session, and what the Hub makes of its limits, is said in
-portal/launch/course.py and spawners/courses.py.
+portal/launch/course.py and spawners/launch/courses.py.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from portal.models.environment import Environment
 from portal.models.offered import OfferedEnvironment
 from portal.models.session import SessionRecord
 from portal.store import Store
-from spawners import favourites
-from spawners.favourites import Favourites
+from spawners.form import favourites
+from spawners.form.favourites import Favourites
 
 TORCH = Environment(name="torch", title="PyTorch", kind="venv", path="/opt/torch")
 

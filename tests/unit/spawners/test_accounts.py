@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from portal.errors import NotAllowed, Unavailable
-from spawners.accounts import home_of
-from spawners.blocking import Blocking
+from spawners.host.accounts import home_of
+from spawners.host.blocking import Blocking
 
 
 def nobody_by(_: Any) -> Any:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from portal.errors import NotAllowed, Unavailable
-from spawners.accounts import home_of
-from spawners.blocking import Blocking
-from spawners.slurm import PortalSpawner
+from spawners.host.accounts import home_of
+from spawners.host.blocking import Blocking
+from spawners.spawner import PortalSpawner
 
 
 @pytest.fixture

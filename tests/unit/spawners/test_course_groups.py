@@ -14,8 +14,9 @@ from test_course_launch import COURSE, at, kept
 from portal.courses.book import CourseBook
 from portal.errors import StoreUnavailable
 from portal.models.course import CourseMember, CourseState, Role, WeeklyTime
-from spawners import course_groups, my_courses
-from spawners.next_meeting import next_meeting
+from spawners.config import course_groups
+from spawners.form import my_courses
+from spawners.form.next_meeting import next_meeting
 
 
 class Members:

@@ -12,8 +12,8 @@ from jupyterhub.auth import Authenticator
 from traitlets.config.loader import PyFileConfigLoader
 
 from portal.where import data_path
-from spawners import my_courses
-from spawners.my_courses import MyCourse
+from spawners.form import my_courses
+from spawners.form.my_courses import MyCourse
 
 ALGEBRA = MyCourse(name="algebra", title="Linear algebra", server="course-algebra")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spawners.domains import host_of, host_of_server, sessions_below
+from spawners.web.domains import host_of, host_of_server, sessions_below
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,9 @@ from portal.models.environment import Environment
 from portal.models.offered import OfferedEnvironment
 from portal.models.person import Person
 from portal.models.resources import Resources
-from spawners import words
-from spawners.form import LaunchForm
-from spawners.storage import Storage, StorageArea
+from spawners.form import words
+from spawners.form.form import LaunchForm
+from spawners.host.storage import Storage, StorageArea
 
 ADA = Person(name="ada", groups=("gpu-users",))
 GIB = 1024**3
@@ -559,7 +559,7 @@ class TestStorage:
     async def test_a_hanging_file_system_does_not_hold_up_the_page(self, monkeypatch):
         import threading
 
-        from spawners import storage as module
+        from spawners.host import storage as module
 
         stuck = threading.Event()
         calls = []

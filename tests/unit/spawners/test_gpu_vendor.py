@@ -13,7 +13,7 @@ from portal.images.settings import Images
 from portal.launch.request import LaunchRequest
 from portal.models.environment import Environment
 from portal.models.resources import Resources
-from spawners.submit import submit
+from spawners.launch.submit import submit
 
 BOTH = Gpus(vendor_of_type={"mi300x": "amd"})
 

@@ -15,8 +15,8 @@ import pytest
 from jupyterhub import orm, roles
 from stepping_clock import SteppingClock
 
-from spawners import handover
-from spawners.handover import busy_kernels
+from spawners.resize import handover
+from spawners.resize.handover import busy_kernels
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 

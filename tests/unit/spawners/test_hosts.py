@@ -1,4 +1,4 @@
-"""The hosts that a course's sessions have (spawners/hosts.py)."""
+"""The hosts that a course's sessions have (spawners/web/hosts.py)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from jupyterhub.handlers.base import UserUrlHandler
 from jupyterhub.user import User
 
-from spawners import hosts
-from spawners.domains import host_of
+from spawners.config.proxy import SessionProxy
 from spawners.hub_patches import course_hosts
-from spawners.proxy import SessionProxy
+from spawners.web import hosts
+from spawners.web.domains import host_of
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,10 @@ from traitlets.config import Application
 from traitlets.config.loader import PyFileConfigLoader
 
 from portal.where import data_path
-from spawners import door, hub_database, hub_patches, hub_routes, hub_setup
-from spawners.slurm import PortalSpawner
+from spawners import hub_database, hub_patches, hub_setup
+from spawners.api import routes
+from spawners.launch import user_options
+from spawners.spawner import PortalSpawner
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     made: list[Any] = []
     monkeypatch.setattr(hub_setup, "_called", False)
     monkeypatch.setattr(hub_patches, "apply_patches", lambda: made.append("patches"))
-    monkeypatch.setattr(hub_routes, "install_routes", lambda: made.append("routes"))
+    monkeypatch.setattr(routes, "install_routes", lambda: made.append("routes"))
     monkeypatch.setattr(hub_database, "watch", made.append)
     return made
 
@@ -69,7 +71,7 @@ async def test_without_it_no_session_starts(
     async def launch_request(spawner: Any, options: Any) -> Any:
         return SimpleNamespace(options=lambda: {"environment": "pytorch"})
 
-    monkeypatch.setattr(door, "launch_request", launch_request)
+    monkeypatch.setattr(user_options, "launch_request", launch_request)
     restored: list[Any] = []
     spawner: Any = SimpleNamespace(
         last_options={}, _request="one", _restore_options=restored.append
@@ -88,9 +90,9 @@ async def test_without_it_no_session_starts(
 def test_the_portals_routes_are_added_once(monkeypatch: pytest.MonkeyPatch) -> None:
     before = [*apihandlers.default_handlers]
     monkeypatch.setattr(apihandlers, "default_handlers", [*before])
-    hub_routes.install_routes()
-    hub_routes.install_routes()
+    routes.install_routes()
+    routes.install_routes()
     added = [row for row in apihandlers.default_handlers if row not in before]
-    assert added == list(hub_routes.ROUTES)
+    assert added == list(routes.ROUTES)
     assert len({path for path, _ in added}) == len(added)
     assert all(path.startswith("/api/portal/") for path, _ in added)

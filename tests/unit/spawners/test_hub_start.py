@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from jupyterhub.handlers import base
 
-from spawners.hub_start import _EXPECTED, no_warning_of_waits
+from spawners.config.startup import _EXPECTED, no_warning_of_waits
 
 
 @pytest.fixture

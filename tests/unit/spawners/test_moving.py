@@ -22,9 +22,9 @@ from portal.launch.request import Asked
 from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.move import MoveState
 from portal.sessions.ending import Ending
-from spawners import moving
-from spawners.commits import Commits
-from spawners.moving import Moving
+from spawners.lifecycle.commits import Commits
+from spawners.resize import resize
+from spawners.resize.resize import Moving
 
 NOW = {"environment": "base", "gpus": 0, "account": "physics", "partition": "cpu"}
 
@@ -168,14 +168,14 @@ def spawner(monkeypatch: pytest.MonkeyPatch) -> Spawner:
         made.done.append(("answered" if more else "handed over", what[0 if more else 1]))
 
     made = Spawner()
-    monkeypatch.setattr(moving, "launch_request", launch_request)
-    monkeypatch.setattr(moving, "submit", submit)
-    monkeypatch.setattr(moving, "make_log", make_log)
-    monkeypatch.setattr(moving, "hand_over", yes)
-    monkeypatch.setattr(moving, "wait_for_http_server", yes)
-    monkeypatch.setattr(moving, "client_tls", lambda who: None)
-    monkeypatch.setattr(moving.orm.APIToken, "find", lambda db, token: made.db.tokens[2])
-    monkeypatch.setattr(moving, "_AGAIN", 0.01)
+    monkeypatch.setattr(resize, "launch_request", launch_request)
+    monkeypatch.setattr(resize, "submit", submit)
+    monkeypatch.setattr(resize, "make_log", make_log)
+    monkeypatch.setattr(resize, "hand_over", yes)
+    monkeypatch.setattr(resize, "wait_for_http_server", yes)
+    monkeypatch.setattr(resize, "client_tls", lambda who: None)
+    monkeypatch.setattr(resize.orm.APIToken, "find", lambda db, token: made.db.tokens[2])
+    monkeypatch.setattr(resize, "_AGAIN", 0.01)
     return made
 
 
@@ -234,7 +234,7 @@ async def test_what_cannot_begin(spawner: Spawner, monkeypatch: pytest.MonkeyPat
     async def refused(*_: Any) -> str:
         raise SlurmRefused("sbatch said no")
 
-    monkeypatch.setattr(moving, "submit", refused)
+    monkeypatch.setattr(resize, "submit", refused)
     with pytest.raises(SlurmRefused):
         await spawner.moving.begin({"gpus": 2}, "ada")
     assert set(spawner.db.tokens) == {1}  # the new server's token is gone again
@@ -258,7 +258,7 @@ async def test_a_session_that_is_stopped_while_the_new_job_is_submitted(
         await taken.wait()
         return "8"
 
-    monkeypatch.setattr(moving, "submit", slow)
+    monkeypatch.setattr(resize, "submit", slow)
     beginning = asyncio.ensure_future(spawner.moving.begin({"gpus": 2}, "ada"))
     await submitting.wait()
     spawner.moving.forget()
@@ -284,7 +284,7 @@ async def test_a_new_job_that_comes_to_nothing(
         spawner.slurm.end("8", JobState.CANCELLED)
     else:
         spawner.server_timeout = 0.02 if why == "silent" else 30
-        monkeypatch.setattr(moving, "wait_for_http_server", late)
+        monkeypatch.setattr(resize, "wait_for_http_server", late)
         if why == "no answer":
             spawner.moving.accept_port(2, 5000)
         # What the watcher took before does not count: the setting is read when it begins.
@@ -324,7 +324,7 @@ async def test_it_is_too_late_to_call_it_off(
     async def slow(*_: Any) -> None:
         await saving.wait()
 
-    monkeypatch.setattr(moving, "hand_over", slow)
+    monkeypatch.setattr(resize, "hand_over", slow)
     await spawner.moving.begin({"gpus": 2}, "ada")
     spawner.moving.accept_port(2, 5000)
     spawner.slurm.run()

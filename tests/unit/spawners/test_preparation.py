@@ -13,11 +13,11 @@ import pytest
 from portal.errors import InvalidRequest, NotAllowed, SlurmUnavailable, Unavailable
 from portal.models.cluster import Association
 from portal.models.person import Person
-from spawners.blocking import Blocking
-from spawners.form import LaunchForm
-from spawners.launch import launch_request, readiness
-from spawners.preparation import Preparation
-from spawners.storage import Storage
+from spawners.form.form import LaunchForm
+from spawners.host.blocking import Blocking
+from spawners.host.preparation import Preparation
+from spawners.host.storage import Storage
+from spawners.launch.launch import launch_request, readiness
 
 ROW = Association(user="ada", account="research")
 

@@ -18,10 +18,10 @@ from portal.models.cluster import ClusterSnapshot, Job, JobState
 from portal.models.session import SessionRecord, SessionState
 from portal.sessions.ending import Ending
 from portal.store import Store
-from spawners import closing, record
-from spawners.closing import Closing, ended
-from spawners.record import Recorder
-from spawners.stops import reason
+from spawners.lifecycle import reconciler, session_recorder
+from spawners.lifecycle.reconciler import Closing, ended
+from spawners.lifecycle.session_recorder import Recorder
+from spawners.lifecycle.stop_reason import reason
 
 
 class Slurm:
@@ -67,9 +67,9 @@ def session(session_id: str = "one", **more: Any) -> SessionRecord:
 
 @pytest.fixture
 def slurm(monkeypatch: pytest.MonkeyPatch) -> Slurm:
-    monkeypatch.setattr(closing, "_PAUSES", (0.01,) * 7)
-    monkeypatch.setattr(record, "_FIRST_PAUSE", 0.05)
-    monkeypatch.setattr(record, "_LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(reconciler, "_PAUSES", (0.01,) * 7)
+    monkeypatch.setattr(session_recorder, "_FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(session_recorder, "_LONGEST_PAUSE", 0.05)
     return Slurm()
 
 
@@ -185,7 +185,7 @@ async def test_a_lock_that_is_let_go(make: Make, path: Path) -> None:
 async def test_memory_is_bounded_and_the_newest_sessions_stay(
     make: Make, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record, "_MOST", 10)
+    monkeypatch.setattr(session_recorder, "_MOST", 10)
     recorder = make()
     for number in range(30):
         recorder.note(session(f"s{number}"))
@@ -227,7 +227,7 @@ async def test_what_waits_is_saved_together(
         await save(*some)
 
     monkeypatch.setattr(recorder.store.sessions, "save", counted)
-    monkeypatch.setattr(record, "_LAST_WORDS", 60)
+    monkeypatch.setattr(session_recorder, "_LAST_WORDS", 60)
     for number in range(120):
         recorder.note(session(f"s{number}"))
     recorder.start()
@@ -250,7 +250,7 @@ async def test_the_hubs_end_waits_a_moment_for_what_is_left(make: Make, path: Pa
 async def test_a_database_that_hangs_does_not_hold_up_the_hubs_end(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record, "_LAST_WORDS", 0.5)
+    monkeypatch.setattr(session_recorder, "_LAST_WORDS", 0.5)
     recorder = make()
 
     async def hang(one: SessionRecord) -> None:

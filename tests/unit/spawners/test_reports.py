@@ -12,7 +12,7 @@ from jupyterhub.app import JupyterHub
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from spawners.reports import service_address, token_scopes
+from spawners.lifecycle.reports import service_address, token_scopes
 
 
 @pytest.fixture

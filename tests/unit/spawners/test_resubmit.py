@@ -13,13 +13,14 @@ import pytest
 from portal.errors import PortalError, SlurmRefused, SlurmUnavailable, StartFailed
 from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.slurm import CommandTimedOut
-from spawners import arrival, resubmit
-from spawners import submit as submission
-from spawners.progress import Progress
-from spawners.resubmit import lost, submit_again
-from spawners.slurm import PortalSpawner
-from spawners.submit import submit_once
-from spawners.watch import JobWatch
+from spawners.launch import resubmit
+from spawners.launch import submit as submission
+from spawners.launch.resubmit import lost, submit_again
+from spawners.launch.submit import submit_once
+from spawners.lifecycle import wait_for_server as arrival
+from spawners.lifecycle.job_watch import JobWatch
+from spawners.lifecycle.progress import Progress
+from spawners.spawner import PortalSpawner
 
 REQUEST: Any = object()
 LOG = "session-1.log"

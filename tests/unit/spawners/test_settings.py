@@ -11,9 +11,9 @@ from batchspawner import SlurmSpawner
 from traitlets import Unicode
 from traitlets.config import Config
 
-from spawners import hub_start
+from spawners.config import startup
 from spawners.settings import SessionSettings
-from spawners.slurm import PortalSpawner
+from spawners.spawner import PortalSpawner
 
 NAMES = sorted(
     name
@@ -56,5 +56,5 @@ def test_the_hub_says_so_when_it_begins(caplog: pytest.LogCaptureFixture) -> Non
         caplog.clear()
         config = config_of("SlurmSpawner", "req_options", "--exclusive")
         hub: Any = SimpleNamespace(spawner_class=kind, config=config, log=log)
-        hub_start._tell_unused(hub)
+        startup._tell_unused(hub)
         assert caplog.text.count("c.SlurmSpawner.req_options has no effect.") == times

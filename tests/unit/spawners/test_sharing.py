@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from spawners.commits import Commits
+from spawners.lifecycle.commits import Commits
 
 
 class Database:

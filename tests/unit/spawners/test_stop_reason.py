@@ -19,8 +19,8 @@ from portal.models.cluster import Job, JobState
 from portal.models.session import SessionRecord, SessionState
 from portal.models.stop_reason import REASON_HEADER, StopCode, StopReason
 from portal.sessions.ending import TITLES, Ending, explain, words_for
-from spawners import culler, stops
-from spawners.closing import ended
+from spawners.lifecycle import culler, stop_reason
+from spawners.lifecycle.reconciler import ended
 
 IDLE = StopReason(code=StopCode.IDLE, words="Its GPUs were idle for 2 hours.")
 
@@ -74,22 +74,24 @@ def test_every_code_has_a_title() -> None:
 
 def test_only_the_portals_service_says_why_and_only_for_itself() -> None:
     said = {REASON_HEADER.replace("-", "_"): IDLE.header()}
-    assert stops.reason_of(handler(service("portal"), **said)) == IDLE
-    assert stops.reason_of(handler(service("portal"))) is None
-    assert stops.reason_of(handler(service("portal"), X_Portal_For="ada", **said)) is None
-    assert stops.reason_of(handler(service("another"), **said)) is None
-    assert stops.reason_of(handler(SimpleNamespace(name="portal"), **said)) is None, "a person"
-    assert stops.reason_of(handler(None, **said)) is None
+    assert stop_reason.reason_of(handler(service("portal"), **said)) == IDLE
+    assert stop_reason.reason_of(handler(service("portal"))) is None
+    assert stop_reason.reason_of(handler(service("portal"), X_Portal_For="ada", **said)) is None
+    assert stop_reason.reason_of(handler(service("another"), **said)) is None
+    assert stop_reason.reason_of(handler(SimpleNamespace(name="portal"), **said)) is None, (
+        "a person"
+    )
+    assert stop_reason.reason_of(handler(None, **said)) is None
 
 
 def test_the_culler_has_one_reason() -> None:
-    found = stops.reason_of(handler(service("idle-culler"), X_Portal_Reason=IDLE.header()))
-    assert found == stops.CULLED
-    assert stops.reason_of(handler(SimpleNamespace(name="idle-culler"))) is None, "a person"
+    found = stop_reason.reason_of(handler(service("idle-culler"), X_Portal_Reason=IDLE.header()))
+    assert found == stop_reason.CULLED
+    assert stop_reason.reason_of(handler(SimpleNamespace(name="idle-culler"))) is None, "a person"
 
 
 def why_ended(why: StopReason | None, by: str = "portal") -> Ending:
-    return stops.reason(
+    return stop_reason.reason(
         by, "ada", ready=True, answers=True, came_back=False, http_timeout=1, why=why
     )
 

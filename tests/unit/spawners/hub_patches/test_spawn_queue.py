@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from jupyterhub.user import User
 
-from spawners import slurm
+from spawners import spawner as slurm
 from spawners.hub_patches import spawn_queue
 from spawners.hub_patches.spawn_queue import Turns, _in_turn
-from spawners.reports import token_scopes
+from spawners.lifecycle.reports import token_scopes
 
 
 async def test_a_launch_begins_in_its_turn_and_gets_what_it_was_given() -> None:

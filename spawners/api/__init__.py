@@ -1,0 +1,1 @@
+"""The routes that the portal adds to the Hub."""

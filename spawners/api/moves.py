@@ -1,0 +1,106 @@
+"""The routes by which the portal's service moves sessions to other resources.
+
+They answer the service's own token and nothing else: it has checked who asks, and writes the audit
+log. What is asked for is judged here once more, as a launch of the session's owner.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from jupyterhub import orm
+from jupyterhub.apihandlers import APIHandler
+from tornado import web
+
+from portal.errors import InvalidRequest, NotFound, PortalError
+
+from ..lifecycle.stop_reason import SERVICE, asked_by
+from ..resize.handover import busy_kernels
+
+MAX_BODY = 4096  # bytes
+
+
+class MovesBase(APIHandler):
+    """What both routes do."""
+
+    def check_xsrf_cookie(self) -> None:
+        """Nothing to check: only a service's token is accepted."""
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        who = self.current_user
+        if not isinstance(who, orm.Service) or who.name != SERVICE:
+            raise web.HTTPError(403, "Only the portal's service may ask this.")
+
+    def answer(self, model: Any, status: int = 200) -> None:
+        self.set_status(status)
+        self.finish(json.dumps(model))
+
+    def refuse(self, error: PortalError) -> None:
+        """The error's own words; its code is the reason, as in the Hub's answers to launches."""
+        self.set_status(error.status, error.code)
+        self.finish(json.dumps({"status": error.status, "message": error.message}))
+
+
+class MovesHandler(MovesBase):
+    """``GET /hub/api/portal/moves``: those that are under way, or were a few minutes ago."""
+
+    def get(self) -> None:
+        moves = []
+        for user in self.users.values():
+            for spawner in user.spawners.values():
+                if hasattr(spawner, "moving") and spawner.moving.told:
+                    model = spawner.moving.shown().model_dump(mode="json")
+                    record = spawner.history.record
+                    moves.append({"session": record.id if record else "", "move": model})
+        self.answer({"moves": moves})
+
+
+class MoveHandler(MovesBase):
+    """``/hub/api/portal/moves/USER/SERVER``: begin (POST with user_options), call off (DELETE),
+    and what to know before (GET: the kernels that compute)."""
+
+    async def get(self, user: str, server: str) -> None:
+        try:
+            spawner = self._spawner(user, server)
+        except PortalError as error:
+            self.refuse(error)
+            return
+        move = spawner.moving.shown()
+        busy = await busy_kernels(spawner) if spawner.ready else None
+        self.answer({"move": move.model_dump(mode="json") if move else None, "busy": busy})
+
+    async def post(self, user: str, server: str) -> None:
+        try:
+            move = await self._spawner(user, server).moving.begin(self._options(), asked_by(self))
+        except PortalError as error:
+            self.refuse(error)
+            return
+        self.answer(move.model_dump(mode="json"), 202)
+
+    async def delete(self, user: str, server: str) -> None:
+        try:
+            move = await self._spawner(user, server).moving.cancel(asked_by(self))
+        except PortalError as error:
+            self.refuse(error)
+            return
+        self.answer(move.model_dump(mode="json"))
+
+    def _spawner(self, name: str, server: str) -> Any:
+        user = self.find_user(name)
+        if user is None or server not in user.orm_user.orm_spawners:
+            raise NotFound("There is no such session.")
+        spawner = user.spawners[server]
+        if not hasattr(spawner, "moving"):
+            raise NotFound("This session is not one of the portal's.")
+        return spawner
+
+    def _options(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self.request.body) if len(self.request.body) <= MAX_BODY else None
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise InvalidRequest("The body must be a JSON object with resources.")
+        return found

@@ -1,0 +1,105 @@
+"""The routes by which the portal's service lets a course into its room, and out.
+
+A room is a server of somebody of the course's staff. It is shared with each of the course's people,
+by JupyterHub's share of that one server. Not with the course's group: a login (an OAuth token) has
+the shares of its owner and not those of the owner's groups (jupyterhub/scopes.py, get_scopes_for,
+in 6.1.1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from jupyterhub import orm
+
+from portal.errors import NotAllowed, NotFound, PortalError
+from portal.launch.course import CourseKind, ServerOf, server_of
+from portal.models.course import STAFF
+
+from ..context import Shared
+from .moves import MovesBase
+
+_PREFIX = f"{CourseKind.ROOM}-"
+
+
+class RoomsHandler(MovesBase):
+    """``GET /hub/api/portal/rooms``: the rooms that are shared with somebody."""
+
+    def get(self) -> None:
+        rows = self.db.query(orm.Share).join(orm.Spawner, orm.Share.spawner_id == orm.Spawner.id)
+        found = {
+            (share.spawner.user.name, share.spawner.name)
+            for share in rows.filter(orm.Spawner.name.startswith(_PREFIX, autoescape=True))
+            if server_of(share.spawner.name) is not None  # else it is somebody's own
+        }
+        self.answer({"rooms": [{"user": user, "server": name} for user, name in sorted(found)]})
+
+
+class RoomHandler(MovesBase):
+    """``/hub/api/portal/rooms/USER/SERVER``: where it is (GET), let the course in (PUT), and out
+    (DELETE)."""
+
+    def get(self, user: str, server: str) -> None:
+        try:
+            self._found(user, server)
+        except PortalError as error:
+            self.refuse(error)
+            return
+        self.answer({"url": self.find_user(user).server_url(server)})
+
+    async def put(self, user: str, server: str) -> None:
+        try:
+            spawner, room = self._found(user, server)
+            members = await self._members(user, room.course)
+        except PortalError as error:
+            self.refuse(error)
+            return
+        shares = {share.user_id: share for share in spawner.shares}
+        for id, share in shares.items():
+            if id not in members:
+                self.db.delete(share)
+        for id, member in members.items():
+            if id not in shares:
+                orm.Share.grant(self.db, spawner, member)  # commits: others have their turn
+                await asyncio.sleep(0)
+        self.db.commit()
+        self.answer({"url": self.find_user(user).server_url(server)})
+
+    async def delete(self, user: str, server: str) -> None:
+        try:
+            spawner, _ = self._found(user, server)
+        except PortalError as error:
+            self.refuse(error)
+            return
+        for share in list(spawner.shares):
+            self.db.delete(share)
+        if spawner.oauth_client is not None:
+            # Else the browsers' cookies stay logins for as long as the session remembers them.
+            for row in (orm.APIToken, orm.OAuthCode):
+                self.db.query(row).filter(
+                    row.client_id == spawner.oauth_client.identifier,
+                    row.user_id != spawner.user.id,
+                ).delete(synchronize_session="fetch")
+        self.db.commit()
+        self.set_status(204)
+
+    def _found(self, user: str, server: str) -> tuple[orm.Spawner, ServerOf]:
+        """The server as the Hub's database has it. Raises NotFound."""
+        owner, room = orm.User.find(self.db, user), server_of(server)
+        spawner = owner.orm_spawners.get(server) if owner else None
+        if spawner is None or room is None or room.kind is not CourseKind.ROOM:
+            raise NotFound("There is no such room of a course.")
+        return spawner, room
+
+    async def _members(self, user: str, course: str) -> dict[int | None, orm.User]:
+        """Everyone of the course but ``user`` whom the Hub knows, by the Hub's number. Raises
+        NotAllowed where this person cannot have a room of this course, StoreUnavailable."""
+        shared = Shared.of(self.config)
+        kept = await shared.book.course(course, fresh=True)
+        members = await shared.store.members.of(course)
+        staff = {one.person for one in members if one.role in STAFF}
+        if user not in staff or not kept.course.together:
+            raise NotAllowed(f"'{user}' can have no room of a course '{course}'.")
+        names = [one.person for one in members if one.person != user]
+        found = self.db.query(orm.User).filter(orm.User.name.in_(names))
+        return {one.id: one for one in found}

@@ -1,0 +1,106 @@
+"""What begins with the Hub, before anybody has come."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError
+from jupyterhub import orm
+from jupyterhub.app import JupyterHub
+from pydantic import ValidationError
+from sqlalchemy import make_url
+
+from portal import disk
+from portal.models.session import SessionRecord
+
+from ..context import Shared
+from ..settings import SessionSettings
+
+_ROOM_AGAIN = 600.0  # seconds
+_tasks: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
+_YOUNG = 10_000  # new objects until the collector looks at them; Python's own is 700
+_EXPECTED = (  # JupyterHub's words (handlers/base.py), of a queue that takes its time
+    "User %s is slow to start (timeout=%s)",
+    "User %s:%s server is slow to stop (timeout=%s)",
+)
+
+
+def watch(hub: JupyterHub) -> None:
+    """Begin once the Hub has its database and its settings. JupyterHub has no hook for that; its
+    ``tornado_settings`` are complete at that moment."""
+    hub.observe(_began, names="tornado_settings")
+
+
+def _began(change: Any) -> None:
+    hub = change.owner
+    if "hub" not in change.new:  # the site's own setting, while the configuration is read
+        return
+    _tell_unused(hub)
+    hub.log.addFilter(no_warning_of_waits)
+    shared = Shared.of(hub.config)
+    shared.form.load()
+    pages = change.new["jinja2_env"]
+    for page in pages.list_templates(("html",)):
+        with contextlib.suppress(TemplateError):  # a site's own; who opens it is told
+            pages.get_template(page)
+    shared.announced.start()
+    shared.recorder.start(lambda: held(hub.db))
+    shared.recorder.take_over(left(hub.db))
+    _keep_collections_short()
+    _tasks.add(asyncio.ensure_future(_keep_room(hub)))
+
+
+def no_warning_of_waits(record: logging.LogRecord) -> bool:
+    """Have the log say at INFO what JupyterHub warns of for each session that waits for Slurm."""
+    if record.msg not in _EXPECTED:
+        return True
+    record.levelno, record.levelname = logging.INFO, "INFO"
+    return logging.getLogger(record.name).isEnabledFor(logging.INFO)
+
+
+async def _keep_room(hub: JupyterHub) -> None:
+    """The Hub's database, where it is a file, takes changes when the disk is full."""
+    address = make_url(hub.db_url)
+    while address.get_backend_name() == "sqlite" and address.database:
+        await asyncio.to_thread(disk.keep_room, Path(address.database))
+        await asyncio.sleep(_ROOM_AGAIN)
+
+
+def _tell_unused(hub: JupyterHub) -> None:
+    """Warn of settings that a site has brought along from batchspawner and nothing reads."""
+    if issubclass(hub.spawner_class, SessionSettings):
+        for name, instead in hub.spawner_class.unused_settings(hub.config).items():
+            hub.log.warning("%s has no effect. %s", name, instead)
+
+
+def _keep_collections_short() -> None:
+    """Python's garbage collector goes through everything again while a class is launched, and
+    nobody is heard meanwhile: 0.3 s for what stays until the Hub ends (modules, classes,
+    settings). That is left out, and the rest is looked at less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
+
+
+def held(db: Any) -> set[str]:
+    """The sessions that spawners look after, by the Hub's own database: the Hub has not made
+    these spawners yet when it starts."""
+    rows = db.query(orm.Spawner).filter(orm.Spawner.server_id.is_not(None))
+    return {record["id"] for row in rows if (record := (row.state or {}).get("record"))}
+
+
+def left(db: Any) -> list[SessionRecord]:
+    """Records of sessions that are over, which the portal's database did not take in time."""
+    found = []
+    for row in db.query(orm.Spawner).filter(orm.Spawner.server_id.is_(None)):
+        try:
+            if record := (row.state or {}).get("record"):
+                found.append(SessionRecord(**record))
+        except ValidationError:
+            continue
+    return found

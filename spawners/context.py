@@ -1,0 +1,108 @@
+"""What all spawners of one Hub process share: the cluster watcher, the catalog, the database.
+
+JupyterHub makes a spawner per server; one watcher per spawner would ask Slurm once for each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from jupyterhub.app import JupyterHub
+from traitlets.config import Config
+from traitlets.log import get_logger
+
+from portal.catalog import EnvironmentCatalog
+from portal.catalog.tile import Tiles
+from portal.courses.book import CourseBook
+from portal.courses.settings import Courses
+from portal.estimates import HUB, StartEstimates
+from portal.gpus.settings import Gpus
+from portal.images.settings import Images
+from portal.models.announcement import Announcement
+from portal.service_accounts import service_accounts
+from portal.slurm import Cluster
+from portal.store import Store
+
+from .form.announcements import Announced
+from .form.favourites import Favourites
+from .form.form import LaunchForm
+from .host.blocking import Blocking
+from .host.preparation import Preparation
+from .host.storage import Storage
+from .launch.courses import Budgets
+from .launch.refused import RefusedLaunches
+from .lifecycle.commits import Commits
+from .lifecycle.reconciler import Closing
+from .lifecycle.session_recorder import Recorder
+
+
+@dataclass
+class Shared:
+    """The parts of the Hub process that exist once. ``Shared.of(config)`` gives them."""
+
+    cluster: Cluster
+    catalog: EnvironmentCatalog
+    form: LaunchForm
+    storage: Storage
+    store: Store
+    estimates: StartEstimates
+    images: Images = field(default_factory=Images)
+    gpus: Gpus = field(default_factory=Gpus)
+    courses: Courses = field(default_factory=Courses)
+    commits: Commits = field(default_factory=Commits)
+    blocking: Blocking = field(default_factory=Blocking)
+    refused: RefusedLaunches = field(default_factory=RefusedLaunches)
+    services: frozenset[str] = frozenset()  # accounts that are no person's
+
+    preparation: Preparation = field(init=False)
+    recorder: Recorder = field(init=False)
+    announced: Announced = field(init=False)
+    favourites: Favourites = field(init=False)
+    tiles: Tiles = field(init=False)
+    book: CourseBook = field(init=False)
+    budgets: Budgets = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.preparation = Preparation(self.blocking)
+        log = get_logger()
+        self.recorder = Recorder(self.store, Closing(self.cluster, log), log)
+        self.announced = Announced(self.store)
+        self.favourites = Favourites(self.store)
+        self.tiles = Tiles(self.catalog, self.store)
+        self.book = CourseBook(self.store)
+        self.budgets = Budgets(self.store)
+
+    _only: ClassVar[Shared | None] = None
+
+    @classmethod
+    def of(cls, config: Config) -> Shared:
+        """The process's one instance, made with ``config`` at the first call."""
+        if cls._only is None:
+            cluster, store = Cluster(config=config), Store(config=config)
+            cls._only = cls(
+                cluster=cluster,
+                catalog=EnvironmentCatalog(config=config, store=store),
+                form=LaunchForm(config=config),
+                storage=Storage(config=config),
+                store=store,
+                estimates=StartEstimates(
+                    config=config, runner=cluster.runner, store=store, share=HUB
+                ),
+                images=Images(config=config),
+                gpus=Gpus(config=config),
+                courses=Courses(config=config),
+                services=service_accounts(config),
+            )
+            with contextlib.suppress(RuntimeError):  # no event loop: not in a Hub that serves
+                asyncio.get_running_loop()
+                cls._only.recorder.start()
+        return cls._only
+
+
+def announcements(user: Any = None) -> list[Announcement]:
+    """What all pages of the Hub show, the login page too: their variable ``portal_announcements``
+    (JupyterHub calls it with whoever is logged in)."""
+    return Shared.of(JupyterHub.instance().config).announced.now()

@@ -1,0 +1,1 @@
+"""The launch page: its choices, its defaults and its words."""

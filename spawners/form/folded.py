@@ -1,0 +1,207 @@
+"""What the launch page keeps under "More": the fields of portal/launch/fields.py that fold away,
+each with what there is to choose. Pure.
+
+A choice with one value is not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from portal.launch.availability import Availability
+from portal.launch.fields import FIELDS, Field
+from portal.launch.limits import default_qos
+from portal.launch.policy import usable_reservation
+from portal.models.cluster import Association, ClusterSnapshot, Reservation
+from portal.models.person import Person
+from portal.models.resources import Resources
+
+from . import words
+from .view import Choice, FoldedField
+
+
+class Facts(NamedTuple):
+    """What the choices are made of. ``last``: what this person chose last; ``preset``: what applies
+    where nothing is chosen; ``simulated``: the GPU types that are."""
+
+    snapshot: ClusterSnapshot
+    supply: Availability
+    associations: Sequence[Association] | None
+    person: Person
+    last: Mapping[str, Any]
+    preset: Mapping[str, Any]
+    simulated: Collection[str]
+    now: float
+
+
+def folded_fields(facts: Facts) -> tuple[FoldedField, ...]:
+    """The fields to ask for, in the order of the table."""
+    return tuple(
+        shown for field in FIELDS if field.folded and (shown := _shown(field, facts)) is not None
+    )
+
+
+def _shown(field: Field, facts: Facts) -> FoldedField | None:
+    choices: tuple[Choice, ...] = ()
+    most = 0
+    if field.name in _CHOICES or field.there:
+        choices = _CHOICES.get(field.name, lambda facts: _of_nodes(field, facts))(facts)
+        if not choices:
+            return None
+    elif field.counts:
+        most = _MOST[field.name](facts)
+        if field.name == "nodes" and most < 2:
+            return None
+    usual = Resources.model_fields[field.name].default
+    value, preset = facts.last.get(field.name), facts.preset.get(field.name, usual)
+    return FoldedField(
+        name=field.name,
+        label=field.label,
+        words=field.words,
+        note=field.note,
+        number=bool(field.counts),
+        pattern=field.pattern,
+        example=field.example,
+        value="" if value is None or value == usual else str(value),
+        placeholder="Slurm's default" if preset is None else str(preset),
+        most=most,
+        choices=choices,
+    )
+
+
+def _of_nodes(field: Field, facts: Facts) -> tuple[Choice, ...]:
+    """What the nodes of the person's partitions have, each with the partitions that have it."""
+    having: dict[str, list[str]] = {}
+    known = facts.snapshot.nodes
+    for name in facts.supply.partitions:
+        nodes = [known[one] for one in facts.snapshot.partitions[name].nodes if one in known]
+        for value in field.there(nodes) if field.there else ():
+            having.setdefault(value, []).append(name)
+    if not having:
+        return ()
+    chosen = facts.last.get(field.name)
+    return _with_default(
+        "Any",
+        [
+            Choice(
+                value=value,
+                label=value,
+                selected=value == chosen,
+                data={"partitions": " ".join(names)},
+            )
+            for value, names in sorted(having.items())
+        ],
+    )
+
+
+def _with_default(label: str, rest: Sequence[Choice]) -> tuple[Choice, ...]:
+    taken = any(choice.selected for choice in rest)
+    return (Choice(value="", label=label, selected=not taken), *rest)
+
+
+def _partitions(facts: Facts) -> tuple[Choice, ...]:
+    supply, simulated = facts.supply, facts.simulated
+    if len(supply.partitions) < 2:
+        return ()
+    choices = []
+    for name, partition in supply.partitions.items():
+        note = f"{partition.cpus_free} of {partition.cpus} CPUs free"
+        if partition.gpus:
+            kind = "simulated GPUs" if set(partition.gpu_types) <= set(simulated) else "GPUs"
+            note = f"{partition.gpus_free} of {partition.gpus} {kind} free, {note}"
+        if partition.waiting:
+            note += f", {words.count(partition.waiting, 'job')} waiting"
+        choices.append(
+            Choice(value=name, label=name, note=note, selected=name == facts.last.get("partition"))
+        )
+    return _with_default("Automatic", choices)
+
+
+def _accounts(facts: Facts) -> tuple[Choice, ...]:
+    rows = facts.associations or ()
+    names = sorted({row.account for row in rows})
+    if len(names) < 2:
+        return ()
+    usual = next((row.account for row in rows if row.is_default_account), "")
+    label = f"Default ({usual})" if usual else "Default"
+    return _with_default(
+        label, [Choice(value=n, label=n, selected=n == facts.last.get("account")) for n in names]
+    )
+
+
+def _qos(facts: Facts) -> tuple[Choice, ...]:
+    known = facts.snapshot.qos
+    rows = facts.associations or ()
+    accounts: dict[str, list[str]] = {}
+    for row in rows:
+        for name in row.qos:
+            accounts.setdefault(name, []).append(row.account)
+    if len(accounts) < 2:
+        return ()
+
+    def longest(name: str) -> dict[str, str]:
+        wall = known[name].max_wall if name in known else None
+        return {} if wall is None else {"seconds": str(wall)}
+
+    usual = {row.default_qos for row in rows} - {""}
+    label = f"Default ({usual.pop()})" if len(usual) == 1 else "Default"
+    named = [
+        Choice(
+            value=name,
+            label=name,
+            selected=name == facts.last.get("qos"),
+            data={"accounts": " ".join(sorted(set(having))), **longest(name)},
+        )
+        for name, having in sorted(accounts.items())
+    ]
+    first, *rest = _with_default(label, named)
+    return (first.model_copy(update={"data": longest(default_qos(rows) or "")}), *rest)
+
+
+def _reservations(facts: Facts) -> tuple[Choice, ...]:
+    now = facts.now
+    mine = [
+        reservation
+        for reservation in facts.snapshot.reservations.values()
+        if usable_reservation(reservation, facts.person, facts.associations)
+    ]
+    if not mine:
+        return ()
+
+    def label(reservation: Reservation) -> str:
+        if reservation.start_time > now:
+            return f"{reservation.name} (from {words.clock(reservation.start_time, now)})"
+        return f"{reservation.name} (until {words.clock(reservation.end_time, now)})"
+
+    return _with_default(
+        "None",
+        [
+            Choice(value=r.name, label=label(r), selected=r.name == facts.last.get("reservation"))
+            for r in sorted(mine, key=lambda r: (r.start_time, r.name))
+        ],
+    )
+
+
+def _most_nodes(supply: Availability) -> int:
+    return max(
+        (
+            min(p.nodes, p.max_nodes) if p.max_nodes is not None else p.nodes
+            for p in supply.partitions.values()
+        ),
+        default=1,
+    )
+
+
+_CHOICES: dict[str, Callable[[Facts], tuple[Choice, ...]]] = {
+    "partition": _partitions,
+    "account": _accounts,
+    "qos": _qos,
+    "reservation": _reservations,
+}
+_MOST: dict[str, Callable[[Facts], int]] = {
+    "cpus": lambda facts: max(
+        (p.cpus_per_node for p in facts.supply.partitions.values()), default=0
+    ),
+    "nodes": lambda facts: _most_nodes(facts.supply),
+}

@@ -1,0 +1,279 @@
+"""The launch page's form.
+
+``LaunchForm.view`` is pure: a snapshot and a person in, a view model out; ``render`` turns it
+into HTML. What a submitted one asks for is portal/launch/request.py's to read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import jinja2
+from traitlets import Bool, Dict, Float, Integer, List, Unicode
+from traitlets.config import LoggingConfigurable
+
+from portal.catalog.habits import NO_HABITS, Habits, ordered
+from portal.catalog.tile import Tile, common_tags, tile_of
+from portal.launch.availability import Availability, availability
+from portal.launch.policy import allowed_partitions, choose_partition
+from portal.models.cluster import Association, ClusterSnapshot
+from portal.models.environment import Environment
+from portal.models.person import Person
+from portal.models.resources import Resources, time_text
+from portal.where import data_path
+
+from ..host.storage import StorageArea
+from . import choices, words
+from . import defaults as last_choice
+from .folded import Facts, folded_fields
+from .view import Choice, GpuTile, LaunchView
+
+_USUAL_TIME = 7200  # seconds, where nobody says anything
+
+
+class LaunchForm(LoggingConfigurable):
+    """Settings of the launch page, and the page's form."""
+
+    gpu_types = Dict(
+        help="""
+        What a person should know about a GPU type, by Slurm's name for it: `title`, `memory`,
+        `interconnect`, `simulated`. Types that are not listed are shown under Slurm's name.
+
+        Example::
+
+            c.LaunchForm.gpu_types = {
+                "v100": {"title": "V100", "memory": "32 GB", "interconnect": "NVLink"},
+                "t4": {"title": "T4", "memory": "16 GB", "interconnect": "PCIe"},
+            }
+        """,
+    ).tag(config=True)
+    simulated_gpus = Bool(
+        False,
+        help="""Label every GPU as simulated; the demo sets it on machines without GPUs.
+        Example: c.LaunchForm.simulated_gpus = True""",
+    ).tag(config=True)
+    times = List(
+        Unicode(),
+        default_value=[
+            "0:30:00",
+            "1:00:00",
+            "2:00:00",
+            "4:00:00",
+            "8:00:00",
+            "12:00:00",
+            "24:00:00",
+            "48:00:00",
+            "168:00:00",
+        ],
+        help="""The times to choose from; longer ones than a person may ask for are left out.
+        Example: c.LaunchForm.times = ["1:00:00", "8:00:00"]""",
+    ).tag(config=True)
+    contact = Unicode(
+        "an administrator of this portal",
+        help="""Whom to ask when something is missing.
+        Example: c.LaunchForm.contact = "hpc-support@example.org" """,
+    ).tag(config=True)
+    stale_after = Float(
+        60.0,
+        help="""Seconds after which the page says how old its numbers are, even when Slurm gave
+        no error. Example: c.LaunchForm.stale_after = 120""",
+    ).tag(config=True)
+    minimum_free = Integer(
+        64,
+        help="""MiB that must be free in a required folder (the home) for a session to start.
+        Example: c.LaunchForm.minimum_free = 256""",
+    ).tag(config=True)
+
+    @cached_property
+    def _pages(self) -> jinja2.Environment:
+        # Its own environment: the Hub hands the form to its page as finished HTML.
+        loader = jinja2.FileSystemLoader(data_path("templates"))
+        return jinja2.Environment(
+            loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
+        )
+
+    def simulates(self, gpu_type: str = "") -> bool:
+        """Whether GPUs of this type (Slurm's name; "" for any type) are labelled as simulated."""
+        return self.simulated_gpus or bool(self.gpu_types.get(gpu_type, {}).get("simulated"))
+
+    def load(self) -> None:
+        """Compile the templates now, not while the first visitor waits."""
+        for name in ("launch_form.html", "course_form.html"):
+            self._pages.get_template(name)
+
+    def render(self, view: LaunchView) -> str:
+        """The HTML inside the launch page's ``<form>``."""
+        return self._pages.get_template("launch_form.html").render(view=view)
+
+    def render_course(self, **facts: Any) -> str:
+        """The same for a session of a course (templates/course_form.html)."""
+        return self._pages.get_template("course_form.html").render(**facts)
+
+    def problems(
+        self,
+        associations: Sequence[Association] | None,
+        person: Person,
+        storage: Sequence[StorageArea] = (),
+    ) -> list[str]:
+        """Why this person could not start any session now, each with whom to ask.
+
+        ``associations`` None means that the cluster keeps no accounting.
+        """
+        found = []
+        if associations is not None and not associations:
+            found.append(
+                f"'{person.name}' has no Slurm account on this cluster, so Slurm would refuse the "
+                f"session. Please ask {self.contact} to add one."
+            )
+        for area in storage:
+            if not area.required:
+                continue
+            if area.missing:
+                found.append(
+                    f"The folder {area.path} ({area.title}) does not exist, and a session cannot "
+                    f"start without it. Please ask {self.contact} to create it."
+                )
+            elif area.free_bytes is not None and area.free_bytes < self.minimum_free * 1024**2:
+                found.append(
+                    f"{area.title} ({area.path}) has only {words.size(area.free_bytes)} free, too "
+                    "little for a session to start. Delete what you do not need, or ask "
+                    f"{self.contact} for space."
+                )
+        return found
+
+    def view(
+        self,
+        snapshot: ClusterSnapshot | None,
+        environments: Sequence[Environment],
+        associations: Sequence[Association] | None,
+        person: Person,
+        *,
+        last: Mapping[str, Any] | None = None,
+        storage: Sequence[StorageArea] = (),
+        problems: Sequence[str] = (),
+        unknown: str = "",
+        defaults: Resources | None = None,
+        habits: Habits = NO_HABITS,
+        tiles: Callable[[Environment], Tile] = tile_of,
+        now: float | None = None,
+    ) -> LaunchView:
+        """What the page shows.
+
+        ``snapshot`` None: Slurm never answered yet. ``environments`` are those that this person
+        may use; ``last`` is the last session's ``user_options``; ``defaults`` is what the site
+        takes where neither the person nor the environment says anything. ``unknown``: a sentence
+        where this person's associations could not be read. ``habits``: what this
+        person likes and used last; ``tiles`` says what a card tells of an environment.
+        """
+        now = time.time() if now is None else now
+        problems = [*problems]
+        stale = ""
+        if snapshot is None:
+            problems.append(
+                "Slurm does not answer, so no session can start now. Try again in a minute; "
+                f"if it lasts, tell {self.contact}."
+            )
+            snapshot = ClusterSnapshot(taken_at=now)
+        else:
+            stale = words.outdated(snapshot, self.stale_after, "these numbers are", now)
+        environments = ordered(environments, habits)
+        if not environments:
+            problems.append(f"No environment is open to you. Please ask {self.contact}.")
+        partitions = allowed_partitions(person, snapshot, associations)
+        last = last_choice.well_formed(last)
+        chosen = last_choice.chosen_environment(environments, last)
+        last = last_choice.asked(
+            last,
+            last_choice.preset(chosen, defaults, {}),
+            lambda resources: choose_partition(resources, person, snapshot, associations),
+        )
+        supply = availability(snapshot, [p.name for p in partitions], now)
+        if snapshot.partitions and not partitions and associations != ():
+            problems.append(
+                f"No partition of this cluster is open to you now. Please ask {self.contact}."
+            )
+        simulated = {name for name in supply.gpus if self.simulates(name)}
+        preset = last_choice.preset(chosen, defaults, last)
+        most = max((gpu.per_node for gpu in supply.gpus.values()), default=0)
+        limits = [row.max_gpus_per_job for row in associations or ()]
+        if limits and None not in limits:
+            most = min(most, max(limit for limit in limits if limit is not None))
+        count = min(last_choice.whole(preset.get("gpus")), most)
+        longest = choices.longest_time(supply, associations, snapshot.qos)
+        times = self._times(preset, longest)
+        cards = tuple(choices.card(tiles(e), habits, e is chosen) for e in environments)
+        return LaunchView(
+            cards=cards,
+            tags=common_tags(cards),
+            kinds=choices.kind_choices(environments, last),
+            gpu_counts=choices.gpu_counts(most, count),
+            gpu_most=most,
+            gpus=count,
+            gpu_tiles=self._gpu_tiles(supply, last) if most else (),
+            times=times,
+            cpus_text=f"{supply.cpus_free} of {supply.cpus} CPUs free" if supply.cpus else "",
+            folded=folded_fields(
+                Facts(snapshot, supply, associations, person, last, preset, simulated, now)
+            ),
+            more=last_choice.folded_chosen(last),
+            areas=tuple(choices.area_in_words(area) for area in storage),
+            stale=stale,
+            unknown=unknown,
+            problems=tuple(problems),
+            contact=self.contact,
+            client=choices.client_data(
+                environments, supply, defaults, simulated, owner=person.name
+            ),
+        )
+
+    def _times(self, preset: Mapping[str, Any], longest: int | None) -> tuple[Choice, ...]:
+        wanted = preset.get("time") or _USUAL_TIME
+        seconds = ({choices.seconds(text) for text in self.times} | {int(wanted)}) - {0}
+        if longest is not None:
+            seconds = {s for s in seconds if s <= longest} or {longest}
+        fits = [s for s in sorted(seconds) if s <= wanted]
+        selected = max(fits) if fits else min(seconds)
+        return tuple(
+            Choice(
+                value=time_text(s),
+                label=words.duration(s),
+                selected=s == selected,
+                data={"seconds": str(s)},
+            )
+            for s in sorted(seconds)
+        )
+
+    def _gpu_tiles(self, supply: Availability, last: Mapping[str, Any]) -> tuple[GpuTile, ...]:
+        picked = last.get("gpu_type") if last.get("gpu_type") in supply.gpus else ""
+        tiles = []
+        if len(supply.gpus) > 1:
+            tiles.append(
+                GpuTile(
+                    type="",
+                    title="Any type",
+                    about="whichever is free first",
+                    free=sum(gpu.free for gpu in supply.gpus.values()),
+                    total=sum(gpu.total for gpu in supply.gpus.values()),
+                    simulated=all(self.simulates(name) for name in supply.gpus),
+                    selected=not picked,
+                )
+            )
+        for name, gpu in supply.gpus.items():
+            about = self.gpu_types.get(name, {})
+            facts = [about.get("memory"), about.get("interconnect")]
+            tiles.append(
+                GpuTile(
+                    type=name,
+                    title=about.get("title") or name,
+                    about=", ".join(str(fact) for fact in facts if fact),
+                    free=gpu.free,
+                    total=gpu.total,
+                    out_of_service=gpu.out_of_service,
+                    simulated=self.simulates(name),
+                    selected=name == picked,
+                )
+            )
+        return tuple(tiles)

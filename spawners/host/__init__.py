@@ -1,0 +1,1 @@
+"""People's accounts, homes and storage on this machine, asked without blocking the Hub."""

@@ -1,0 +1,62 @@
+"""The site's own function that makes homes and Slurm associations on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from portal.cache import SharedAnswers
+from portal.errors import PortalError
+
+from .blocking import Blocking, StillRunning
+
+if TYPE_CHECKING:
+    from ..spawner import PortalSpawner
+
+
+class Preparation:
+    """Calls ``preparation_hook``, once at a time for a person, however many pages they open."""
+
+    def __init__(self, blocking: Blocking) -> None:
+        self._blocking = blocking
+        self._failures = SharedAnswers[str, str](ttl=0.0, keep=False)
+
+    async def failure(self, spawner: PortalSpawner) -> str:
+        """Call the hook for the owner; the sentence that says why it failed, "" when it did not."""
+        return await self._failures.of(spawner.user.name).get(lambda: self._failure(spawner))
+
+    async def _failure(self, spawner: PortalSpawner) -> str:
+        name, seconds = spawner.user.name, spawner.preparation_timeout
+        contact = spawner.shared.form.contact
+        try:
+            await self._call(spawner.preparation_hook, spawner)
+        except PortalError as error:
+            return error.message
+        except StillRunning:
+            spawner.log.warning("preparation_hook for %s: longer than %s s", name, seconds)
+            return (
+                f"Your account could not be prepared within {seconds:g} seconds. Try again in a "
+                f"minute; if it lasts, ask {contact}."
+            )
+        except Exception:
+            # What it says is for the Hub's log only: it may hold paths, commands, secrets.
+            spawner.log.exception("preparation_hook for %s failed", name)
+            return f"Your account could not be prepared for a session. Please ask {contact}."
+        return ""
+
+    async def _call(self, hook: Callable[[PortalSpawner], Any], spawner: PortalSpawner) -> None:
+        name, seconds = f"preparation-{spawner.user.name}", spawner.preparation_timeout
+        if inspect.iscoroutinefunction(hook):
+            result = hook(spawner)
+        else:
+            result = await self._blocking.call(name, lambda: hook(spawner), seconds)
+        if not inspect.isawaitable(result):
+            return
+        waiting = asyncio.ensure_future(result)
+        done, _ = await asyncio.wait({waiting}, timeout=seconds)
+        if not done:
+            waiting.cancel()
+            raise StillRunning(name)
+        await waiting

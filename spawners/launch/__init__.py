@@ -1,0 +1,1 @@
+"""From what a person asks for to a job of Slurm."""

@@ -1,0 +1,214 @@
+"""Sessions of courses, as the Hub judges them: who is in the course, whether it is on, and what
+is left of its budget. What follows from that is pure (portal/launch/course.py)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from jupyterhub import orm
+
+from portal.cache import SharedAnswers
+from portal.courses.calendar import meetings
+from portal.courses.sources import root_of
+from portal.errors import NotAllowed, PortalError
+from portal.launch.course import (
+    ServerOf,
+    bound,
+    check_asked,
+    meeting,
+    narrowed,
+    unfit,
+    until,
+)
+from portal.launch.kinds import of_server
+from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.kind import Place
+from portal.launch.policy import usable_reservation
+from portal.launch.request import Asked
+from portal.models.cluster import Association, ClusterSnapshot
+from portal.models.course import STAFF, Course, KeptCourse, Role
+from portal.models.environment import Bind, Environment
+from portal.models.words import count
+from portal.store import Store
+
+from ..form.next_meeting import next_meeting
+from ..lifecycle.stop_reason import SERVICE
+from .nbgrader_exchange import exchange_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..spawner import PortalSpawner
+
+_AGE = 30.0  # seconds for which a course's used GPU-hours are known
+_RESERVED = 2.0  # seconds for which it is believed that a meeting that is on has no reservation
+
+
+class Budgets:
+    """The GPU-hours that courses have used, kept for seconds: three hundred students start in the
+    same minute. ``used`` raises nothing; while the database is away, the last answer stays."""
+
+    def __init__(self, store: Store) -> None:
+        of_course = store.usage.of_course
+        self._used = SharedAnswers[str, float](of_course, ttl=_AGE, patience=1.0, first=0.0)
+
+    async def used(self, course: str) -> float:
+        """GPU-hours of all sessions of the course until now."""
+        return await self._used.of(course).get()
+
+    async def spent(self, course: Course) -> str:
+        """Why the course has no GPUs any more; "" while it has."""
+        if course.budget is None or await self.used(course.name) < course.budget:
+            return ""
+        hours = count(round(course.budget), "GPU-hour")
+        return (
+            f"The course '{course.title}' has used its {hours}, so its sessions have no GPUs. Ask "
+            "its instructor."
+        )
+
+
+async def course_offer(
+    spawner: PortalSpawner,
+    kind: CourseSession,
+    asked: Asked,
+    snapshot: ClusterSnapshot,
+    associations: Sequence[Association] | None,
+    *,
+    runs: bool = False,
+) -> Place:
+    """A session of a course, as it may be launched now, with the reservation of a meeting that is
+    on. ``runs``: the session runs already, and gets other resources.
+
+    Who is in the course is asked anew. Raises InvalidRequest, NotAllowed, StoreUnavailable.
+    """
+    course = kind.course
+    kept, role = await _membership(spawner, course)
+    reason = kind.closed(kept, role, time.time())
+    if reason:
+        raise NotAllowed(reason)
+    if not runs:
+        _may_start(spawner, kind, role)
+    environment = await _environment(spawner, kept)
+    check_asked(asked.said(), environment)
+    spent = await spawner.shared.budgets.spent(kept.course)
+    if spent and asked.resources.gpus:
+        raise NotAllowed(spent)
+    offered = narrowed(environment, kept.course, gpus=not spent)
+    snapshot = await _with_reservation(spawner, kept.course, snapshot)
+    offered = _at_the_meeting(spawner, course, offered, snapshot, associations)
+    exchange = ""
+    if kept.course.grades and kind.graded:
+        place = spawner.shared.courses.exchange_directory
+        exchange = await exchange_of(place, course, spawner.account)
+    session = type(kind)(
+        course=course,
+        course_title=kept.course.title,
+        role=role,
+        data=kept.course.data,
+        data_root=root_of(kept.course.data or "", spawner.shared.courses.data_roots),
+        exchange=exchange or None,
+    )
+    offered = with_data(offered, kept.course)
+    return Place({offered.name: offered}, snapshot, session)
+
+
+async def course_form(spawner: PortalSpawner, named: ServerOf, problems: Sequence[str]) -> str:
+    """The launch form of a course's session: a button, or why there is none. ``problems``: why
+    the person could start no session at all."""
+    now, title, next_one, note = time.time(), "", "", ""
+    kind = of_server(spawner.name)
+    assert kind is not None and issubclass(kind, CourseSession)
+    problems = list(problems)
+    try:
+        kept, role = await _membership(spawner, named.course)
+        title, next_one = kept.course.title, next_meeting(kept.course, now)
+        if reason := kind.closed(kept, role, now):
+            problems.append(reason)
+        note = await spawner.shared.budgets.spent(kept.course)
+    except PortalError as error:
+        problems.append(error.message)
+    return spawner.shared.form.render_course(
+        course=named.course,
+        title=title,
+        meeting=next_one,
+        note=note,
+        about=kind.about,
+        problems=problems,
+    )
+
+
+async def _membership(spawner: PortalSpawner, course: str) -> tuple[KeptCourse, Role]:
+    book, name = spawner.shared.book, spawner.user.name
+    await book.of(name, fresh=True)  # the course itself may be seconds old: all ask for it at once
+    found = await book.membership(name, course)
+    return found.kept, found.role
+
+
+def _may_start(spawner: PortalSpawner, kind: CourseSession, role: Role) -> None:
+    """Raises NotAllowed where only staff, or the service, starts such a session."""
+    if role in STAFF or kind.starters == "members":
+        return
+    if kind.starters != "service":
+        raise NotAllowed("Only the staff of a course start such a session.")
+    asker = getattr(spawner.handler, "current_user", None)
+    if not (isinstance(asker, orm.Service) and asker.name == SERVICE):
+        raise NotAllowed("A rehearsal is started by the staff of a course, from its page.")
+
+
+async def _environment(spawner: PortalSpawner, kept: KeptCourse) -> Environment:
+    """The pinned environment, on the GPUs where it passed its tests. Raises NotAllowed."""
+    pinned = kept.pinned
+    assert pinned is not None  # CourseSession.closed has looked
+    reason = unfit(pinned)
+    if reason:
+        raise NotAllowed(reason)
+    catalog = spawner.shared.catalog
+    await catalog.load()
+    offer = await catalog.offering.of(pinned)
+    if offer.environment is None:
+        raise NotAllowed(
+            f"The environment of the course '{kept.course.title}' cannot be used now. "
+            f"{offer.reason} Its instructor may choose another one."
+        )
+    return offer.environment
+
+
+async def _with_reservation(
+    spawner: PortalSpawner, course: Course, snapshot: ClusterSnapshot
+) -> ClusterSnapshot:
+    """``snapshot``, with reservations asked for anew where a meeting is on and its own is not
+    among them: a course that was approved a moment ago has one since then."""
+    now, wanted = time.time(), course.reservation
+    if not (wanted.nodes or wanted.gpus) or meeting(course.name, snapshot.reservations, now):
+        return snapshot
+    if not meetings(course, now, now + 1):
+        return snapshot
+    fresh = await spawner.shared.cluster.reservations(time.monotonic() - _RESERVED)
+    return snapshot.model_copy(update={"reservations": fresh})
+
+
+def _at_the_meeting(
+    spawner: PortalSpawner,
+    course: str,
+    environment: Environment,
+    snapshot: ClusterSnapshot,
+    associations: Sequence[Association] | None,
+) -> Environment:
+    """``environment`` in the reservation of a meeting that is on, and not longer than that where
+    Slurm would end its jobs."""
+    now = time.time()
+    for one in meeting(course, snapshot.reservations, now):
+        if usable_reservation(one, spawner.person, associations):
+            usual = environment.default.model_copy(update={"reservation": one.name})
+            inside = environment.model_copy(update={"default": usual})
+            return until(inside, one.end_time - now) if bound(one) else inside
+    return environment
+
+
+def with_data(environment: Environment, course: Course) -> Environment:
+    """``environment`` with nothing writable from the node, and the course's data."""
+    binds = [one for one in environment.binds if one.read_only]
+    if course.data:
+        binds.append(Bind(source=course.data))
+    return environment.model_copy(update={"binds": tuple(binds)})

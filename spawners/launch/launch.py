@@ -1,0 +1,244 @@
+"""The launch, from the Hub's side: the page's form and the judgement of what it sends.
+
+Both stand on the same facts (this person's environments, associations and folders, the shared
+snapshot), so that the page offers what the launch will accept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from portal.errors import NotAllowed, PortalError, SlurmUnavailable
+from portal.launch.course import server_of
+from portal.launch.kinds import of_server
+from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.kind import Place
+from portal.launch.policy import decide
+from portal.launch.request import Asked, LaunchRequest
+from portal.models.cluster import Association, ClusterSnapshot
+from portal.models.environment import Environment
+from portal.models.resources import Resources
+
+from ..host.storage import StorageArea
+from .courses import course_form, course_offer
+from .submit import tensorboard_roots
+
+if TYPE_CHECKING:
+    from ..spawner import PortalSpawner
+
+
+# A launch and its page need partitions and nodes, not the newest jobs: they do not wait for
+# their turn to ask Slurm.
+JOBS_MAY_BE_OLD = 15  # seconds
+# Seconds that a launch waits for a late Slurm beyond c.Cluster.patience: a refusal should come
+# before JupyterHub answers that the server is pending (c.JupyterHub.tornado_settings
+# slow_spawn_timeout, 10 s).
+_LATE = 5.0
+
+
+class Readiness(NamedTuple):
+    """What a person has here. ``problems``: sentences why no session of theirs could start."""
+
+    associations: Sequence[Association] | None  # None: no accounting, or it does not answer
+    storage: Sequence[StorageArea]
+    problems: Sequence[str]
+    error: type[PortalError] = NotAllowed  # what a launch is refused with
+    missing: bool = False  # no account, home or association: what a site may make on demand
+    unknown: str = ""  # a sentence where the associations could not be read
+
+
+async def environments(spawner: PortalSpawner) -> dict[str, Environment]:
+    """What the owner may use, by name, in page order."""
+    await spawner.shared.catalog.load()
+    return {e.name: e for e in spawner.shared.catalog.visible_to(spawner.person)}
+
+
+async def readiness(spawner: PortalSpawner) -> Readiness:
+    """Look at the owner's account, associations and folders; what is missing is made first,
+    where the site has a ``preparation_hook`` for that."""
+    ready = await _look(spawner)
+    if not ready.missing or spawner.preparation_hook is None:
+        return ready
+    failure = await spawner.shared.preparation.failure(spawner)
+    spawner.shared.cluster.forget(spawner.user.name)
+    ready = await _look(spawner)
+    return ready._replace(problems=[failure, *ready.problems]) if failure else ready
+
+
+async def _look(spawner: PortalSpawner) -> Readiness:
+    shared, unknown = spawner.shared, ""
+    try:
+        associations = await shared.cluster.associations(spawner.user.name)
+    except SlurmUnavailable as error:
+        spawner.log.warning("Associations of %s: %s", spawner.user.name, error)
+        associations = None
+        unknown = (
+            "Which Slurm accounts are yours cannot be read now, so Slurm alone says whether a "
+            f"session may start. {error.message}"
+        )
+    try:
+        home = await spawner.home()
+    except PortalError as error:
+        missing = isinstance(error, NotAllowed) or associations == ()
+        return Readiness(associations, (), [error.message], type(error), missing, unknown)
+    storage = await shared.storage.look(spawner.user.name, home)
+    return Readiness(
+        associations,
+        storage,
+        shared.form.problems(associations, spawner.person, storage),
+        missing=associations == () or any(area.missing for area in storage),
+        unknown=unknown,
+    )
+
+
+async def _snapshot(spawner: PortalSpawner, *, late: float = 0.0) -> ClusterSnapshot:
+    cluster, moment = spawner.shared.cluster, time.monotonic() - JOBS_MAY_BE_OLD
+    return await cluster.snapshot(moment, jobs_only=False, qos=True, late=late)
+
+
+async def _known_snapshot(spawner: PortalSpawner) -> ClusterSnapshot | None:
+    try:
+        return await _snapshot(spawner)
+    except SlurmUnavailable:
+        return None
+
+
+async def _offered(spawner: PortalSpawner) -> list[Environment]:
+    """What the owner may use, with their tiles made."""
+    found = await environments(spawner)
+    await spawner.shared.tiles.refresh()
+    return list(found.values())
+
+
+async def render_form(spawner: PortalSpawner) -> str:
+    """The HTML of the launch form for the owner, now; for a course's session it is one button."""
+    named = server_of(spawner.name)
+    if named is not None:
+        spawner.prefill = {}
+        return await course_form(spawner, named, (await readiness(spawner)).problems)
+    form = spawner.shared.form
+    # At once, since each waits for a turn of the loop, which is busy while a class starts.
+    snapshot, ready, habits, offered = await asyncio.gather(
+        _known_snapshot(spawner),
+        readiness(spawner),
+        spawner.shared.favourites.of(spawner.user.name),
+        _offered(spawner),
+    )
+    prefill, spawner.prefill = spawner.prefill, {}
+    view = form.view(
+        snapshot,
+        offered,
+        ready.associations,
+        spawner.person,
+        last=prefill or spawner.last_options or None,
+        storage=ready.storage,
+        problems=ready.problems,
+        unknown=ready.unknown,
+        defaults=Resources.model_validate(spawner.default_resources),
+        habits=habits,
+        tiles=spawner.shared.tiles.of,
+    )
+    return form.render(view)
+
+
+async def considered(
+    spawner: PortalSpawner, asked: Asked
+) -> tuple[LaunchRequest, ClusterSnapshot, Sequence[Association] | None]:
+    """What ``asked`` would be, and what was known for that: the policy of a launch without the
+    look at the owner's folders, which a page that asks again and again should not cost. Nothing is
+    made for the owner. Raises PortalError with the reason."""
+    snapshot = await _snapshot(spawner)
+    try:
+        associations = await spawner.shared.cluster.associations(spawner.user.name)
+    except SlurmUnavailable:
+        associations = None
+    place = await _placed(spawner, asked, snapshot, associations)
+    request = _decided(spawner, asked, place, associations)
+    return request, place.snapshot, associations
+
+
+async def launch_request(
+    spawner: PortalSpawner, options: Mapping[str, Any], *, runs: bool = False
+) -> LaunchRequest:
+    """Judge ``user_options``, wherever they come from. ``runs``: the session runs already, and
+    gets other resources. Raises PortalError with the reason."""
+    asked = Asked.parse(options)  # malformed options make nobody's home
+    if not asked.kind.bounded and of_server(spawner.name) is None:
+        return await _judged(spawner, asked, runs=runs)
+    with spawner.shared.refused.bounded(spawner, runs=runs):
+        return await _judged(spawner, asked, runs=runs)
+
+
+async def _judged(spawner: PortalSpawner, asked: Asked, *, runs: bool) -> LaunchRequest:
+    snapshot = await _snapshot(spawner, late=_LATE)
+    if snapshot.error:
+        raise SlurmUnavailable(
+            f"Slurm does not answer now, so nothing was submitted. {snapshot.error} "
+            "Sessions that run go on. Try again in a minute."
+        )
+    ready = await readiness(spawner)
+    if ready.problems:
+        raise ready.error(" ".join(ready.problems))
+    place = await _placed(spawner, asked, snapshot, ready.associations, runs=runs)
+    return _decided(spawner, asked, place, ready.associations)
+
+
+async def _placed(
+    spawner: PortalSpawner,
+    asked: Asked,
+    snapshot: ClusterSnapshot,
+    associations: Sequence[Association] | None,
+    *,
+    runs: bool = False,
+) -> Place:
+    kind = asked.kind.at(spawner.name, of_server(spawner.name))
+    return await kind.place(asked, _Hub(spawner), snapshot, associations, runs=runs)
+
+
+def _decided(
+    spawner: PortalSpawner,
+    asked: Asked,
+    place: Place,
+    associations: Sequence[Association] | None,
+) -> LaunchRequest:
+    return decide(
+        asked,
+        spawner.person,
+        place.environments,
+        place.snapshot,
+        associations,
+        Resources.model_validate(spawner.default_resources),
+        kind=place.kind,
+    )
+
+
+class _Hub:
+    """What a kind asks about the launch of a spawner's owner (portal.launch.kinds.kind.Hub)."""
+
+    def __init__(self, spawner: PortalSpawner) -> None:
+        self._spawner = spawner
+        self.home = spawner.home
+
+    @property
+    def tensorboard_resources(self) -> Resources:
+        return Resources.model_validate(self._spawner.tensorboard_resources)
+
+    async def environments(self) -> dict[str, Environment]:
+        return await environments(self._spawner)
+
+    def roots(self, environment: Environment) -> Sequence[str]:
+        return tensorboard_roots(self._spawner, environment)
+
+    async def course(
+        self,
+        kind: CourseSession,
+        asked: Asked,
+        snapshot: ClusterSnapshot,
+        associations: Sequence[Association] | None,
+        *,
+        runs: bool,
+    ) -> Place:
+        return await course_offer(self._spawner, kind, asked, snapshot, associations, runs=runs)

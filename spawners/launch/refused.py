@@ -1,0 +1,46 @@
+"""Launches of courses that are refused: each asks the database, Slurm and the file system first, so
+one person has a bound of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from jupyterhub import orm
+
+from portal.errors import TooManyRequests
+from portal.web.allowance import Allowance
+
+from ..lifecycle.stop_reason import SERVICE
+
+
+class RefusedLaunches:
+    """Counts by who asks. The portal's service is not counted: a class must not wait because one of
+    its students was refused too often."""
+
+    def __init__(self, most: int = 20, per_second: float = 0.2) -> None:
+        self._allowance = Allowance(most, per_second)
+
+    @contextmanager
+    def bounded(self, spawner: Any, *, runs: bool = False) -> Iterator[None]:
+        """Count what is judged inside, unless it is allowed. Raises TooManyRequests where the
+        person has been refused too often; what is being judged counts as refused until then.
+        ``runs``: the session runs already, and its owner wants other resources for it."""
+        asker = None if runs else getattr(spawner.handler, "current_user", None)
+        if isinstance(asker, orm.Service) and asker.name == SERVICE:
+            yield
+            return
+        kind, name = getattr(asker, "kind", "user"), getattr(asker, "name", spawner.user.name)
+        who = f"{kind} {name}"
+        if self._allowance.take(who, time.monotonic()) is None:
+            seconds = max(1, self._allowance.wait(who))
+            error = TooManyRequests(
+                "Your launches in courses were refused too often. Read why, then try again in "
+                f"{seconds} s."
+            )
+            error.details = {"retry_after": seconds}
+            raise error
+        yield
+        self._allowance.give_back(who)

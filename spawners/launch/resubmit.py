@@ -1,0 +1,74 @@
+"""The job of a launch, submitted anew where it came to nothing through no fault of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyterhub import orm
+
+from portal.errors import Conflict
+from portal.launch.request import LaunchRequest
+from portal.models.cluster import Job, JobState
+
+from .job_log import make_log
+from .submit import submit_once
+
+if TYPE_CHECKING:
+    from ..spawner import PortalSpawner
+
+
+def lost(job: Job, log: str) -> bool:
+    """Return whether an ended ``job`` came to nothing through no fault of its own: Slurm has
+    forgotten it, its node failed, or its node did not begin it.
+
+    ``log``: the session's, of which the job's script writes the first line at once. A node takes
+    no job with the id of one that it has just ended because slurmctld had lost it ("already
+    killed, do not launch batch job", slurmd's req.c); Slurm calls that job FAILED.
+    """
+    if job.state is JobState.FAILED:
+        return not log
+    return job.state in (JobState.UNKNOWN, JobState.NODE_FAIL, JobState.BOOT_FAIL)
+
+
+def reason_of(job: Job) -> str:
+    """Why the job of a launch is submitted again."""
+    if job.state is JobState.UNKNOWN:
+        return f"Slurm has lost job {job.id}"
+    if job.state is JobState.FAILED:
+        return f"Its node did not begin job {job.id}"
+    return f"The node of job {job.id} failed"
+
+
+async def submit_again(spawner: PortalSpawner, request: LaunchRequest) -> str:
+    """Submit the job of a launch anew, after the one before is surely gone; returns its id.
+
+    It has a token and a log of its own. A node of which slurmctld has lost a job may run that job's
+    server until slurmctld hears of it: nobody takes its port, and nobody can log in there. Raises
+    what ``submit_once`` raises.
+    """
+    token = _new_token(spawner)
+    spawner.log_name = await make_log(spawner.log_directory, spawner.account)
+    return await submit_once(spawner, request, token)
+
+
+def _new_token(spawner: PortalSpawner) -> str:
+    """A token with the rights of the session's own, which takes its place.
+
+    ``spawner.api_token`` keeps the text of the first: where it differs after ``start``, JupyterHub
+    registers the session's logins anew, without their scopes (jupyterhub/user.py, spawn).
+    """
+    db = spawner.user.db
+    before = db.get(orm.APIToken, spawner.token_id)
+    if before is None:
+        raise Conflict(
+            "The Hub has lost this session's token. Stop the session and launch it again."
+        )
+    token = str(spawner.user.new_api_token(note=before.note, scopes=list(before.scopes)))
+    row = orm.APIToken.find(db, token)
+    client = spawner.orm_spawner.oauth_client
+    if client is not None:
+        client.secret = row.hashed  # see PortalSpawner.become
+    spawner.token_id = row.id
+    db.delete(before)
+    db.commit()
+    return token

@@ -1,0 +1,211 @@
+"""A launch request becomes a job: exactly once, also where Slurm goes away in the middle of it.
+
+slurmctld writes new jobs down up to five seconds after it has taken them (SAVE_MAX_WAIT in its
+state_save.c): one that is killed forgets those, and a submission whose answer did not come may have
+been taken all the same. Each job has its log for itself, so that tells whether Slurm has it.
+
+Every secret of a session is in the environment that is handed to sbatch, since a command line would
+show them to everyone on the node. Only PORTAL_… and APPTAINERENV_… leave the Hub: sudo keeps just
+these (deploy/sudoers), Apptainer passes the latter into the container by itself, and the job script
+renames them for the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import pwd
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from portal.errors import SlurmUnavailable
+from portal.launch.container import (
+    image_environment,
+    node_copy,
+    sbatch_options,
+    script_environment,
+    session_command,
+    session_script,
+    session_variables,
+)
+from portal.launch.request import LaunchRequest
+from portal.models.environment import Bind, Environment, Kind
+from portal.slurm import CommandTimedOut
+
+from ..lifecycle.reports import report_environment
+
+if TYPE_CHECKING:
+    from ..spawner import PortalSpawner
+
+# Slurm and sudo set the first three for the user; the old name of the token is not needed twice.
+_NOT_PASSED = ("USER", "HOME", "SHELL", "JPY_API_TOKEN")
+_PAUSE = 1.0  # seconds between two looks for a Slurm that is away
+_TRIES = 3  # submissions that fail although Slurm answers, before the launch does
+_WAITS = "Slurm does not answer. The request waits, and is submitted once Slurm is back"
+
+
+async def submit_once(spawner: PortalSpawner, request: LaunchRequest, token: str = "") -> str:
+    """Submit a job with ``spawner.log_name`` for its log and wait for a Slurm that is away;
+    returns the job's id. ``token``: see ``submit``.
+
+    A submission that failed is looked for in Slurm before it is repeated. Raises SlurmRefused,
+    NotAllowed, and SlurmUnavailable where Slurm answers questions and takes no job.
+    """
+    tries = 0
+    while True:
+        try:
+            return await submit(spawner, request, spawner.log_name, token)
+        except SlurmUnavailable as error:
+            spawner.log.warning("%s: not submitted yet: %s", spawner._log_name, error.message)
+            spawner.progress_state.say(_WAITS)
+            if isinstance(error, CommandTimedOut):
+                await error.over()
+            job_id, waited = await _taken(spawner)
+            tries = 0 if waited else tries + 1
+            if job_id:
+                return job_id
+            if tries >= _TRIES:
+                raise
+
+
+async def _taken(spawner: PortalSpawner) -> tuple[str, bool]:
+    """Wait until Slurm answers: the id of the job with this log, "" where it has none, and whether
+    Slurm was away until then."""
+    path, waited = f"{spawner.log_directory}/{spawner.log_name}", False
+    while True:
+        await asyncio.sleep(_PAUSE)
+        asked = time.monotonic()
+        try:
+            snapshot = await spawner.shared.cluster.snapshot(asked, jobs_only=True)
+        except SlurmUnavailable:
+            waited = True
+            continue
+        if snapshot.error or (snapshot.asked_at or 0.0) < asked:
+            waited = True
+            continue
+        own = (one for one in snapshot.jobs.values() if one.user == spawner.account)
+        return next((one.id for one in own if one.stdout == path), ""), waited
+
+
+async def submit(
+    spawner: PortalSpawner, request: LaunchRequest, log_name: str, token: str = ""
+) -> str:
+    """Submit the job of a session as its owner; returns its id.
+
+    ``log_name``: its log in the folder of logs. ``token``: of the server that the job will start,
+    where that is not the spawner's own. Raises SlurmRefused, SlurmUnavailable, NotAllowed.
+    """
+    home = await spawner.home()
+    command = session_command(
+        request.environment,
+        request.resources,
+        home=request.kind.home(spawner.account, home),
+        apptainer=spawner.apptainer,
+        binds=spawner.container_binds(),
+        server=spawner.cmd,
+        args=spawner.get_args(),
+        beside=spawner.shared.images.beside,
+        isolated=request.kind.isolated,
+        vendor=spawner.shared.gpus.vendor_for(request.resources.gpu_type),
+    )
+    options = sbatch_options(
+        request.resources,
+        name=f"portal-{request.environment.name}",
+        output=f"{spawner.log_directory}/{log_name}",
+        directory=home,
+        comment=f"portal:{request.environment.name}:{spawner.name}",
+    )
+    with _about_to_start(spawner, token):
+        env = job_environment(spawner, request, home)
+    return await spawner.shared.cluster.submit(
+        ["sbatch", *options, str(session_script()), *command], env=env, user=spawner.user.name
+    )
+
+
+@contextlib.contextmanager
+def _about_to_start(spawner: PortalSpawner, token: str) -> Iterator[None]:
+    """The spawner as it is before its server has an address, and with this server's token:
+    JupyterHub's ``get_env`` reads all of that from it. Nothing may be awaited meanwhile."""
+    before = spawner.api_token, spawner.ip, spawner.port
+    spawner.api_token = token or spawner.api_token
+    spawner.ip, spawner.port = spawner.listen_address, 0
+    try:
+        yield
+    finally:
+        spawner.api_token, spawner.ip, spawner.port = before
+
+
+def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -> dict[str, str]:
+    """Variables for sbatch's process, from which the job takes its own (sbatch(1) --export)."""
+    environment, account = request.environment, spawner.account
+    vendor = spawner.shared.gpus.vendor_for(request.resources.gpu_type)
+    session = {
+        key: value
+        for key, value in spawner.get_env().items()
+        if key not in _NOT_PASSED and not key.startswith("JUPYTERHUB_SSL_")
+    }
+    session |= session_variables(
+        environment,
+        request.resources,
+        home=request.kind.home(account, home),
+        apptainer=spawner.apptainer,
+        binds=spawner.container_binds(),
+        vendor=vendor,
+    )
+    session |= request.kind.variables()
+    session |= report_environment(spawner)
+    session |= tensorboard_environment(spawner, environment, alone=request.kind.isolated)
+    if spawner.kept_variables:
+        session["PORTAL_KEPT_VARIABLES"] = " ".join(spawner.kept_variables)
+    env = script_environment(environment, session, vendor)
+    images = spawner.shared.images
+    env |= image_environment(
+        environment,
+        apptainer=spawner.apptainer,
+        verify=images.verify,
+        keys=images.public_keys,
+        node_copy=node_copy(environment, images.node_cache),
+        account=images.service_account or pwd.getpwuid(os.geteuid()).pw_name,
+    )
+    env |= request.kind.script_variables(account, home)
+    env["PORTAL_UMASK"] = spawner.session_umask
+    if spawner.cert_paths:
+        # The Hub's account cannot write into homes: the certificate travels with the job.
+        for name, key in (("KEY", "keyfile"), ("CERT", "certfile"), ("CA", "cafile")):
+            content = Path(spawner.cert_paths[key]).read_bytes()
+            env[f"PORTAL_SSL_{name}"] = base64.b64encode(content).decode()
+    return env
+
+
+def tensorboard_roots(
+    spawner: PortalSpawner, environment: Environment, *, alone: bool = False
+) -> list[str]:
+    """Absolute paths as the session sees them: `tensorboard_roots` and the writable binds. The
+    home is one without being named. ``alone``: nothing of the site is seen there."""
+    if alone:
+        return []
+    binds = [*(Bind(**bind) for bind in spawner.binds), *environment.binds]
+    writable = [
+        bind.target or bind.source
+        if environment.kind is Kind.CONTAINER
+        else bind.source  # nothing is bound there: the node's own folders
+        for bind in binds
+        if not bind.read_only
+    ]
+    return list(dict.fromkeys([*spawner.tensorboard_roots, *writable]))
+
+
+def tensorboard_environment(
+    spawner: PortalSpawner, environment: Environment, *, alone: bool = False
+) -> dict[str, str]:
+    """PORTAL_TENSORBOARD_MEMORY in MiB, and PORTAL_TENSORBOARD_ROOTS as a JSON list."""
+    roots = tensorboard_roots(spawner, environment, alone=alone)
+    return {
+        "PORTAL_TENSORBOARD_MEMORY": str(spawner.tensorboard_memory),
+        "PORTAL_TENSORBOARD_ROOTS": json.dumps(roots),
+    }

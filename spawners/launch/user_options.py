@@ -1,0 +1,96 @@
+"""The one door for what a person asks of a session: page, link and REST API meet here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyterhub.spawner import SpawnException
+from traitlets import Instance, default
+
+from portal.errors import PortalError
+from portal.launch.request import (
+    OPTION_KEYS,
+    LaunchRequest,
+    options_from_form,
+    well_formed,
+)
+
+from ..hub_setup import ensure_set_up, is_set_up
+from ..settings import SessionSettings
+from .launch import launch_request, render_form
+
+
+class LaunchDoor(SessionSettings):
+    """Turns options into a launch request, or refuses them with a sentence."""
+
+    last_options: dict[str, Any]  # validated: what "the same again" means
+    prefill: dict[str, Any]  # what a link asks for; shown once
+
+    _request = Instance(LaunchRequest, allow_none=True)
+
+    @classmethod
+    def hub_is_set_up(cls) -> bool:
+        """Return whether the Hub's configuration prepares it; else no session starts."""
+        return is_set_up()
+
+    @default("options_form")
+    def _options_form_default(self) -> Any:
+        return render_form
+
+    def options_from_form(self, formdata: dict[str, list[str]]) -> dict[str, Any]:
+        """The form's fields as plain ``user_options``; what is wrong is refused at the launch."""
+        try:
+            return options_from_form(formdata)
+        except PortalError as error:
+            raise refusal(error) from None
+
+    def options_from_query(self, query: dict[str, list[str]]) -> dict[str, Any]:
+        """A link with ``opt-…`` fills the page in and starts nothing.
+
+        JupyterHub would start a session on a plain GET, so that any page of the Web could start
+        one for whoever follows its link. It shows the form after an exception: that is used here.
+        """
+        known = {key: value for key, value in query.items() if key in OPTION_KEYS}
+        self.prefill = well_formed(self.options_from_form(known))
+        raise SpawnException(
+            "The link filled in this page. Look at the choice, then press Start.",
+            reason="prefilled",
+            status_code=200,
+        )
+
+    @default("apply_user_options")
+    def _apply_user_options_default(self) -> Any:
+        return _apply_user_options
+
+    async def validate_options(self, options: dict[str, Any]) -> None:
+        """Turn ``user_options`` into this start's launch request.
+
+        Raises SpawnException with the reason. The Hub has stored the options by then: after a
+        refusal the last good ones are put back, or a hostile body would be "the last choice".
+        """
+        self._request = None
+        try:
+            ensure_set_up()
+            self._request = await launch_request(self, options)
+        except PortalError as error:
+            self._restore_options(self.last_options)
+            raise refusal(error) from None
+        self.last_options = self._request.options()
+        self.user_options = dict(self.last_options)  # stored with the job's id
+
+    def _restore_options(self, options: dict[str, Any]) -> None:
+        self.user_options = dict(options)
+        self.orm_spawner.user_options = dict(options)
+        self.user.db.commit()
+
+
+async def _apply_user_options(spawner: LaunchDoor, options: dict[str, Any]) -> None:
+    await spawner.validate_options(options)
+
+
+def refusal(error: PortalError) -> SpawnException:
+    """The exception whose words JupyterHub shows; every other kind loses them."""
+    refused = SpawnException(error.message, reason=error.code, status_code=error.status)
+    if after := error.details.get("retry_after"):
+        refused.headers = {"Retry-After": str(after)}
+    return refused

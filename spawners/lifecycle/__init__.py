@@ -1,0 +1,1 @@
+"""A session's job from submission to its end, and what is recorded of it."""

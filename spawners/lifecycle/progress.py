@@ -1,0 +1,68 @@
+"""What is happening while a session starts, in words, for the progress page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
+from typing import Any
+
+from portal.models.cluster import ClusterSnapshot, Job
+
+from ..form import words
+from .job_watch import unanswering
+
+LOOK_EVERY = 0.5  # seconds between two looks of an open page at what the spawner knows
+
+# Of the stream in whose task events are made (hub_patches/progress_stream.py): set once nobody
+# hears them.
+LEFT: ContextVar[asyncio.Event | None] = ContextVar("portal_progress_left", default=None)
+
+
+class Progress:
+    """The latest message of one start. The spawner writes it, open pages read it."""
+
+    def __init__(self) -> None:
+        self.message = "Checking the request"
+        self.percent = 5
+        self.job_id = ""
+
+    def submitted(self, job_id: str, why: str = "") -> None:
+        """The job was accepted by Slurm. ``why``: what came before, where it is not the first."""
+        self.job_id = job_id
+        words = f"{why}. Submitted again as job {job_id}" if why else ""
+        self._say(20, words or f"Submitted to Slurm as job {job_id}")
+
+    def see(self, job: Job | None, snapshot: ClusterSnapshot, position: int | None) -> None:
+        """Note what the newest snapshot says of the job; ``position`` is its place in the queue."""
+        if snapshot.error:
+            age = words.duration(snapshot.age)
+            self._say(self.percent, f"Slurm does not answer; this is {age} old. Still waiting")
+        elif job is None:
+            return
+        elif job.state.pending:
+            text = words.pending(job, position)
+            self._say(30, f"Job {job.id}: {text}")
+        elif job.state.running:
+            silent = unanswering(job, snapshot)
+            note = f". {silent} does not answer Slurm" if silent else ""
+            self._say(60, f"Job {job.id} is starting on {', '.join(job.nodes)}{note}")
+
+    def say(self, message: str) -> None:
+        """Something else that happens; the bar stays where it is."""
+        self._say(self.percent, message)
+
+    def _say(self, percent: int, message: str) -> None:
+        self.percent, self.message = percent, message
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """JupyterHub's progress events, one for each change. Ends only where its stream was left:
+        the Hub stops reading when the start is over (jupyterhub.spawner.Spawner.progress)."""
+        shown = None
+        left = LEFT.get()
+        while left is None or not left.is_set():
+            now = (self.percent, self.message)
+            if now != shown:
+                shown = now
+                yield {"progress": self.percent, "message": self.message, "job_id": self.job_id}
+            await asyncio.sleep(LOOK_EVERY)

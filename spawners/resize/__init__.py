@@ -1,0 +1,1 @@
+"""Other resources for a running session: a second job takes its place."""

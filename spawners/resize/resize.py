@@ -1,0 +1,472 @@
+"""A running session gets other resources: a second job is queued, and takes its place.
+
+The session goes on while the job waits, starts, and until its server answers. Whatever goes wrong
+before that leaves the session as it was. What is known of the second job stands in the spawner's
+state, so that the next Hub goes on where this one ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from jupyterhub import orm
+from jupyterhub.utils import AnyTimeoutError, wait_for_http_server
+from pydantic import ValidationError
+
+from portal.errors import Conflict, InvalidRequest, PortalError, SlurmUnavailable, StartFailed
+from portal.launch.fields import KEPT
+from portal.launch.kinds import OWN_OPTIONS
+from portal.launch.request import LaunchRequest
+from portal.models.cluster import Job
+from portal.models.move import LIVE, Move, MoveState
+from portal.sessions.ending import Ending, explain
+
+from ..form import words
+from ..launch.job_log import log_tail, make_log
+from ..launch.launch import launch_request
+from ..launch.submit import submit
+from ..lifecycle.job_watch import JobWatch
+from ..lifecycle.wait_for_server import JobOver, NoServer, address_of
+from .handover import client_tls, hand_over
+from .successor import Successor
+
+if TYPE_CHECKING:
+    from ..spawner import PortalSpawner
+
+# Its owner, or whoever ended the session on purpose, wants no other in its place.
+_ON_PURPOSE = frozenset({"completed", "stopped", "cancelled"})
+_AGAIN = 5.0  # seconds until Slurm is told once more to end a job
+_REMEMBERED = 600.0  # seconds that a move that is over is still told
+_ARRIVED = (MoveState.READY, MoveState.SWITCHING)
+
+
+class Moving:
+    """The move of one spawner's session. ``current``: the last one, over or not."""
+
+    def __init__(self, spawner: PortalSpawner) -> None:
+        self._spawner = spawner
+        self.current: Successor | None = None
+        self._over_at = float("-inf")  # when it ended, by time.monotonic()
+        self._leaves: tuple[str, ...] = ()  # jobs that must still be ended
+        self._beginning = False
+        self._token = ""  # of the new server; it never leaves this process's memory
+        self._said = asyncio.Event()
+        self._watch: JobWatch | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+
+    # -- what is asked --------------------------------------------------------------------------
+
+    @property
+    def live(self) -> bool:
+        """Whether a job waits to take the session's place."""
+        return self.current is not None and self.current.live
+
+    @property
+    def told(self) -> bool:
+        """Tell whether the last move is shown: it is under way, or was a few minutes ago."""
+        over = time.monotonic() - self._over_at
+        return self.live or (self.current is not None and over < _REMEMBERED)
+
+    def shown(self) -> Move | None:
+        """The last move, as it is shown; None when there was none."""
+        if self.current is None:
+            return None
+        job = self._watch.job if self._watch and self.current.live else None
+        waiting = job is not None and job.state.pending
+        return self.current.move(
+            job.start_time if job and waiting else None,
+            self._watch.position if self._watch and waiting else None,
+        )
+
+    async def begin(self, options: Mapping[str, Any], by: str) -> Move:
+        """Queue a job with the resources in ``options`` that is to take the session's place.
+
+        ``by`` asks for it. Raises PortalError with the reason; then nothing was submitted.
+        """
+        asked = self._complete(options)
+        self._free()
+        self._beginning = True
+        try:
+            request = await launch_request(self._spawner, asked, runs=True)
+            self._free(beginning=True)  # the session may have ended meanwhile
+            session = self._spawner.token_id
+            self.current = await self._submit(request, by)
+        finally:
+            self._beginning = False
+        if not self._spawner.ready or self._spawner.token_id != session:
+            # Whoever stopped it while sbatch was at work could not know of the new job.
+            self.forget()
+            raise Conflict("The session was stopped meanwhile, so no other job takes its place.")
+        self._spawner.log.info(
+            "%s moves to job %s, asked by %s", self._spawner._log_name, self.current.job_id, by
+        )
+        await self._spawner.store_state()
+        self._follow()
+        return self.current.move()
+
+    async def cancel(self, by: str) -> Move:
+        """Call the move off. Raises Conflict when there is none, or when it is too late."""
+        if self.current is None or not self.current.live:
+            raise Conflict("This session's resources are not being changed.")
+        if self.current.state in _ARRIVED:
+            raise Conflict("It is too late: the new job takes the session's place at this moment.")
+        who = "You" if by == self._spawner.user.name else by
+        await self._call_off(
+            MoveState.CANCELLED,
+            f"{who} called the change of resources off. The session goes on as it was.",
+        )
+        return self.current.move()
+
+    def accept_port(self, token_id: int, number: int) -> bool:
+        """Take the new server's port, if that token is its own."""
+        if self.current is None or not self.current.live or self.current.token_id != token_id:
+            return False
+        self.current = self.current.model_copy(update={"port": number})
+        self._said.set()
+        return True
+
+    # -- what happens to the session meanwhile --------------------------------------------------
+
+    def session_over(self, ending: Ending) -> bool:
+        """The session's job is over while another waits for its place: whether that one is the
+        session from now on. Not where somebody wanted the end."""
+        spawner, successor = self._spawner, self.current
+        if successor is None or not successor.live or spawner.pending == "stop":
+            return False
+        if successor.state in _ARRIVED:
+            return True
+        if ending.code in _ON_PURPOSE:
+            return False
+        self._unfollow()
+        spawner.history.moved(successor, None)
+        spawner.become(successor, self._token)
+        spawner.log.info("%s is job %s from now on", spawner._log_name, successor.job_id)
+        self._say(
+            MoveState.DONE,
+            f"The session ended ({ending.message.rstrip('.')}) while job {successor.job_id} "
+            "waited: that job is the session now.",
+        )
+        self._task = asyncio.ensure_future(self._arrive())
+        return True
+
+    def forget(self) -> None:
+        """The session is being stopped: no other job takes its place."""
+        self._unfollow()  # also one that has moved and is not there yet: its name is free now
+        if self.live and self.current is not None:
+            self._revoke()
+            self._leaves += (self.current.job_id,)
+        if self._leaves:
+            self._end_jobs()
+        self.current, self._token, self._watch = None, "", None
+
+    # -- what must outlive the Hub --------------------------------------------------------------
+
+    def state(self) -> dict[str, Any] | None:
+        """For the spawner's own state; None where there is nothing to keep."""
+        if self.current is None and not self._leaves:
+            return None
+        return {
+            "successor": self.current.model_dump(mode="json") if self.current else None,
+            "leaves": list(self._leaves),
+        }
+
+    def load(self, state: Mapping[str, Any] | None) -> None:
+        """The reverse. A move that was under way goes on."""
+        state = state or {}
+        self._leaves = tuple(str(one) for one in state.get("leaves", ()))
+        try:
+            found = state.get("successor")
+            self.current = Successor(**found) if found else None
+        except ValidationError:
+            self._spawner.log.error("The move of %s cannot be read", self._spawner._log_name)
+            self.current = None
+        if self.current is not None and self.current.ended_at is not None:
+            self._over_at = time.monotonic() - max(0.0, time.time() - self.current.ended_at)
+        if self._leaves:
+            self._end_jobs()
+        if self.live and self.current is not None:
+            # Whatever the last Hub was at: the switch was not made, and begins anew.
+            self._say(MoveState.QUEUED, self.current.words)
+            if self.current.port:
+                self._said.set()
+            self._follow()
+
+    # -- the beginning --------------------------------------------------------------------------
+
+    def _free(self, *, beginning: bool = False) -> None:
+        """Raises Conflict where no move can begin."""
+        spawner = self._spawner
+        if not spawner.ready or not spawner.server_address:
+            raise Conflict(
+                "This session does not run, or not yet, so its resources cannot be changed."
+            )
+        if self.live or (self._beginning and not beginning):
+            job = f": job {self.current.job_id} waits" if self.live and self.current else ""
+            raise Conflict(
+                f"This session's resources are being changed already{job}. Call that off first."
+            )
+
+    def _complete(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The whole ``user_options`` of the new job: the environment stays, and what else nobody
+        sees in the choice."""
+        now = self._spawner.last_options
+        environment = now.get("environment")
+        if options.get("environment", environment) != environment:
+            raise InvalidRequest(
+                "Only the resources of a running session can be changed, not its environment. "
+                "Launch another session for that.",
+                "environment",
+            )
+        keys = (*KEPT, *OWN_OPTIONS)  # a course's session stays one
+        kept = {key: now[key] for key in keys if key in now and key not in options}
+        asked = {**kept, **options, "environment": environment}
+        if not asked.get("gpus"):
+            asked.pop("gpu_type", None)
+        return asked
+
+    async def _submit(self, request: LaunchRequest, by: str) -> Successor:
+        spawner, db = self._spawner, self._spawner.user.db
+        own = db.get(orm.APIToken, spawner.token_id)
+        if own is None:
+            raise Conflict(
+                "The Hub has lost this session's token, so no other job can take its place. Stop "
+                "the session and launch it with the other resources."
+            )
+        asked_at = time.time()
+        # The same rights as the server has that runs.
+        token = spawner.user.new_api_token(note=own.note, scopes=list(own.scopes))
+        row = orm.APIToken.find(db, token)
+        try:
+            log_name = await make_log(spawner.log_directory, spawner.account)
+            if spawner.internal_ssl:
+                # A Hub that was restarted has none; the running server has its own in memory.
+                spawner.cert_paths = await spawner.move_certs(await spawner.create_certs())
+            job_id = await submit(spawner, request, log_name, token)
+        except BaseException:
+            db.delete(row)
+            db.commit()
+            raise
+        self._token = token
+        return Successor(
+            options=request.options(),
+            words=f"Job {job_id} was submitted. The session goes on.",
+            by=by,
+            asked_at=asked_at,
+            job_id=job_id,
+            token_id=row.id,
+            log_name=log_name,
+        )
+
+    # -- the way --------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        assert self.current is not None
+        spawner = self._spawner
+        if not self.current.port:
+            self._said.clear()
+        self._watch = JobWatch(
+            spawner.shared.cluster, self.current.job_id, spawner.account, spawner.log
+        )
+        self._task = asyncio.ensure_future(self._go(self._watch))
+
+    def _unfollow(self) -> None:
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+        self._task = None
+
+    async def _go(self, watch: JobWatch) -> None:
+        """From the queue to the switch."""
+        try:
+            address = await self._server(watch)
+            await self._switch(address, watch.job)
+        except PortalError as error:
+            await self._failed(error.message)
+        except Exception:
+            self._spawner.log.exception("The move of %s failed", self._spawner._log_name)
+            await self._failed("The portal made a mistake; the Hub's log tells which.")
+
+    async def _server(self, watch: JobWatch) -> str:
+        """The address of the new server, once it answers."""
+        spawner = self._spawner
+        while True:
+            try:
+                address = await address_of(
+                    watch,
+                    self._said,
+                    interval=spawner.watch_interval,
+                    patience=spawner.server_timeout,
+                    see=self._see,
+                )
+                break
+            except SlurmUnavailable:
+                continue
+            except NoServer as error:
+                raise StartFailed(error.message) from None
+            except JobOver as error:
+                raise StartFailed(await self._why(error.job)) from None
+        url = self._url(address)
+        try:
+            await wait_for_http_server(
+                f"{url}api", timeout=spawner.http_timeout, ssl_context=client_tls(spawner)
+            )
+        except AnyTimeoutError:
+            raise StartFailed(
+                f"The new job's server did not answer within {spawner.http_timeout} seconds."
+            ) from None
+        return address
+
+    def _see(self, job: Job | None, over: bool) -> None:
+        if job is None or over or self.current is None:
+            return
+        position = self._watch.position if self._watch else None
+        if job.state.running:
+            where = f" on {', '.join(job.nodes)}" if job.nodes else ""
+            self._say(MoveState.STARTING, f"Job {job.id} starts{where}. The session goes on.")
+        else:
+            waits = words.pending(job, position)
+            self._say(MoveState.QUEUED, f"Job {job.id}: {waits}. The session goes on.")
+
+    async def _why(self, job: Job) -> str:
+        assert self.current is not None
+        spawner = self._spawner
+        log = await log_tail(spawner.log_directory, self.current.log_name)
+        return explain(job, log, ready=False, owner=spawner.user.name).message
+
+    async def _switch(self, address: str, job: Job | None) -> None:
+        """The new server answers: the old one saves, then the address leads to the new one."""
+        spawner = self._spawner
+        await self._checked()
+        self._say(MoveState.READY, "The new job is ready: open pages are being saved.")
+        await spawner.store_state()
+        await hand_over(spawner, self._url(address), spawner.move_patience)
+        self._say(MoveState.SWITCHING, "The session changes over to the new job.")
+        left = await self._commit(address, job)
+        if not left:  # it was stopped meanwhile, and that has called the move off
+            return
+        await self._route()
+        self._end_jobs()
+
+    async def _commit(self, address: str, job: Job | None) -> bool:
+        """All of the switch that the Hub's database knows, in one commit; whether it was made."""
+        done = False
+
+        def change() -> None:
+            nonlocal done
+            spawner, successor = self._spawner, self.current
+            if successor is None or not successor.live or not spawner.ready:
+                return
+            what = words.resources(successor.options)
+            sentence = f"Moved to job {successor.job_id}: {what}."
+            old = Ending(code="moved", message=sentence, job_id=spawner.job_id)
+            self._leaves += (spawner.job_id,)
+            spawner.history.moved(successor, old)
+            spawner.become(successor, self._token)
+            spawner.watch.job = job
+            spawner.answers_at(address)
+            self._say(MoveState.DONE, sentence)
+            spawner.write_state()
+            done = True
+
+        await self._spawner.shared.commits.store(self._spawner.user.db, change)
+        return done
+
+    async def _arrive(self) -> None:
+        """The old job ended too early: its server's place is empty until the new one is there."""
+        spawner = self._spawner
+        try:
+            await spawner.store_state()
+            await spawner.wait_for_server()
+            await spawner.shared.commits.store(spawner.user.db, self._arrived)
+            await self._route()
+        except PortalError as error:
+            spawner.log.warning("Session of %s: %s", spawner._log_name, error)
+            self._leaves += (spawner.job_id,)  # the Hub's next look finds that it is over
+            self._end_jobs()
+        except Exception:
+            spawner.log.exception("The new job of %s cannot be followed", spawner._log_name)
+
+    def _arrived(self) -> None:
+        self._spawner.answers_at(self._spawner.server_address)
+        self._spawner.write_state()
+
+    async def _checked(self) -> None:
+        """Wait for a Hub that has just been started, and looks for its sessions itself."""
+        while self._spawner.pending == "check":  # noqa: ASYNC110  JupyterHub has no event for it
+            await asyncio.sleep(0.1)
+
+    async def _route(self) -> None:
+        """Lead the session's address to where its server is now."""
+        spawner = self._spawner
+        await self._checked()
+        try:
+            await spawner.user.settings["proxy"].add_user(spawner.user, spawner.name)
+        except Exception:
+            # The Hub compares all routes with its database every few minutes.
+            spawner.log.exception("The route of %s could not be changed", spawner._log_name)
+
+    # -- the end --------------------------------------------------------------------------------
+
+    async def _failed(self, reason: str) -> None:
+        await self._call_off(MoveState.FAILED, f"{reason} The session goes on as it was.")
+
+    async def _call_off(self, state: MoveState, sentence: str) -> None:
+        successor = self.current
+        if successor is None or not successor.live:
+            return
+        self._unfollow()
+        self._revoke()
+        self._leaves += (successor.job_id,)
+        self._say(state, sentence)
+        self._spawner.log.info("%s does not move: %s", self._spawner._log_name, sentence)
+        await self._spawner.store_state()
+        self._end_jobs()
+
+    def _revoke(self) -> None:
+        """The token of a server that will not be the session's."""
+        db = self._spawner.user.db
+        row = db.get(orm.APIToken, self.current.token_id) if self.current else None
+        if row is not None:
+            db.delete(row)
+            db.commit()
+        self._token = ""
+
+    def _end_jobs(self) -> None:
+        if self._ending is None or self._ending.done():
+            self._ending = asyncio.ensure_future(self._end_all())
+
+    async def _end_all(self) -> None:
+        """End what must be ended, until Slurm has taken it."""
+        spawner = self._spawner
+        while self._leaves:
+            job_id = self._leaves[0]
+            watch = JobWatch(spawner.shared.cluster, job_id, spawner.account, spawner.log)
+            last = spawner.shared.cluster.last
+            job = last.jobs.get(job_id) if last else None
+            try:
+                await spawner.end_job(watch, gently=job is not None and job.state.running)
+            except PortalError as error:
+                spawner.log.warning("Job %s cannot be ended yet: %s", job_id, error.message)
+                await asyncio.sleep(_AGAIN)
+                continue
+            self._leaves = tuple(one for one in self._leaves if one != job_id)
+            if spawner.job_id:
+                await spawner.store_state()
+
+    def _say(self, state: MoveState, sentence: str) -> None:
+        if self.current is not None and self.current.live:
+            ended = {} if state in LIVE else {"ended_at": time.time()}
+            if ended:
+                self._over_at = time.monotonic()
+            self.current = self.current.model_copy(
+                update={"state": state, "words": sentence, **ended}
+            )
+
+    def _url(self, address: str) -> str:
+        """The new server's address, with the session's own path."""
+        assert self.current is not None
+        spawner = self._spawner
+        return f"{spawner.url_at(address, self.current.port)}{spawner.server.base_url}"

@@ -1,0 +1,75 @@
+"""A course's sessions have hosts of their own, where sessions have hosts at all
+(c.JupyterHub.subdomain_host).
+
+In a course's session runs what others wrote: handouts, and in its room what any member types. A
+helper is let into it, too. On the host of its owner that would reach the owner's other sessions:
+browsers send a host's cookies along, and its pages may read each other. JupyterHub has one host for
+all servers of a person; ``hub_patches/course_hosts.py`` changes what it says of courses' servers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from jupyterhub.user import User
+from jupyterhub.utils import url_escape_path, url_path_join
+
+from portal.launch.course import server_of
+
+from .domains import host_of_server
+
+if TYPE_CHECKING:
+    from ..spawner import PortalSpawner
+
+_CALLBACK = "JUPYTERHUB_OAUTH_CALLBACK_URL"
+
+
+def host_name(user: User, server: str) -> str:
+    """The host, without a port, of this server when it is a course's; "" for all others."""
+    if server_of(server) is None or not user.settings.get("subdomain_host"):
+        return ""
+    hook, domain = user.settings["subdomain_hook"], user.settings["domain"]
+    return host_of_server(user.name, server, domain, hook)
+
+
+def origin(user: User, server: str) -> str:
+    """The scheme, host and port of this server when it is a course's; "" for all others."""
+    host = host_name(user, server)
+    if not host:
+        return ""
+    hub = urlsplit(user.settings["subdomain_host"])
+    return f"{hub.scheme}://{host}" + (f":{hub.port}" if hub.port else "")
+
+
+def address(user: User, server: str) -> str:
+    """The whole address of this server when it is a course's; "" for all others."""
+    at = origin(user, server)
+    return at and at + url_path_join("/", user.base_url, url_escape_path(server), "/")
+
+
+def route(user: User, server: str) -> str:
+    """The proxy's route to this server when it is a course's; "" for all others."""
+    host = host_name(user, server)
+    return host and host + url_path_join("/", user.base_url, url_escape_path(server), "/")
+
+
+def move_away(spawner: PortalSpawner) -> None:
+    """The proxy's route of a new spawner, where it is a course's."""
+    if spawner.user is not None and (way := route(spawner.user, spawner.name)):
+        spawner.proxy_spec = way
+
+
+def with_callback(spawner: PortalSpawner, env: dict[str, str]) -> dict[str, str]:
+    """The session's variables, with where its logins come back to."""
+    if url := address(spawner.user, spawner.name):
+        env[_CALLBACK] = url_path_join(url, "oauth_callback")
+    return env
+
+
+def tell_logins(spawner: PortalSpawner) -> None:
+    """Let the Hub send the session's logins back to its host. Before the server starts."""
+    client, url = spawner.orm_spawner.oauth_client, address(spawner.user, spawner.name)
+    if client is not None and url:
+        client.redirect_uri = url_path_join(url, "oauth_callback")
+        spawner.user.db.commit()
