@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from portal.handlers.openapi import document
+from portal.handlers.admin.openapi import document
 from portal.handlers.routes import ENDPOINTS
 from portal.models.scope import MEANINGS
 

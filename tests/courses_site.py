@@ -23,8 +23,8 @@ from tornado.web import Application
 from portal.catalog import EnvironmentCatalog
 from portal.courses.settings import Courses
 from portal.errors import DirectoryUnavailable, NotFound
-from portal.handlers.parts import Parts
 from portal.handlers.routes import ENDPOINTS
+from portal.handlers.services.services import Parts
 from portal.models.cluster import ClusterSnapshot, GpuPool, Node, Partition
 from portal.models.course import CourseMember, Role
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE

@@ -10,7 +10,7 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application
 
-from portal.handlers.endpoint import Endpoint
+from portal.handlers.base.endpoint import Endpoint
 
 
 def serve(

@@ -15,8 +15,8 @@ from api_client import SERVICE, Caller
 from hub_client import wait_until
 
 from portal.app.log import OneLineFormatter
-from portal.handlers.csv import cell
-from portal.handlers.parts import Parts
+from portal.handlers.base.csv import cell
+from portal.handlers.services.services import Parts
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.plain_text import escaped
 from portal.web.allowance import Allowance

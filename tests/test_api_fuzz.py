@@ -19,7 +19,7 @@ import pytest
 from api_client import API, Caller
 from hub_client import wait_until
 
-from portal.handlers.openapi import document
+from portal.handlers.admin.openapi import document
 from portal.handlers.routes import ENDPOINTS
 
 CHECKS = (

@@ -11,7 +11,7 @@ import pytest
 from api_client import Caller
 from hub_client import wait_until
 
-from portal.handlers.jobs import JobFilter
+from portal.handlers.cluster.jobs import JobFilter
 
 SECRET = "xylophon"  # stands in every name that is not for ada
 PEOPLE = {"grace": "3-xylophon", "barbara": "1-xylophon", "student01": "2-xylophon"}

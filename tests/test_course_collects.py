@@ -32,8 +32,9 @@ from tornado.web import Application, RequestHandler
 
 from portal.courses import unpacking
 from portal.courses.settings import Courses
-from portal.handlers import course_collects, course_handouts
-from portal.handlers.parts import Parts
+from portal.handlers.courses import collects
+from portal.handlers.courses import handouts as course_handouts
+from portal.handlers.services.services import Parts
 from portal.models.cluster import ClusterSnapshot, Job, JobState
 from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.models.course_start import StartKind
@@ -158,7 +159,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     hub, hub_port = bind_unused_port()
     servers.append(HTTPServer(Application([("/hub/api/user", HubUser)])))
     servers[-1].add_socket(hub)
-    kinds = [*course_collects.ENDPOINTS, *course_handouts.ENDPOINTS]
+    kinds = [*collects.ENDPOINTS, *course_handouts.ENDPOINTS]
     endpoints = [one if one.path.startswith("session") else as_person(one) for one in kinds]
     made = Site(parts, serve(endpoints, parts, hub_port, servers), tmp_path)
     try:
@@ -313,7 +314,7 @@ async def test_too_much_is_refused_in_words(site: Site, monkeypatch: pytest.Monk
     monkeypatch.setattr("portal.courses.collecting.FILES", 3)
     many = packed(*(member(f"{number}.txt") for number in range(5)))
     assert "more than 3 files" in (await site.give("ada", id, many)).text
-    monkeypatch.setattr("portal.handlers.course_collects._HEADERS", 0)
+    monkeypatch.setattr("portal.handlers.courses.collects._HEADERS", 0)
     answer = await site.give("ada", id, bytes(2 * 1024 * 1024 + 1))
     assert (answer.status_code, "at most 2 MB" in answer.text) == (413, True)
 

@@ -23,7 +23,7 @@ from portal.demo.ports import free_port
 from portal.doctor.checks.notices import mail_server as mail_server_check
 from portal.doctor.finding import Finding, Level
 from portal.errors import ConfigurationError, InvalidRequest, NotFound, Unavailable
-from portal.handlers.notices import NoticeWish, OwnNotices
+from portal.handlers.sessions.notices import NoticeWish, OwnNotices
 from portal.models.cluster import Job, JobState
 from portal.models.session import SessionRecord, SessionState
 from portal.notices import Notices, notices

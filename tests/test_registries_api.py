@@ -24,8 +24,8 @@ from traitlets.config import Config
 
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.workshop import Workshop
-from portal.handlers import registries
-from portal.handlers.parts import Parts
+from portal.handlers.catalog import registries
+from portal.handlers.services.services import Parts
 from portal.models.scope import ENVIRONMENTS_MANAGE
 from portal.store import Store
 

@@ -29,8 +29,8 @@ from portal.dashboard import Dashboard
 from portal.directory import directory_of
 from portal.errors import ConfigurationError
 from portal.estimates import SERVICE, StartEstimates
-from portal.handlers.parts import Parts
-from portal.handlers.rendering import Pages, site_variables
+from portal.handlers.pages.rendering import Pages, site_variables
+from portal.handlers.services.services import Parts
 from portal.hubapi import HubApi
 from portal.images.credentials import Secrets
 from portal.images.registry import Registries

@@ -11,13 +11,13 @@ from typing import Any
 
 from tornado.web import Application
 
-from portal.handlers.large import LargeHandler
-from portal.handlers.metrics import Metrics
-from portal.handlers.openapi import document_bytes
-from portal.handlers.pages import NoPage
-from portal.handlers.parts import Parts
-from portal.handlers.rendering import Pages
+from portal.handlers.admin.openapi import document_bytes
+from portal.handlers.base.body_limit import LargeHandler
+from portal.handlers.cluster.metrics import Metrics
+from portal.handlers.pages.pages import NoPage
+from portal.handlers.pages.rendering import Pages
 from portal.handlers.routes import ENDPOINTS, routes
+from portal.handlers.services.services import Parts
 from portal.web.application import BoundedApplication
 
 

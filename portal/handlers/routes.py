@@ -4,59 +4,55 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import (
-    actions,
-    announcements,
-    audit,
+from .admin import announcements, audit, openapi
+from .base.base import APINotFoundHandler, CallbackHandler
+from .base.endpoint import Endpoint
+from .catalog import (
     builds,
-    cluster,
-    course_board,
-    course_collects,
-    course_handouts,
-    course_live,
-    course_people,
-    course_room,
-    course_roster,
-    course_starts,
-    course_steps,
-    course_usage,
-    courses,
-    environment_comparison,
-    environment_editing,
-    environment_requests,
-    environment_tests,
-    environment_versions,
-    environment_work,
+    comparison,
+    editing,
     environments,
+    favourites,
+    measurements,
+    registries,
+    requests,
+    tests,
+    user_environments,
+    versions,
+    work,
+)
+from .cluster import cluster, gpus, history, jobs, nodes, stream, usage
+from .cluster.metrics import MetricsHandler
+from .courses import (
+    board,
+    collects,
+    courses,
+    handouts,
+    lifecycle,
+    live,
+    people,
+    room,
+    roster,
+    starts,
+)
+from .courses import usage as course_usage
+from .pages.catalog import catalog_page_routes
+from .pages.courses import course_page_routes
+from .pages.curate import curate_page_routes
+from .pages.pages import page_routes
+from .sessions import (
+    actions,
     estimates,
     extend,
-    favourites,
-    gpus,
-    history,
-    jobs,
-    measurements,
     moves,
-    nodes,
     notices,
-    openapi,
-    own_environments,
-    registries,
     session,
     sessions,
     snooze,
     starters,
-    stream,
     telemetry,
     tensorboard,
-    usage,
 )
-from .base import APINotFoundHandler, CallbackHandler
-from .catalog_pages import catalog_page_routes
-from .course_pages import course_page_routes
-from .curate_pages import curate_page_routes
-from .endpoint import Endpoint
-from .metrics import MetricsHandler
-from .pages import page_routes
 
 ENDPOINTS: tuple[type[Endpoint], ...] = (
     *actions.ENDPOINTS,
@@ -64,23 +60,23 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *audit.ENDPOINTS,
     *builds.ENDPOINTS,
     *cluster.ENDPOINTS,
-    *course_live.ENDPOINTS,
-    *course_board.ENDPOINTS,
-    *course_collects.ENDPOINTS,
-    *course_handouts.ENDPOINTS,
-    *course_people.ENDPOINTS,
-    *course_room.ENDPOINTS,
-    *course_roster.ENDPOINTS,
-    *course_steps.ENDPOINTS,
+    *live.ENDPOINTS,
+    *board.ENDPOINTS,
+    *collects.ENDPOINTS,
+    *handouts.ENDPOINTS,
+    *people.ENDPOINTS,
+    *room.ENDPOINTS,
+    *roster.ENDPOINTS,
+    *lifecycle.ENDPOINTS,
     *course_usage.ENDPOINTS,
     *courses.ENDPOINTS,
-    *course_starts.ENDPOINTS,
-    *environment_comparison.ENDPOINTS,
-    *environment_tests.ENDPOINTS,  # before {environment}: 'test-all' is none
-    *environment_editing.ENDPOINTS,  # before {environment}: 'validate' is none
-    *environment_requests.ENDPOINTS,
-    *environment_versions.ENDPOINTS,
-    *environment_work.ENDPOINTS,
+    *starts.ENDPOINTS,
+    *comparison.ENDPOINTS,
+    *tests.ENDPOINTS,  # before {environment}: 'test-all' is none
+    *editing.ENDPOINTS,  # before {environment}: 'validate' is none
+    *requests.ENDPOINTS,
+    *versions.ENDPOINTS,
+    *work.ENDPOINTS,
     *environments.ENDPOINTS,
     *estimates.ENDPOINTS,
     *extend.ENDPOINTS,
@@ -93,7 +89,7 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *nodes.ENDPOINTS,
     *notices.ENDPOINTS,
     *openapi.ENDPOINTS,
-    *own_environments.ENDPOINTS,
+    *user_environments.ENDPOINTS,
     *registries.ENDPOINTS,
     *session.ENDPOINTS,
     *sessions.ENDPOINTS,

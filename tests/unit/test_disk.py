@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from portal import disk
-from portal.handlers.base import explain
+from portal.handlers.base.base import explain
 from portal.store.faults import fault_of
 
 ROOM = 1024 * 1024

@@ -16,7 +16,7 @@ const resources = (part) => [
   { name: `${part}.partition`, label: "Partition", list: "course-partitions", help: "Empty: the site’s own." },
 ];
 
-// `editing`: what there is to choose from (portal.handlers.course_pages).
+// `editing`: what there is to choose from (portal.handlers.pages.courses).
 export function courseGroups(editing) {
   const environments = editing.environments.map((one) => [one.name, one.title]);
   return [

@@ -29,7 +29,7 @@ export const versionState = (state) => sign(VERSION_STATES[state] ?? ["other", s
 export const workState = (state) => sign(WORK_STATES[state] ?? ["other", state]);
 export const isLive = (work) => work.state === "waiting" || work.state === "running";
 
-// A page's own names under curate/ (portal/handlers/curate_pages.py) can be names of environments too.
+// A page's own names under curate/ (portal/handlers/pages/curate.py) can be names of environments too.
 const PAGES = ["new", "builds", "registries", "environments"];
 const below = (path) => `${facts.prefix}curate/${path}`;
 export const environmentPage = (name) => below(`${PAGES.includes(name) ? "environments/" : ""}${encodeURIComponent(name)}`);

@@ -26,8 +26,9 @@ from tornado.web import Application, RequestHandler
 
 from portal.courses.board import Rows, Seen, bare, tiles
 from portal.errors import Conflict, NotFound, StoreUnavailable
-from portal.handlers import course_board, course_people
-from portal.handlers.parts import Parts
+from portal.handlers.courses import board as course_board
+from portal.handlers.courses import people
+from portal.handlers.services.services import Parts
 from portal.models.cluster import ClusterSnapshot, Job, JobState
 from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.models.course_board import Tile, TileState
@@ -446,8 +447,8 @@ async def site(
     tmp_path: Path, filled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Site]:
     """The course of 300 on a site of its own."""
-    monkeypatch.setattr("portal.handlers.course_people._LOOK", 0.001)
-    monkeypatch.setattr("portal.handlers.extend._PAUSE", 0.0)
+    monkeypatch.setattr("portal.handlers.courses.people._LOOK", 0.001)
+    monkeypatch.setattr("portal.handlers.sessions.extend._PAUSE", 0.0)
     log = logging.getLogger("service")
     shutil.copyfile(filled, tmp_path / "portal.sqlite")
     store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
@@ -476,7 +477,7 @@ async def site(
     HubOAuth.instance(
         api_url=f"http://127.0.0.1:{port}/hub/api", api_token="service", cache_max_age=300
     )
-    kinds = (*course_board.ENDPOINTS, *course_people.ENDPOINTS)
+    kinds = (*course_board.ENDPOINTS, *people.ENDPOINTS)
     made = Site(serve(kinds, parts, port, servers), parts, hub, slurm)
     stock = parts.boards._rows
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from courses_site import DEEP, PEOPLE, Site, running
 
-from portal.handlers.course_access import CourseAction
+from portal.handlers.courses.access import CourseAction
 from portal.handlers.routes import ENDPOINTS
 from portal.models.course import Role
 from portal.models.environment import Environment

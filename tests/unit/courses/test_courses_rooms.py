@@ -1,4 +1,4 @@
-"""Rooms of courses (portal.courses.rooms, portal/handlers/course_room.py): who opens, closes and
+"""Rooms of courses (portal.courses.rooms, portal/handlers/courses/room.py): who opens, closes and
 enters one. The Hub is played; tests/hub/test_course_room.py has the real one."""
 
 from __future__ import annotations

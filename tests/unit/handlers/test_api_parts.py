@@ -13,14 +13,14 @@ from pydantic import ValidationError
 from docs import rest_api
 from portal.dashboard.view import Placed
 from portal.errors import InvalidRequest
-from portal.handlers.csv import cell, lines
-from portal.handlers.endpoint import Endpoint, Nothing
-from portal.handlers.history import HistoryQuery
-from portal.handlers.jobs import JobFilter, JobQuery, JobsCsv
-from portal.handlers.jobs import selected as selected_jobs
-from portal.handlers.listing import natural, ordered
-from portal.handlers.openapi import document, document_bytes
-from portal.handlers.paging import PageQuery, offset_of, page
+from portal.handlers.admin.openapi import document, document_bytes
+from portal.handlers.base.csv import cell, lines
+from portal.handlers.base.endpoint import Endpoint, Nothing
+from portal.handlers.base.listing import natural, ordered
+from portal.handlers.base.paging import PageQuery, offset_of, page
+from portal.handlers.cluster.history import HistoryQuery
+from portal.handlers.cluster.jobs import JobFilter, JobQuery, JobsCsv
+from portal.handlers.cluster.jobs import selected as selected_jobs
 from portal.handlers.routes import ENDPOINTS
 from portal.models import scope
 from portal.models.dashboard import GpuItem, JobItem

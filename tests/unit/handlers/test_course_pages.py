@@ -21,8 +21,8 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application
 
 from portal.courses.calendar import Meeting
-from portal.handlers.course_pages import course_page_routes, meeting_words
-from portal.handlers.rendering import Pages
+from portal.handlers.pages.courses import course_page_routes, meeting_words
+from portal.handlers.pages.rendering import Pages
 from portal.models.course import Course, CourseState, KeptCourse, Role
 from portal.models.session import SessionRecord, SessionState
 

@@ -19,9 +19,9 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application
 
 from portal.catalog import EnvironmentCatalog
-from portal.handlers import environment_requests, favourites
-from portal.handlers.environment_requests import MOST_OPEN
-from portal.handlers.parts import Parts
+from portal.handlers.catalog import favourites, requests
+from portal.handlers.catalog.requests import MOST_OPEN
+from portal.handlers.services.services import Parts
 from portal.models.scope import ENVIRONMENTS_MANAGE
 from portal.store import Store
 
@@ -90,7 +90,7 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         base_url=parts.prefix,
         access_scopes={"access:services!service=portal"},
     )
-    kinds = (*environment_requests.ENDPOINTS, *favourites.ENDPOINTS)
+    kinds = (*requests.ENDPOINTS, *favourites.ENDPOINTS)
     made = Site(serve(kinds, parts, hub_port, servers), parts)
     try:
         yield made

@@ -9,15 +9,10 @@ from typing import Any
 import pytest
 
 from portal.errors import InvalidRequest, NotFound, TooManyRequests
-from portal.handlers.environment_comparison import ComparisonQuery, VersionComparison
-from portal.handlers.environment_tests import OneTest, TestEvents, Tests
-from portal.handlers.environment_work import (
-    Reference,
-    ResolveImage,
-    TestsOfVersion,
-    VersionsOfBuild,
-)
-from portal.handlers.paging import PageQuery
+from portal.handlers.base.paging import PageQuery
+from portal.handlers.catalog.comparison import ComparisonQuery, VersionComparison
+from portal.handlers.catalog.tests import OneTest, TestEvents, Tests
+from portal.handlers.catalog.work import Reference, ResolveImage, TestsOfVersion, VersionsOfBuild
 from portal.models import scope
 from portal.models.catalog import Origin, Verdict
 from portal.models.environment import Environment

@@ -21,8 +21,8 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
 from portal.errors import Conflict, NotAllowed
-from portal.handlers import extend, snooze, starters
-from portal.handlers.parts import Parts
+from portal.handlers.services.services import Parts
+from portal.handlers.sessions import extend, snooze, starters
 from portal.launch.extending import Extending
 from portal.models.cluster import ClusterSnapshot, Job, JobState
 from portal.models.environment import Environment
@@ -162,7 +162,7 @@ def said(answer: httpx.Response) -> str:
 
 @pytest.fixture
 async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
-    monkeypatch.setattr("portal.handlers.extend._PAUSE", 0.0)
+    monkeypatch.setattr("portal.handlers.sessions.extend._PAUSE", 0.0)
     log = logging.getLogger("service")
     store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
     await store.upgrade()
@@ -250,7 +250,7 @@ async def test_two_at_once_who_name_no_end_add_up(site: Site) -> None:
 async def test_a_session_that_asks_without_end_waits_its_turn(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portal.handlers.extend._PAUSE", 0.05)
+    monkeypatch.setattr("portal.handlers.sessions.extend._PAUSE", 0.05)
     looks: list[float] = []
     refused: list[httpx.Response] = []
     stock = site.slurm.snapshot

@@ -18,9 +18,9 @@ from tornado.web import Application, RequestHandler
 
 from portal.catalog.measured import measured
 from portal.errors import InvalidRequest
-from portal.handlers import measurements
-from portal.handlers.measurements import used_gpus
-from portal.handlers.parts import Parts
+from portal.handlers.catalog import measurements
+from portal.handlers.catalog.measurements import used_gpus
+from portal.handlers.services.services import Parts
 from portal.models.catalog import Measurement, MeasurementReport, Origin
 from portal.models.cluster import ClusterSnapshot, Job, JobState
 from portal.models.environment import Environment
@@ -94,7 +94,7 @@ class Site:
 
 @pytest.fixture
 async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
-    monkeypatch.setattr("portal.handlers.measurements._pace._least", 0.0)
+    monkeypatch.setattr("portal.handlers.catalog.measurements._pace._least", 0.0)
     log = logging.getLogger("service")
     store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
     await store.upgrade()
@@ -185,7 +185,7 @@ async def test_what_cannot_be_is_refused_by_name(site: Site, changed: dict[str, 
 
 
 async def test_a_loop_is_told_to_wait(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("portal.handlers.measurements._pace._least", 60.0)
+    monkeypatch.setattr("portal.handlers.catalog.measurements._pace._least", 60.0)
     assert (await site.tell()).status_code in (204, 429)  # of another test, a moment ago
     assert (await site.tell()).status_code == 429
 

@@ -12,7 +12,7 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application
 
 from portal.errors import NotFound
-from portal.handlers.pages import Page
+from portal.handlers.pages.pages import Page
 
 
 class BrokenTemplates:

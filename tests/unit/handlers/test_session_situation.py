@@ -20,8 +20,8 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
 from portal.errors import StoreUnavailable
-from portal.handlers.parts import Parts
-from portal.handlers.session import ENDPOINTS
+from portal.handlers.services.services import Parts
+from portal.handlers.sessions.session import ENDPOINTS
 from portal.models.announcement import Announcement, AnnouncementDraft
 from portal.models.cluster import ClusterSnapshot, Job, JobState
 from portal.models.dashboard import GpuItem

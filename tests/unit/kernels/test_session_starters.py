@@ -13,7 +13,7 @@ from portal_session.service import ServiceError
 from portal_session.starters import FOLDER, Starters, write_new
 from test_extend import TORCH, Site, said, site  # noqa: F401  a fixture
 
-from portal.handlers import starters as endpoints
+from portal.handlers.sessions import starters as endpoints
 
 NOTEBOOK = json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 

@@ -22,9 +22,9 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
 from portal.errors import StoreUnavailable
-from portal.handlers.own_session import own_server
-from portal.handlers.parts import Parts
-from portal.handlers.telemetry import TelemetryEndpoint
+from portal.handlers.base.own_session import own_server
+from portal.handlers.services.services import Parts
+from portal.handlers.sessions.telemetry import TelemetryEndpoint
 from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.scope import TELEMETRY_REPORT
 from portal.models.session import SessionRecord
@@ -209,8 +209,8 @@ async def test_reports_add_up_to_the_time_between_them(
     ]
     for seconds, gpus, memory in steps:
         clock += seconds
-        monkeypatch.setattr("portal.handlers.telemetry.time.time", lambda now=clock: now)
-        monkeypatch.setattr("portal.handlers.telemetry.uptime", lambda now=clock: now)
+        monkeypatch.setattr("portal.handlers.sessions.telemetry.time.time", lambda now=clock: now)
+        monkeypatch.setattr("portal.handlers.sessions.telemetry.uptime", lambda now=clock: now)
         answer = await site.report("ada", *gpus, memory_used=memory)
         assert answer.status_code == 204, answer.text
     sums = (await site.parts.store.reports.of_sessions(["S10"]))["S10"]

@@ -1,0 +1,1 @@
+"""What admins announce and read, and the API's own description."""

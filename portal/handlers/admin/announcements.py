@@ -1,0 +1,104 @@
+"""``api/v1/announcements``: messages to all, with a start and an end."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from portal.errors import InvalidRequest, NotFound
+from portal.models import scope
+from portal.models.announcement import Announcement, AnnouncementDraft
+from portal.models.plain_text import PLAIN_TEXT
+
+from ..base.action import Action
+from ..base.endpoint import Nothing, Operation
+from ..base.paging import Page, PageQuery, offset_of, page
+
+
+class AnnouncementQuery(PageQuery):
+    """Which announcements."""
+
+    active: Annotated[
+        bool,
+        Field(
+            description="Only those that are to be read now. Who may not write announcements gets "
+            "no others anyway."
+        ),
+    ] = False
+
+
+class Draft(AnnouncementDraft):
+    """What an admin writes: plain text, shown as text. Times are Unix seconds."""
+
+    text: Annotated[
+        str,
+        StringConstraints(min_length=1, max_length=2000, strip_whitespace=True),
+        *PLAIN_TEXT,
+    ]
+
+
+class Announcements(Action):
+    """All of them."""
+
+    path = "announcements"
+    operations = {
+        "get": Operation(
+            summary="The announcements.", answer=Page[Announcement], query=AnnouncementQuery
+        ),
+        "post": Operation(
+            summary="Announce something to all.",
+            answer=Announcement,
+            body=Draft,
+            scope=scope.ANNOUNCEMENTS_MANAGE,
+            status=201,
+        ),
+    }
+
+    async def on_get(self) -> Page[Announcement]:
+        """Those that are to be read now; for those who may write them every one, newest first."""
+        query = self.query
+        table = self.parts.store.announcements
+        offset = offset_of(query.after)
+        if self.person.may(scope.ANNOUNCEMENTS_MANAGE) and not query.active:
+            items, total = await table.all(offset, query.limit)
+            return page(items, query, total)
+        active = await table.active(time.time())
+        return page(active[offset : offset + query.limit], query, len(active))
+
+    async def on_post(self) -> Announcement:
+        """It is shown on every page from 'starts_at' to 'ends_at'."""
+        draft, now = self.body, time.time()
+        if draft.ends_at <= now:
+            raise InvalidRequest("'ends_at' is over already: nobody would see it.", "ends_at")
+        async with self.audited("announce", "announcement", detail=draft.text) as line:
+            made = await self.parts.store.announcements.add(draft, self.person.name, now)
+            line.target = f"announcement {made.id}"
+        self.parts.situations.announcements.invalidate()
+        return made
+
+
+class OneAnnouncement(Action):
+    """One of them."""
+
+    path = "announcements/{announcement_id}"
+    parameters = {"announcement_id": "[0-9]{1,9}"}
+    operations = {
+        "delete": Operation(
+            summary="Withdraw an announcement.",
+            answer=Nothing,
+            scope=scope.ANNOUNCEMENTS_MANAGE,
+        )
+    }
+
+    async def on_delete(self, announcement_id: str) -> None:
+        """It ends now, and stays in the list; one that has not begun is removed."""
+        async with self.audited("withdraw-announcement", f"announcement {announcement_id}"):
+            table = self.parts.store.announcements
+            if await table.withdraw(int(announcement_id), time.time()) is None:
+                raise NotFound(f"There is no announcement {announcement_id}.")
+        self.parts.situations.announcements.invalidate()
+
+
+ENDPOINTS = (Announcements, OneAnnouncement)

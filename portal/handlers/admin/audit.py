@@ -1,0 +1,96 @@
+"""``api/v1/audit``: who did what, for those who may read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from portal.models.audit import AuditEntry, Outcome
+from portal.models.scope import AUDIT_READ
+
+from ..base.csv import MEDIA, MOST, CsvEndpoint
+from ..base.endpoint import Endpoint, Nothing, Operation, Query
+from ..base.paging import Page, PageQuery, offset_of, page
+
+_Word = Annotated[str | None, Field(max_length=300)]
+_Time = Annotated[
+    float | None,
+    Field(ge=0, le=32503680000, allow_inf_nan=False, description="Unix seconds."),
+]
+
+
+class AuditFilter(Query):
+    """Which lines, and in which order."""
+
+    actor: _Word = None
+    action: _Word = None
+    target: _Word = None
+    owner: _Word = None
+    outcome: Outcome | None = None
+    text: Annotated[
+        str | None, Field(max_length=200, description="Stands somewhere in the line.")
+    ] = None
+    since: _Time = None
+    until: _Time = None
+    sort: Literal[
+        "at", "-at", "actor", "-actor", "action", "-action", "target", "-target",
+        "owner", "-owner", "outcome", "-outcome",
+    ] = "-at"  # fmt: skip
+
+    def words(self) -> dict[str, Any]:
+        """The filters as the table takes them."""
+        return {name: getattr(self, name) for name in AuditFilter.model_fields}
+
+
+class AuditQuery(PageQuery, AuditFilter):
+    """The same, a page of it."""
+
+
+class AuditLines(Endpoint):
+    """The audit log."""
+
+    path = "audit"
+    operations = {
+        "get": Operation(
+            summary="The audit log.",
+            answer=Page[AuditEntry],
+            query=AuditQuery,
+            scope=AUDIT_READ,
+        )
+    }
+
+    async def on_get(self) -> Page[AuditEntry]:
+        """Newest first. Lines that could not be written while the database was away are in the
+        service's log only."""
+        query = self.query
+        items, total = await self.parts.store.audit.find(
+            **query.words(), offset=offset_of(query.after), limit=query.limit
+        )
+        return page(items, query, total)
+
+
+class AuditCsv(CsvEndpoint):
+    """The audit log, as a file."""
+
+    path = "audit.csv"
+    operations = {
+        "get": Operation(
+            summary="The audit log as CSV.",
+            answer=Nothing,
+            query=AuditFilter,
+            scope=AUDIT_READ,
+            media=MEDIA,
+        )
+    }
+    columns = tuple(AuditEntry.model_fields)
+    times = frozenset({"at"})
+
+    async def rows(self) -> Sequence[AuditEntry]:
+        # One more than a file may have, so that too many are noticed.
+        items, _ = await self.parts.store.audit.find(**self.query.words(), limit=MOST + 1)
+        return items
+
+
+ENDPOINTS = (AuditLines, AuditCsv)

@@ -1,0 +1,228 @@
+"""``api/v1/openapi.json``: the API described by what its endpoints themselves say."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterable, Iterator
+from http import HTTPStatus
+from typing import Any, Literal
+
+from pydantic import BaseModel, RootModel
+from pydantic.json_schema import models_json_schema
+
+from portal import __version__
+from portal.models import Frozen
+from portal.models.course_problem import CourseProblem
+from portal.models.scope import MEANINGS
+
+from ..base.endpoint import JSON, Endpoint, Nothing, Operation, body_required
+
+EVENTS = "text/event-stream"
+_REF = "#/components/schemas/{model}"
+_ABOUT = """\
+Everything that the portal's pages show and do, for programs. Times are Unix seconds, memory is MiB,
+and null means "unknown" or "not for you". Lists come in pages: 'next' of one page is 'after' of the
+next.
+"""
+_ERRORS = {
+    304: "Nothing has changed since the version of If-None-Match.",
+    400: "The request is not well formed; the sentence names what is wrong.",
+    403: "No login, or this person may not do it.",
+    404: "There is no such thing, or this person may not know of it.",
+    405: "Another method is meant; 'Allow' names those that are there.",
+    409: "It cannot be done as things are now.",
+    410: "That is too long ago.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    429: "Too many at once.",
+    502: "Another part of the site failed.",
+    503: "A part of the site does not answer now.",
+}
+
+
+class ErrorText(Frozen):
+    """``code`` is a word for programs, ``message`` a sentence for people. Where somebody else has
+    edited the same (``edit_conflict``), ``current`` is the text that stands now, ``yours`` the one
+    that was not taken and ``number`` the version to go on from; where a course was not taken,
+    ``problems`` has all that is wrong with it. Else they are left out."""
+
+    code: str
+    message: str
+    current: str = ""
+    yours: str = ""
+    number: int = 0
+    problems: tuple[CourseProblem, ...] = ()
+
+
+class ErrorAnswer(Frozen):
+    """The answer of everything that went wrong."""
+
+    error: ErrorText
+
+
+class Document(RootModel[dict[str, Any]]):
+    """An OpenAPI document."""
+
+
+class OpenApiEndpoint(Endpoint):
+    """The document; it is made once (portal/app)."""
+
+    path = "openapi.json"
+    operations = {"get": Operation(summary="This API as an OpenAPI document.", answer=Document)}
+
+    async def on_get(self) -> None:
+        self.finish(self.settings["openapi"])
+
+
+ENDPOINTS = (OpenApiEndpoint,)
+
+
+def document(endpoints: Iterable[type[Endpoint]], prefix: str) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of ``endpoints``, served below ``prefix``."""
+    endpoints = tuple(endpoints)
+    schemas, definitions = _schemas(endpoints)
+    queries = {kind.query for _, _, kind in _operations(endpoints)}
+    paths: dict[str, Any] = {}
+    for endpoint, method, operation in _operations(endpoints):
+        address = paths.setdefault("/" + endpoint.path, {})
+        if endpoint.parameters:
+            address["parameters"] = [_path_parameter(*one) for one in endpoint.parameters.items()]
+        query = definitions[_name(schemas[operation.query, "validation"])]
+        address[method] = _operation(endpoint, method, operation, query, schemas)
+    for name in (_name(schemas[query, "validation"]) for query in queries):
+        del definitions[name]
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Data Scientist Portal",
+            "version": __version__,
+            "description": _ABOUT,
+        },
+        "servers": [{"url": f"{prefix}api/v1"}],
+        "security": [{"token": []}],
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "schemas": dict(sorted(definitions.items())),
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A token of the Hub, made at /hub/token. 'token …' means the "
+                    "same as 'Bearer …'. What an operation needs beyond a login is a scope of "
+                    "the Hub:\n\n"
+                    + "\n".join(f"- `{scope}`: {words}" for scope, words in MEANINGS.items()),
+                }
+            },
+        },
+    }
+
+
+def document_bytes(endpoints: Iterable[type[Endpoint]], prefix: str) -> bytes:
+    """The same as it is sent."""
+    return json.dumps(document(endpoints, prefix), ensure_ascii=False).encode()
+
+
+def _operations(
+    endpoints: tuple[type[Endpoint], ...],
+) -> Iterator[tuple[type[Endpoint], str, Operation]]:
+    for endpoint in endpoints:
+        for method, operation in endpoint.operations.items():
+            yield endpoint, method, operation
+
+
+def _schemas(endpoints: tuple[type[Endpoint], ...]) -> tuple[dict[Any, Any], dict[str, Any]]:
+    """References by model and mode, and the definitions by name."""
+    wanted: dict[tuple[type[BaseModel], Literal["validation", "serialization"]], None] = {
+        (ErrorAnswer, "serialization"): None
+    }
+    for _, _, operation in _operations(endpoints):
+        wanted[operation.query, "validation"] = None
+        if operation.body is not None:
+            wanted[operation.body, "validation"] = None
+        if operation.answer is not Nothing:
+            wanted[operation.answer, "serialization"] = None
+    references, whole = models_json_schema(list(wanted), ref_template=_REF)
+    return references, whole["$defs"]
+
+
+def _name(reference: dict[str, Any]) -> str:
+    return str(reference["$ref"]).rpartition("/")[2]
+
+
+def _operation(
+    endpoint: type[Endpoint],
+    method: str,
+    operation: Operation,
+    query: dict[str, Any],
+    schemas: dict[Any, Any],
+) -> dict[str, Any]:
+    words = {
+        "operationId": f"{method}_{re.sub(r'[^a-z0-9]+', '_', endpoint.path.lower()).strip('_')}",
+        "summary": operation.summary,
+        "tags": list(operation.tags) or [re.split(r"[/.]", endpoint.path)[0]],
+        "parameters": _query_parameters(query),
+        "responses": _responses(operation, schemas),
+        # OpenAPI 3.1: for a scheme that is not OAuth2, the names of the rights that it takes.
+        "security": [{"token": [operation.scope] if operation.scope else []}],
+    }
+    about = inspect.cleandoc(getattr(endpoint, f"on_{method}").__doc__ or "")
+    if about:
+        words["description"] = about
+    if operation.body is not None:
+        words["requestBody"] = {
+            "required": body_required(operation.body),
+            "content": {JSON: {"schema": schemas[operation.body, "validation"]}},
+        }
+    if operation.takes:
+        words["requestBody"] = {"required": False, "content": {operation.takes: {}}}
+    return words
+
+
+def _path_parameter(name: str, pattern: str) -> dict[str, Any]:
+    schema = {"type": "string", "pattern": f"^(?:{pattern})$"}
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _query_parameters(query: dict[str, Any]) -> list[dict[str, Any]]:
+    found = []
+    for name, schema in query.get("properties", {}).items():
+        parameter = {"name": name, "in": "query", "required": name in query.get("required", ())}
+        schema = {key: value for key, value in schema.items() if key != "title"}
+        if "description" in schema:
+            parameter["description"] = schema.pop("description")
+        # A query has no null: what is not given is left out.
+        kinds = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+        if len(kinds) == 1:
+            del schema["anyOf"]
+            schema |= kinds[0]
+        if schema.get("default", 0) is None:
+            del schema["default"]
+        found.append(parameter | {"schema": schema})
+    return found
+
+
+def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
+    if operation.media != JSON:
+        kind = operation.media.partition(";")[0]
+        # A schema of a stream would be one of its events, and each kind has another.
+        content: dict[str, Any] = {} if kind == EVENTS else {"schema": {"type": "string"}}
+        success: dict[str, Any] = {"description": operation.summary, "content": {kind: content}}
+        status = operation.status
+    elif operation.answer is Nothing:
+        success, status = {"description": "Done."}, 204
+    else:
+        success = {
+            "description": operation.summary,
+            "content": {JSON: {"schema": schemas[operation.answer, "serialization"]}},
+        }
+        status = operation.status
+    answers = {str(status): success}
+    body = () if operation.body is None else (413, 415)
+    for code in sorted({400, 403, 404, 405, 503, *body, *operation.errors}):
+        answers[str(code)] = {"description": _ERRORS.get(code, HTTPStatus(code).phrase + ".")}
+        if code >= HTTPStatus.BAD_REQUEST:
+            schema = schemas[ErrorAnswer, "serialization"]
+            answers[str(code)]["content"] = {JSON: {"schema": schema}}
+    return answers

@@ -1,0 +1,228 @@
+"""Base of the API's endpoints: what one takes and gives is said once, in pydantic models.
+
+From the same ``Operation`` come the check of the request and the OpenAPI document
+(portal/handlers/admin/openapi.py).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from portal.errors import InvalidRequest, NotAllowed, NotFound, SlurmUnavailable
+from portal.models import Frozen
+from portal.models.audit import Outcome
+
+from .base import APIHandler
+
+if TYPE_CHECKING:
+    from portal.dashboard import ClusterView
+
+JSON = "application/json"
+# The second is what `curl -d` says; a cookie needs the X-XSRFToken header anyway.
+_BODY_TYPES = ("", JSON, "application/x-www-form-urlencoded")
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # as JSON writes it; no database takes it
+
+
+class Query(BaseModel):
+    """Base of query strings: values come as text, unknown names are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Nothing(Frozen):
+    """An answer without content (204)."""
+
+
+class WrongContentType(InvalidRequest):
+    """The body is not said to be JSON."""
+
+    code = "unsupported_media_type"
+    status = 415
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of an endpoint. ``scope``: what the person must hold ("": the login is enough).
+
+    ``answer`` is the model of a success; ``Nothing`` answers 204. Where ``media`` is not JSON, the
+    method writes the answer itself and ``answer`` is ``Nothing`` too. ``sparse`` leaves out what
+    the answer does not set. ``takes`` is the media type of a body that is a file (see upload.py).
+    ``errors`` are the statuses beside 400, 403, 404, 405, 413, 415 and 503
+    that it answers with.
+    """
+
+    summary: str
+    answer: type[BaseModel]
+    query: type[Query] = Query
+    body: type[BaseModel] | None = None
+    scope: str = ""
+    status: int = 200
+    tags: tuple[str, ...] = ()
+    media: str = JSON
+    sparse: bool = False
+    errors: tuple[int, ...] = ()
+    takes: str = ""
+
+
+class Endpoint(APIHandler):
+    """One address of ``api/v1``: ``path`` with ``{names}``, each matching its ``parameters``.
+
+    ``on_get(**parameters)``, ``on_post(…)`` return the answer's model; ``self.query`` and
+    ``self.body`` are checked before they run, and so is the scope.
+    """
+
+    path: ClassVar[str]
+    parameters: ClassVar[dict[str, str]] = {}  # name -> regular expression
+    operations: ClassVar[dict[str, Operation]]  # "get", "post", "patch", "put", "delete"
+
+    query: Any
+    body: Any
+
+    @classmethod
+    def route(cls, prefix: str) -> tuple[str, type[Endpoint]]:
+        """The row for tornado: any text between slashes, so that a wrong name is a clear 404."""
+        pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(cls.path))
+        return f"{prefix}api/v1/{pattern}/?", cls
+
+    @classmethod
+    def methods(cls) -> list[str]:
+        names = [name.upper() for name in cls.operations]
+        return [*names, "HEAD"] if "GET" in names else names
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        if self._finished:
+            return
+        operation = self.operation
+        if operation is None:
+            return  # tornado's own answer: 405
+        for name, pattern in self.parameters.items():
+            if not re.fullmatch(pattern, self.path_kwargs.get(name, "")):
+                raise NotFound(f"There is no such {name.replace('_', ' ')}.")
+        if operation.scope and not self.may(operation.scope):
+            await self.refused(operation.summary, operation.scope)
+        await self.admit()
+        self.query = self._checked(operation.query, self._query_values())
+        self.body = None
+        if operation.body is not None:
+            self.body = self._checked_body(operation.body)
+        if operation.media != JSON:
+            self.set_header("Content-Type", operation.media)
+
+    async def admit(self) -> None:
+        """Raise NotAllowed or NotFound for who may not ask this, before what they send is read."""
+
+    def may(self, scope: str) -> bool:
+        """Whether the asker holds ``scope``."""
+        return self.person.may(scope)
+
+    @property
+    def operation(self) -> Operation | None:
+        """What this request asks for; None for a method that is not there."""
+        method = "get" if self.request.method == "HEAD" else str(self.request.method).lower()
+        return self.operations.get(method)
+
+    @property
+    def view(self) -> ClusterView:
+        """The newest view of the cluster. Raises SlurmUnavailable while there is none."""
+        dashboard = self.parts.dashboard
+        if dashboard.view is None:
+            raise SlurmUnavailable(dashboard.error or "Slurm has not answered the portal yet.")
+        return dashboard.view
+
+    async def refused(self, what: str, scope: str) -> None:
+        """Write to the audit log that this person was refused, and say so: always raises."""
+        target = self.request.path.removeprefix(self.parts.prefix)
+        await self.parts.audit(
+            self, "denied", target, outcome=Outcome.REFUSED, detail=f"{what} Needs {scope}."
+        )
+        raise NotAllowed(f"You may not do this: it needs the scope '{scope}'.")
+
+    def _query_values(self) -> dict[str, str]:
+        values = {}
+        for name, given in self.request.query_arguments.items():
+            if name == "_xsrf":
+                continue
+            if len(given) > 1:
+                raise InvalidRequest(f"'{name}' was given {len(given)} times; once is enough.")
+            try:
+                values[name] = given[0].decode("utf-8")
+            except UnicodeDecodeError:
+                raise InvalidRequest(f"'{name}' is not UTF-8 text.", name) from None
+            if "\0" in values[name]:
+                raise InvalidRequest(f"'{name}' has a NUL character in it.", name)
+        return values
+
+    def _checked(self, model: type[BaseModel], values: dict[str, str]) -> BaseModel:
+        try:
+            return model.model_validate(values)
+        except ValidationError as error:
+            raise complaint(error) from None
+
+    def _checked_body(self, model: type[BaseModel]) -> BaseModel:
+        kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if kind not in _BODY_TYPES:
+            raise WrongContentType(f"The body must be JSON (Content-Type: {JSON}).")
+        if not self.request.body:
+            if body_required(model):
+                raise InvalidRequest("The request has no body; send a JSON object.")
+            return self._checked(model, {})
+        try:
+            body = model.model_validate_json(self.request.body)
+        except ValidationError as error:
+            raise complaint(error) from None
+        if _NUL.search(body.model_dump_json()):
+            raise InvalidRequest("A text in the body has a NUL character in it.")
+        return body
+
+    async def _call(self, name: str, /, **parameters: str) -> None:
+        operation = self.operation
+        if operation is None:
+            self._unimplemented_method()
+            return
+        answer = await getattr(self, f"on_{name}")(**parameters)
+        if self._finished:
+            return
+        if operation.answer is Nothing:
+            self.set_status(204)
+            self.clear_header("Content-Type")
+            self.finish()
+            return
+        self.set_status(operation.status)
+        self.finish(answer.model_dump_json(exclude_unset=operation.sparse))
+
+    async def get(self, **parameters: str) -> None:
+        await self._call("get", **parameters)
+
+    head = get
+
+    async def post(self, **parameters: str) -> None:
+        await self._call("post", **parameters)
+
+    async def put(self, **parameters: str) -> None:
+        await self._call("put", **parameters)
+
+    async def patch(self, **parameters: str) -> None:
+        await self._call("patch", **parameters)
+
+    async def delete(self, **parameters: str) -> None:
+        await self._call("delete", **parameters)
+
+
+def body_required(model: type[BaseModel]) -> bool:
+    """Whether the model has a field that must be given: else the body may be left out."""
+    return any(field.is_required() for field in model.model_fields.values())
+
+
+def complaint(error: ValidationError) -> InvalidRequest:
+    """The first thing that is wrong, in a sentence that names it."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"])[:100]
+    if first["type"] == "extra_forbidden":
+        return InvalidRequest(f"'{where}' is not known here; leave it out.", where)
+    words = str(first["msg"]).removeprefix("Value error, ")
+    return InvalidRequest(f"'{where}': {words}." if where else f"{words}.", where or None)

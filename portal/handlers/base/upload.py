@@ -1,0 +1,120 @@
+"""Base of what takes a file: its body goes to the disk as it comes, and never into memory."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Any, ClassVar
+from weakref import WeakSet
+
+from portal.errors import PortalError, TooManyRequests, Unavailable
+from portal.web.refusal import DRAINED, length_of
+
+from .action import Action
+from .body_limit import TooLarge
+
+FILE = "application/octet-stream"
+_LONGEST = 600.0  # seconds that a body may take
+_AT_ONCE = 4  # files of one person: all lie on the disk while they come
+
+
+class Upload(Action):
+    """``POST`` and ``PUT`` have a file as their body, of ``most`` bytes; ``on_…`` finds it at
+    ``file``, for as long as it runs.
+
+    Whoever may not, is told so after the file has come: a client that still writes reads nothing.
+    """
+
+    takes_files: ClassVar[bool] = True
+    _stream_request_body = True  # tornado.web.stream_request_body
+
+    _coming: ClassVar[WeakSet[Upload]] = WeakSet()
+
+    _refusal: PortalError | None = None
+    _spool: Any = None
+    _received = 0
+
+    @property
+    def most(self) -> int:
+        """The largest file, in bytes."""
+        raise NotImplementedError
+
+    @property
+    def place(self) -> Path:
+        """A folder of the service's own, for files that are coming."""
+        return Path(self.parts.courses.directory or "courses").resolve() / ".incoming"
+
+    @property
+    def file(self) -> Path:
+        """What came."""
+        return Path(self._spool.name)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing came."""
+        return not self._received
+
+    async def prepare(self) -> None:
+        if self.request.method not in ("POST", "PUT"):
+            await super().prepare()
+            return
+        connection: Any = self.request.connection
+        connection.set_max_body_size(self.most + DRAINED)
+        connection.set_body_timeout(_LONGEST)
+        try:
+            await super().prepare()
+            if length_of(self.request) > self.most:
+                raise self._too_large()
+            mine = sum(one.person.name == self.person.name for one in self._coming)
+            if mine >= _AT_ONCE:
+                raise TooManyRequests(f"{mine} files of yours are coming already. Wait for them.")
+            self._coming.add(self)
+            self._spool = await asyncio.to_thread(self._new_file)
+        except PortalError as error:
+            self._refusal = error
+
+    async def data_received(self, chunk: bytes) -> None:
+        """Called by tornado with each piece, also of a body that no method takes."""
+        self._received += len(chunk)
+        if self._refusal is None and self._received > self.most:
+            self._refusal = self._too_large()
+        if self._refusal is None and self._spool is not None:
+            try:
+                await asyncio.to_thread(self._spool.write, chunk)
+            except OSError as error:
+                self._refusal = _no_room(error)
+
+    async def _call(self, name: str, /, **parameters: str) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+        if self._spool is not None:
+            await asyncio.to_thread(self._spool.flush)
+        await super()._call(name, **parameters)
+
+    def on_finish(self) -> None:
+        super().on_finish()
+        self._forget()
+
+    def on_connection_close(self) -> None:
+        super().on_connection_close()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._coming.discard(self)
+        if self._spool is not None:
+            self._spool.close()  # and it is gone
+
+    def _new_file(self) -> Any:
+        try:
+            self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return tempfile.NamedTemporaryFile(dir=self.place, prefix="file-")
+        except OSError as error:
+            raise _no_room(error) from None
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"This is too large: at most {self.most // 1024 // 1024} MB are taken.")
+
+
+def _no_room(error: OSError) -> Unavailable:
+    return Unavailable(f"The portal cannot keep the file: {error.strerror}.")

@@ -1,0 +1,136 @@
+"""``api/v1/builds``: images that were or are being built."""
+
+from __future__ import annotations
+
+from portal.models.catalog import Build
+from portal.models.scope import ENVIRONMENTS_MANAGE
+
+from ..base.action import Action
+from ..base.endpoint import Nothing, Operation
+from ..base.paging import Page, PageQuery, offset_of, page
+from .work_log import WORK_ID, LogQuery, LogText, WorkEndpoint, WorkEvents
+
+_ONE = {"build_id": WORK_ID}
+
+
+class BuildEndpoint(WorkEndpoint):
+    """Base of what is about one build."""
+
+    kind = "build"
+    parameters = _ONE
+
+    async def work(self, id: str) -> Build:
+        """Any build: they are for admins only."""
+        return await self.parts.store.builds.get(int(id))
+
+
+class Builds(BuildEndpoint):
+    """All of them."""
+
+    path = "builds"
+    parameters = {}
+    operations = {
+        "get": Operation(
+            summary="Builds of images, the newest first.",
+            answer=Page[Build],
+            query=PageQuery,
+            scope=ENVIRONMENTS_MANAGE,
+        )
+    }
+
+    async def on_get(self) -> Page[Build]:
+        """Those that are under way and those that are over."""
+        query = self.query
+        items, total = await self.parts.store.builds.all(offset_of(query.after), query.limit)
+        return page(items, query, total)
+
+
+class OneBuild(BuildEndpoint):
+    """One of them."""
+
+    path = "builds/{build_id}"
+    operations = {"get": Operation(summary="One build.", answer=Build, scope=ENVIRONMENTS_MANAGE)}
+
+    async def on_get(self, build_id: str) -> Build:
+        """How far it is, or what came out."""
+        return await self.work(build_id)
+
+
+class BuildLog(BuildEndpoint):
+    """What its job wrote."""
+
+    path = "builds/{build_id}/log"
+    operations = {
+        "get": Operation(
+            summary="A piece of a build's log.",
+            answer=LogText,
+            query=LogQuery,
+            scope=ENVIRONMENTS_MANAGE,
+        )
+    }
+
+    async def on_get(self, build_id: str) -> LogText:
+        """Plain text from 'offset' on."""
+        return await self.log_text(build_id, self.query.offset)
+
+
+class BuildEvents(BuildEndpoint, WorkEvents):
+    """The same as it comes."""
+
+    path = "builds/{build_id}/events"
+    operations = {
+        "get": Operation(
+            summary="Server-sent events: a build's state and log, as they come.",
+            answer=Nothing,
+            query=LogQuery,
+            media="text/event-stream",
+            scope=ENVIRONMENTS_MANAGE,
+            errors=(429,),
+        )
+    }
+
+    async def on_get(self, build_id: str) -> None:
+        """Events 'build' (as from builds/{build_id}) and 'log' (text and next offset)."""
+        await self.stream(build_id)
+
+
+class CancelBuild(Action):
+    """End it."""
+
+    path = "builds/{build_id}/cancel"
+    parameters = _ONE
+    operations = {
+        "post": Operation(
+            summary="Cancel a build.", answer=Build, scope=ENVIRONMENTS_MANAGE, errors=(409,)
+        )
+    }
+
+    async def on_post(self, build_id: str) -> Build:
+        """For everyone who asked for it. Nothing half-made stays; what was pulled does."""
+        async with self.audited("cancel-build", f"build {build_id}"):
+            return await self.parts.workshop.cancel_build(int(build_id), self.person.name)
+
+
+class RetryBuild(Action):
+    """Once more."""
+
+    path = "builds/{build_id}/retry"
+    parameters = _ONE
+    operations = {
+        "post": Operation(
+            summary="Build once more what failed or was cancelled.",
+            answer=Build,
+            scope=ENVIRONMENTS_MANAGE,
+            errors=(409,),
+        )
+    }
+
+    async def on_post(self, build_id: str) -> Build:
+        """A new build of the same digest; what was pulled is not pulled again."""
+        async with self.audited("retry-build", f"build {build_id}") as line:
+            build = await self.parts.workshop.retry(int(build_id), self.person.name)
+            line.detail = f"Build {build.id}."
+        return build
+
+
+ENDPOINTS = (Builds, OneBuild, BuildLog, BuildEvents, CancelBuild, RetryBuild)

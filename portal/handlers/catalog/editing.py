@@ -1,0 +1,188 @@
+"""``api/v1/environments/validate`` and what changes a published environment."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints
+
+from portal.catalog import CatalogError
+from portal.catalog.reading import read_definition
+from portal.catalog.yaml_text import definition_of, document_text, yaml_text
+from portal.errors import InvalidRequest
+from portal.models import Frozen
+from portal.models.catalog import EnvironmentVersion
+from portal.models.environment import EnvironmentState
+from portal.models.plain_text import PLAIN_TEXT
+from portal.models.scope import ENVIRONMENTS_MANAGE
+
+from ..base.action import Action
+from ..base.endpoint import Endpoint, Operation
+
+Comment = Annotated[str, StringConstraints(max_length=1000, strip_whitespace=True), *PLAIN_TEXT]
+Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
+NAME = {"environment": "[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?"}
+
+
+class NewEnvironment(Frozen):
+    """``definition`` has the keys of an environment's file. ``comment`` says why."""
+
+    definition: dict[str, Any]
+    comment: Comment = ""
+
+
+class Edit(NewEnvironment):
+    """``base`` is the number of the version that was edited."""
+
+    base: Number
+
+
+class Text(Frozen):
+    """A definition to look at: its keys and values, or the YAML text of a file."""
+
+    definition: dict[str, Any] | None = None
+    text: Annotated[str, StringConstraints(max_length=1_000_000)] | None = None
+
+
+class Validation(Frozen):
+    """What is wrong with it; ``definition`` and ``text`` in the portal's order and form. Where
+    something is wrong they are as they were given, ``definition`` null where the text is none."""
+
+    problems: tuple[CatalogError, ...]
+    definition: dict[str, Any] | None
+    text: str
+
+
+class Message(Frozen):
+    """What people read about it."""
+
+    message: Annotated[
+        str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True), *PLAIN_TEXT
+    ]
+
+
+class Back(Frozen):
+    """``number``: the version that is published again."""
+
+    number: Number
+
+
+class Validate(Endpoint):
+    """Looks at a definition; changes nothing."""
+
+    path = "environments/validate"
+    operations = {
+        "post": Operation(
+            summary="Say what is wrong with a definition.",
+            answer=Validation,
+            body=Text,
+            scope=ENVIRONMENTS_MANAGE,
+        )
+    }
+
+    async def on_post(self) -> Validation:
+        """Give either 'definition' or 'text'. What is wrong is the answer, not an error."""
+        body: Text = self.body
+        if (body.definition is None) == (body.text is None):
+            raise InvalidRequest("Give either 'definition' or 'text'.", "definition")
+        return await asyncio.to_thread(self._validated, body)
+
+    def _validated(self, body: Text) -> Validation:
+        catalog, given = self.parts.catalog, body.definition
+        if body.text is not None:
+            raw = body.text.encode(errors="surrogatepass")
+            reading = read_definition(raw, "", catalog.rules, catalog.max_size)
+        else:
+            reading = self.parts.curator.check(given or {})
+        found = reading.environment
+        if found is not None:
+            return Validation(problems=(), definition=definition_of(found), text=yaml_text(found))
+        text = body.text if body.text is not None else _text_of(given or {})
+        return Validation(problems=reading.errors, definition=given, text=text)
+
+
+def _text_of(values: dict[str, Any]) -> str:
+    try:
+        return document_text(values)
+    except (ValueError, RecursionError):
+        return ""
+
+
+class EnvironmentChange(Action):
+    """Base of what publishes another state of an environment."""
+
+    async def turned(self, name: str, state: EnvironmentState, message: str) -> EnvironmentVersion:
+        """Do it, and write it down."""
+        words = {"ready": "offer-again", "deprecated": "deprecate", "withdrawn": "withdraw"}
+        action = f"{words[state.value]}-environment"
+        async with self.audited(action, f"environment {name}", detail=message):
+            return await self.parts.curator.turn(name, state, message, self.person.name)
+
+
+def _change(summary: str, body: type[Frozen] | None) -> dict[str, Operation]:
+    return {
+        "post": Operation(
+            summary=summary,
+            answer=EnvironmentVersion,
+            body=body,
+            scope=ENVIRONMENTS_MANAGE,
+            errors=(409,),
+        )
+    }
+
+
+class Rollback(EnvironmentChange):
+    """Back to an earlier version."""
+
+    path = "environments/{environment}/rollback"
+    parameters = NAME
+    operations = _change("Publish an earlier version again.", Back)
+
+    async def on_post(self, environment: str) -> EnvironmentVersion:
+        """What it was then becomes a new version, and is published."""
+        number = self.body.number
+        detail = f"Back to version {number}."
+        async with self.audited(
+            "roll-back-environment", f"environment {environment}", detail=detail
+        ):
+            return await self.parts.curator.rollback(environment, number, self.person.name)
+
+
+class Deprecate(EnvironmentChange):
+    """Offered with a message."""
+
+    path = "environments/{environment}/deprecate"
+    parameters = NAME
+    operations = _change("Offer it with a message that says what to use instead.", Message)
+
+    async def on_post(self, environment: str) -> EnvironmentVersion:
+        """It can still be launched."""
+        return await self.turned(environment, EnvironmentState.DEPRECATED, self.body.message)
+
+
+class Withdraw(EnvironmentChange):
+    """No longer offered."""
+
+    path = "environments/{environment}/withdraw"
+    parameters = NAME
+    operations = _change("Offer it no longer.", Message)
+
+    async def on_post(self, environment: str) -> EnvironmentVersion:
+        """Sessions that run in it go on."""
+        return await self.turned(environment, EnvironmentState.WITHDRAWN, self.body.message)
+
+
+class OfferAgain(EnvironmentChange):
+    """Offered as before."""
+
+    path = "environments/{environment}/offer-again"
+    parameters = NAME
+    operations = _change("Offer it again, after it was deprecated or withdrawn.", None)
+
+    async def on_post(self, environment: str) -> EnvironmentVersion:
+        """Its message is gone with that."""
+        return await self.turned(environment, EnvironmentState.READY, "")
+
+
+ENDPOINTS = (Validate, Rollback, Deprecate, Withdraw, OfferAgain)

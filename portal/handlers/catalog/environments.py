@@ -1,0 +1,159 @@
+"""``api/v1/environments``: the catalog, as the person who asks may see it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from portal.catalog import CatalogError
+from portal.errors import Unavailable
+from portal.models import Frozen
+from portal.models.catalog import EnvironmentVersion
+from portal.models.environment_item import EnvironmentDetail, EnvironmentItem
+from portal.models.scope import ENVIRONMENTS_MANAGE
+
+from ..base.action import Action
+from ..base.endpoint import Operation, Query
+from .editing import NAME, Edit, NewEnvironment
+from .items import Shown, as_seen_by_catalog, version_item
+
+__all__ = ["ENDPOINTS", "as_seen_by_catalog"]
+
+
+class EnvironmentQuery(Query):
+    """Which environments."""
+
+    all: Annotated[
+        bool,
+        Field(
+            description="Also drafts and what is not offered, with the reason. For those who "
+            f"manage environments: needs {ENVIRONMENTS_MANAGE}."
+        ),
+    ] = False
+
+
+class EnvironmentList(Frozen):
+    """The environments in the order of the launch page. ``errors``, for admins only, says what is
+    wrong in the files."""
+
+    items: tuple[EnvironmentItem, ...]
+    next: str | None
+    errors: tuple[CatalogError, ...] = ()
+
+
+class EnvironmentsEndpoint(Action):
+    """The catalog."""
+
+    path = "environments"
+    operations = {
+        "get": Operation(
+            summary="The environments that you may use.",
+            answer=EnvironmentList,
+            query=EnvironmentQuery,
+            sparse=True,
+        ),
+        "post": Operation(
+            summary="Make a new environment, as a draft.",
+            answer=EnvironmentVersion,
+            body=NewEnvironment,
+            scope=ENVIRONMENTS_MANAGE,
+            status=201,
+            errors=(409,),
+        ),
+    }
+
+    async def on_get(self) -> EnvironmentList:
+        """Those that are offered, and that are for one of your groups or for everyone."""
+        if self.query.all and not self.person.may(ENVIRONMENTS_MANAGE):
+            await self.refused("All environments.", ENVIRONMENTS_MANAGE)
+        catalog = self.parts.catalog
+        await catalog.load()
+        if not catalog.loaded:
+            raise Unavailable("The directory of environments cannot be read now.")
+        shown = Shown(self.parts, self.person)
+        await shown.ask()
+        if self.query.all:
+            items = await _everything(shown)
+        else:
+            items = [shown.item(found) for found in catalog.visible_to(shown.person)]
+        if shown.person.admin:
+            return EnvironmentList(items=tuple(items), next=None, errors=tuple(catalog.errors))
+        return EnvironmentList(items=tuple(items), next=None)
+
+    async def on_post(self) -> EnvironmentVersion:
+        """Nobody else sees it before it is built, tested and published."""
+        name = str(self.body.definition.get("name", ""))[:63]
+        async with self.audited("create-environment", f"environment {name}") as line:
+            made = await self.parts.curator.create(
+                self.body.definition, self.person.name, self.body.comment
+            )
+            line.target = f"environment {made.name} version {made.number}"
+        return made
+
+
+async def _everything(shown: Shown) -> list[EnvironmentItem]:
+    """Also what is not offered, and what was never published."""
+    catalog, versions = shown.parts.catalog, shown.parts.store.versions
+    newest, published = await versions.newest(), await versions.published()
+    items = []
+    for name, found in catalog.environments.items():
+        if not catalog.sees(shown.person, found):
+            continue
+        offer, more = catalog.offers[name], {}
+        if name in newest and not (found.private or name in catalog.previews):
+            now = published.get(name)
+            if now is None or newest[name].number > now.number:
+                more["draft"] = version_item(newest[name], now.number if now else None)
+        offered = offer.environment is not None
+        items.append(shown.item(found, offered=offered, reason=offer.reason, **more))
+    for name, version in sorted(newest.items()):
+        if name not in catalog.environments:
+            draft = version.environment.model_copy(update={"state": version.state})
+            reason = "It is not published."
+            if name in published:
+                reason = "Its file is not in the catalog's folder, or is wrong."
+            items.append(
+                shown.item(draft, offered=False, reason=reason, draft=version_item(version, None))
+            )
+    return items
+
+
+class OneEnvironment(Action):
+    """One of them."""
+
+    path = "environments/{environment}"
+    parameters = NAME
+    operations = {
+        "get": Operation(
+            summary="One environment: what is inside, how its tests went, who uses it.",
+            answer=EnvironmentDetail,
+            sparse=True,
+        ),
+        "put": Operation(
+            summary="Save an edited environment as a new version.",
+            answer=EnvironmentVersion,
+            body=Edit,
+            scope=ENVIRONMENTS_MANAGE,
+            errors=(409,),
+        ),
+    }
+
+    async def on_get(self, environment: str) -> EnvironmentDetail:
+        """Those who manage environments see drafts and what is not offered, too."""
+        return await Shown(self.parts, self.person).one(environment)
+
+    async def on_put(self, environment: str) -> EnvironmentVersion:
+        """People see it when it is published. Where somebody else has saved since 'base', that is
+        a conflict: the answer has both texts, and nothing is saved."""
+        body: Edit = self.body
+        async with self.audited("edit-environment", f"environment {environment}") as line:
+            made = await self.parts.curator.save(
+                environment, body.definition, body.base, self.person.name, body.comment
+            )
+            line.target = f"environment {environment} version {made.number}"
+            line.detail = body.comment
+        return made
+
+
+ENDPOINTS = (EnvironmentsEndpoint, OneEnvironment)

@@ -1,0 +1,116 @@
+"""Images per second, as benchmark notebooks measured them: sessions tell, everyone may see."""
+
+from __future__ import annotations
+
+import time
+
+from portal.catalog.measured import measured
+from portal.errors import Conflict, InvalidRequest, NotFound, TooManyRequests
+from portal.models import Frozen
+from portal.models.catalog import Measured, Measurement, MeasurementReport
+from portal.models.cluster import Job
+from portal.models.scope import SESSION_OWN
+from portal.models.session import SessionRecord
+from portal.telemetry.pace import Pace
+
+from ..base.endpoint import Endpoint, Nothing, Operation
+from ..base.own_session import OwnSession
+from .environments import as_seen_by_catalog
+
+_pace = Pace(least=1.0, gap=0.0)  # a benchmark takes longer, and a loop fills no table
+
+
+class OwnMeasurements(OwnSession):
+    """``session/measurements``: what a session measured."""
+
+    path = "session/measurements"
+    operations = {
+        "post": Operation(
+            summary="Tell how many images per second a benchmark in this session handled.",
+            answer=Nothing,
+            body=MeasurementReport,
+            scope=SESSION_OWN,
+            errors=(409, 429),
+            tags=("session",),
+        )
+    }
+
+    async def on_post(self) -> None:
+        """With the session's own token only. Type and number of GPUs are those that Slurm gave to
+        the session's job; no more of them than that can have been used."""
+        if _pace.admit((self.person.name, self.server), time.monotonic()):
+            raise TooManyRequests("One measurement a second is enough. Send it again in a moment.")
+        record, job = await self.own()
+        if not job.state.running:
+            raise Conflict("This session does not run.")
+        simulated = self.parts.telemetry.simulated
+        gpus = used_gpus(self.body, job, simulated=simulated)
+        await self.parts.store.measurements.add(
+            Measurement(
+                environment=record.environment,
+                version=await self._version(record),
+                benchmark=self.body.benchmark,
+                # "gpu" is what Slurm has where it knows no types.
+                gpu_type=(job.gpu_type or "gpu") if gpus else "",
+                gpus=gpus,
+                precision=self.body.precision,
+                images_per_second=self.body.images_per_second,
+                simulated=simulated and gpus > 0,
+                person=record.user,
+                session_id=record.id,
+                at=time.time(),
+            )
+        )
+
+    async def _version(self, record: SessionRecord) -> int | None:
+        """The environment's version that the session runs in; None where it was published later,
+        or never."""
+        version = (await self.parts.store.versions.published()).get(record.environment)
+        if version is None or (version.published_at or 0.0) > record.submitted_at:
+            return None
+        return version.number
+
+
+def used_gpus(report: MeasurementReport, job: Job, *, simulated: bool) -> int:
+    """On how many GPUs it was measured. Where GPUs are simulated no framework finds any, and what
+    was measured on CPUs stands for all of the job's, marked as simulated.
+
+    Raises InvalidRequest for more GPUs than the job has.
+    """
+    if report.gpus > job.gpus:
+        raise InvalidRequest(
+            f"This session has {job.gpus} GPUs; {report.gpus} cannot have been used.", "gpus"
+        )
+    return job.gpus if simulated and not report.gpus else report.gpus
+
+
+class Measurements(Frozen):
+    """What was measured in one environment."""
+
+    items: tuple[Measured, ...]
+
+
+class EnvironmentMeasurements(Endpoint):
+    """An environment's figures."""
+
+    path = "environments/{name}/measurements"
+    parameters = {"name": r"[a-z0-9._-]{1,63}"}
+    operations = {
+        "get": Operation(
+            summary="Images per second that benchmarks measured in an environment, by GPU type, "
+            "number of GPUs and precision.",
+            answer=Measurements,
+        )
+    }
+
+    async def on_get(self, name: str) -> Measurements:
+        """Of an environment that you may use; of any other there is none."""
+        catalog = self.parts.catalog
+        await catalog.load()
+        person = as_seen_by_catalog(self.person)
+        if name not in {one.name for one in catalog.visible_to(person)}:
+            raise NotFound(f"There is no environment '{name}' for you.")
+        return Measurements(items=measured(await self.parts.store.measurements.of(name)))
+
+
+ENDPOINTS = (OwnMeasurements, EnvironmentMeasurements)

@@ -1,0 +1,133 @@
+"""``api/v1/environment-requests``: what people miss in the catalog, and what became of it."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from portal.errors import Conflict, InvalidRequest, TooManyRequests
+from portal.models import Frozen
+from portal.models.catalog import EnvironmentRequest, EnvironmentRequestDraft, RequestState
+from portal.models.environment import Name
+from portal.models.plain_text import PLAIN_TEXT
+from portal.models.scope import ENVIRONMENTS_MANAGE
+
+from ..base.action import Action
+from ..base.endpoint import Operation
+from ..base.paging import Page, PageQuery, offset_of, page
+
+MOST_OPEN = 5  # requests of one person that nobody has answered yet
+
+
+class RequestQuery(PageQuery):
+    """Which requests."""
+
+    mine: Annotated[
+        bool, Field(description="Only your own. Who may not curate the catalog gets no others.")
+    ] = False
+    state: Annotated[
+        RequestState | None, Field(description="Only those that are open, done or declined.")
+    ] = None
+
+
+class Answer(Frozen):
+    """What became of a request. ``environment`` is the name of what was made of it."""
+
+    state: Literal[RequestState.DONE, RequestState.DECLINED]
+    answer: Annotated[
+        str, StringConstraints(max_length=2000, strip_whitespace=True), *PLAIN_TEXT
+    ] = ""
+    environment: Name | Literal[""] = ""
+
+
+class EnvironmentRequests(Action):
+    """All of them, or one's own."""
+
+    path = "environment-requests"
+    operations = {
+        "get": Operation(
+            summary="What was asked for in the catalog.",
+            answer=Page[EnvironmentRequest],
+            query=RequestQuery,
+        ),
+        "post": Operation(
+            summary="Ask for an environment.",
+            answer=EnvironmentRequest,
+            body=EnvironmentRequestDraft,
+            status=201,
+            errors=(429,),
+        ),
+    }
+
+    async def on_get(self) -> Page[EnvironmentRequest]:
+        """Your own, with the answers; everyone's for those who curate the catalog. The newest
+        first."""
+        query = self.query
+        everyone = self.person.may(ENVIRONMENTS_MANAGE) and not query.mine
+        items, total = await self.parts.store.environment_requests.all(
+            "" if everyone else self.person.name,
+            offset_of(query.after),
+            query.limit,
+            query.state,
+        )
+        return page(items, query, total)
+
+    async def on_post(self) -> EnvironmentRequest:
+        """Those who curate the catalog see it, and you see their answer."""
+        draft, person = self.body, self.person.name
+        detail = " ".join(part for part in (draft.source, draft.text) if part)
+        action, target = "request-environment", "environment-requests"
+        async with self.audited(action, target, owner=person, detail=detail) as line:
+            made = await self.parts.store.environment_requests.add(
+                draft, person, time.time(), MOST_OPEN
+            )
+            if made is None:
+                raise TooManyRequests(
+                    f"{MOST_OPEN} requests of yours wait for an answer. Ask for more when some "
+                    "of them are answered."
+                )
+            line.target = f"environment request {made.id}"
+        return made
+
+
+class EnvironmentRequestAnswer(Action):
+    """The answer to one."""
+
+    path = "environment-requests/{request_id}/answer"
+    parameters = {"request_id": "[0-9]{1,9}"}
+    operations = {
+        "post": Operation(
+            summary="Answer a request for an environment.",
+            answer=EnvironmentRequest,
+            body=Answer,
+            scope=ENVIRONMENTS_MANAGE,
+            errors=(409,),
+        )
+    }
+
+    async def on_post(self, request_id: str) -> EnvironmentRequest:
+        """It is closed with that, and the person who asked sees the answer."""
+        given, table = self.body, self.parts.store.environment_requests
+        target = f"environment request {request_id}"
+        if given.state is RequestState.DECLINED and not given.answer:
+            raise InvalidRequest("'answer': say why it is declined.", "answer")
+        async with self.audited("answer-request", target, detail=given.answer) as line:
+            asked = await table.get(int(request_id))
+            line.detail = f"{given.state}: {given.answer}"
+            if asked.state is not RequestState.OPEN:
+                raise Conflict(
+                    f"Request {request_id} was answered already, by {asked.answered_by}."
+                )
+            return await table.answer(
+                asked.id,
+                given.state,
+                given.answer,
+                self.person.name,
+                time.time(),
+                given.environment,
+            )
+
+
+ENDPOINTS = (EnvironmentRequests, EnvironmentRequestAnswer)

@@ -1,0 +1,100 @@
+"""What leads from a version to its builds and tests and back, and what a reference is before it is
+built: ``builds/ID/versions``, ``environments/NAME/versions/N/tests``, ``images/resolve``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+from portal.errors import InvalidRequest
+from portal.models import Frozen
+from portal.models.catalog import EnvironmentTest, EnvironmentVersion
+from portal.models.image import ResolvedImage, parse_source
+from portal.models.scope import ENVIRONMENTS_MANAGE
+
+from ..base.endpoint import Endpoint, Operation
+from .versions import VERSION
+
+
+class BuildVersions(Frozen):
+    """The oldest first."""
+
+    items: tuple[EnvironmentVersion, ...]
+
+
+class VersionsOfBuild(Endpoint):
+    """What a build is for."""
+
+    path = "builds/{build_id}/versions"
+    parameters = {"build_id": "[0-9]{1,9}"}
+    operations = {
+        "get": Operation(
+            summary="The versions of environments that a build is for.",
+            answer=BuildVersions,
+            scope=ENVIRONMENTS_MANAGE,
+        )
+    }
+
+    async def on_get(self, build_id: str) -> BuildVersions:
+        """None for a build that nobody waits for any more."""
+        return BuildVersions(items=tuple(await self.parts.store.versions.of_build(int(build_id))))
+
+
+class VersionTests(Frozen):
+    """The newest of each type of GPU; "" (without GPUs) first."""
+
+    items: tuple[EnvironmentTest, ...]
+
+
+class TestsOfVersion(Endpoint):
+    """How the tests of a version went."""
+
+    __test__ = False  # not a test of pytest's
+    path = "environments/{environment}/versions/{number}/tests"
+    parameters = VERSION
+    operations = {
+        "get": Operation(
+            summary="The newest tests of a version of an environment.",
+            answer=VersionTests,
+            scope=ENVIRONMENTS_MANAGE,
+        )
+    }
+
+    async def on_get(self, environment: str, number: str) -> VersionTests:
+        """Of the same software: versions that differ in their titles alone share them."""
+        version = await self.parts.store.versions.get(environment, int(number))
+        found = await self.parts.store.tests.newest(version.environment.fingerprint)
+        return VersionTests(items=tuple(test for _, test in sorted(found.items())))
+
+
+class Reference(Frozen):
+    """An OCI reference, as an admin pastes it."""
+
+    source: Annotated[str, StringConstraints(min_length=1, max_length=1024, strip_whitespace=True)]
+
+
+class ResolveImage(Endpoint):
+    """What a tag is now."""
+
+    path = "images/resolve"
+    operations = {
+        "post": Operation(
+            summary="Ask a registry which image a reference is now.",
+            answer=ResolvedImage,
+            body=Reference,
+            scope=ENVIRONMENTS_MANAGE,
+        )
+    }
+
+    async def on_post(self) -> ResolvedImage:
+        """Nothing is pulled, and nothing is kept. A build asks again, and pins what it finds."""
+        try:
+            source = parse_source(self.body.source)
+        except ValueError as error:
+            raise InvalidRequest(f"{error}.", "source") from None
+        kept = await self.parts.store.registries.all()
+        return await self.parts.workshop.registries.resolve(source, kept)
+
+
+ENDPOINTS = (VersionsOfBuild, TestsOfVersion, ResolveImage)

@@ -1,0 +1,129 @@
+"""The log of a build or test, in pieces or as it comes: the base of both."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import abstractmethod
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from tornado.iostream import StreamClosedError
+
+from portal.catalog.workshop import WorkKind
+from portal.errors import TooManyRequests, Unavailable
+from portal.models import Frozen
+from portal.models.catalog import Build, EnvironmentTest
+from portal.models.image_job import LIVE
+
+from ..base.endpoint import Endpoint, Query
+
+WORK_ID = "[0-9]{1,9}"
+_EVERY = 1.0  # seconds between two looks
+_BEAT = 20  # looks without news, until a proxy is told that the stream is alive
+_SLOWEST = 30.0  # seconds that a viewer may take to read one event
+_LONGEST = 300.0  # then the browser connects anew, with the rights that it has then
+_MOST = 20  # streams at the same time, of everyone
+_EACH = 5  # of one person, who must not keep others from theirs
+
+
+class LogQuery(Query):
+    """From which byte on."""
+
+    offset: Annotated[
+        int, Field(ge=0, le=2**53, description="'next' of the answer before; 0 for the beginning.")
+    ] = 0
+
+
+class LogText(Frozen):
+    """A piece of a log: plain text, about 64 KiB at most. ``next``: the offset to go on from; the
+    same as was asked for where there is nothing more now."""
+
+    text: str
+    next: int
+
+
+class WorkEndpoint(Endpoint):
+    """Base of what is about one build or one test."""
+
+    kind: ClassVar[WorkKind]
+
+    @abstractmethod
+    async def work(self, id: str) -> Build | EnvironmentTest:
+        """The one that this person may see. Raises NotFound."""
+
+    async def log_text(self, id: str, offset: int) -> LogText:
+        """A piece of its log."""
+        text, end = await self.parts.workshop.log_text(self.kind, int(id), offset)
+        return LogText(text=text, next=end)
+
+
+class WorkEvents(WorkEndpoint):
+    """Base of both event streams."""
+
+    _open: ClassVar[set[WorkEvents]] = set()
+    _sending: asyncio.Task[None] | None = None
+
+    async def stream(self, id: str) -> None:
+        """Events: 'build' or 'test' (its state, at first and when it changes) and 'log' (text that
+        is new, with the offset after it). It ends after the last state, or after some minutes."""
+        await self.work(id)
+        if self.settings["ending"].is_set():
+            raise Unavailable("The portal's service is being restarted.")
+        mine = sum(one.person.name == self.person.name for one in self._open)
+        if mine >= _EACH or len(self._open) >= _MOST:
+            raise TooManyRequests("Too many logs are followed at the moment. Ask for pieces of it.")
+        self.set_header("X-Accel-Buffering", "no")  # nginx
+        if self.request.method == "HEAD":
+            self.finish()
+            return
+        self._open.add(self)
+        try:
+            self._sending = asyncio.ensure_future(self._send(id, self.query.offset))
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sending
+        finally:
+            self._open.discard(self)
+        if not self._finished:
+            self.finish()
+
+    async def _send(self, id: str, offset: int) -> None:
+        with contextlib.suppress(StreamClosedError, TimeoutError):
+            async with asyncio.timeout(_LONGEST):
+                await self._follow(id, offset)
+
+    async def _follow(self, id: str, offset: int) -> None:
+        last, quiet = "", 0
+        while not self.settings["ending"].is_set():
+            work = await self.work(id)
+            more = True
+            while more:
+                piece = await self.log_text(id, offset)
+                more = piece.next > offset
+                offset = piece.next
+                if piece.text:
+                    await self._event("log", piece.model_dump_json())
+                    quiet = 0
+            said = work.model_dump_json()
+            if said != last:
+                await self._event(self.kind, said)
+                last, quiet = said, 0
+            if work.state not in LIVE:
+                return
+            quiet += 1
+            if quiet % _BEAT == 0:
+                await self._written(": still there\n\n")
+            await asyncio.sleep(_EVERY)
+
+    async def _event(self, name: str, data: str) -> None:
+        # JSON has no raw newlines, so one line of data is enough.
+        await self._written(f"event: {name}\ndata: {data}\n\n")
+
+    async def _written(self, text: str) -> None:
+        self.write(text)
+        async with asyncio.timeout(_SLOWEST):
+            await self.flush()
+
+    def on_connection_close(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()

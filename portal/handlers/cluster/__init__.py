@@ -1,0 +1,1 @@
+"""The cluster by the API: nodes, GPUs, jobs, their history and usage."""

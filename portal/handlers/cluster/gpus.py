@@ -1,0 +1,98 @@
+"""``api/v1/gpus``: every GPU, and what it is doing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from portal.models.dashboard import GpuItem
+from portal.models.person import Person
+
+from ..base.csv import MEDIA, CsvEndpoint
+from ..base.endpoint import Endpoint, Nothing, Operation, Query
+from ..base.listing import Text, Words, among, found, matching, paged
+from ..base.paging import Page, PageQuery
+from . import sort_cache
+
+if TYPE_CHECKING:
+    from portal.dashboard import ClusterView
+
+
+class GpuFilter(Query):
+    """Which GPUs, and in which order."""
+
+    partition: Words = None
+    node: Words = None
+    type: Words = None
+    state: Words = None
+    user: Words = None
+    job_id: Words = None
+    mine: bool | None = None
+    text: Text = None
+    sort: Literal[
+        "node", "-node", "type", "-type", "state", "-state", "user", "-user", "job_id", "-job_id",
+        "environment", "-environment", "utilization", "-utilization",
+        "memory_used", "-memory_used",
+    ] = "node"  # fmt: skip
+
+
+class GpuQuery(PageQuery, GpuFilter):
+    """The same, a page of it."""
+
+
+class GpusEndpoint(Endpoint):
+    """All GPUs."""
+
+    path = "gpus"
+    operations = {"get": Operation(summary="The GPUs.", answer=Page[GpuItem], query=GpuQuery)}
+
+    async def on_get(self) -> Page[GpuItem]:
+        """What belongs to others has no user and no environment, unless you may see whose it is."""
+        view, person, query = self.view, self.person, self.query
+        return await paged(lambda: selected(view, person, query), query)
+
+
+class GpusCsv(CsvEndpoint):
+    """All GPUs, as a file."""
+
+    path = "gpus.csv"
+    operations = {
+        "get": Operation(summary="The GPUs as CSV.", answer=Nothing, query=GpuFilter, media=MEDIA),
+    }
+    columns = tuple(GpuItem.model_fields)
+
+    async def rows(self) -> Sequence[GpuItem]:
+        view, person, query = self.view, self.person, self.query
+        return await asyncio.to_thread(selected, view, person, query)
+
+
+ENDPOINTS = (GpusEndpoint, GpusCsv)
+
+
+def selected(view: ClusterView, person: Person, query: GpuFilter) -> Sequence[GpuItem]:
+    """The GPUs that ``query`` asks for, in its order, as this person may see them."""
+    return chosen(view, sort_cache.gpus(view, person, query.sort), query)
+
+
+def chosen(view: ClusterView, items: Sequence[GpuItem], query: GpuFilter) -> Sequence[GpuItem]:
+    """Those of ``items`` that the filters let through."""
+    if query.partition:
+        partitions = among(query.partition)
+        names = {
+            node.name
+            for node in view.nodes.values()
+            if partitions & {name.casefold() for name in node.partitions}
+        }
+        items = [item for item in items if item.node in names]
+    items = matching(items, query, ("node", "type", "state", "user", "job_id"))
+    if query.mine is not None:
+        items = [item for item in items if item.mine is query.mine]
+    if query.text:
+        has = found(query.text)
+        items = [
+            item
+            for item in items
+            if has(item.node, item.type, item.state, item.job_id, item.user, item.environment)
+        ]
+    return items

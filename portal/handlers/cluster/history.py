@@ -1,0 +1,92 @@
+"""``api/v1/history``: the cluster over time, in as many points as one asks for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from portal.models.history import HistoryPoint
+
+from ..base.csv import MEDIA, CsvEndpoint
+from ..base.endpoint import Endpoint, Nothing, Operation, Query
+from ..base.paging import Page
+
+_DAY = 86400
+_LONGEST = 3 * 366 * _DAY
+_Time = Annotated[float, Field(ge=0, le=32503680000, allow_inf_nan=False)]  # up to the year 3000
+
+
+class HistoryQuery(Query):
+    """From ``start`` to ``end`` (Unix seconds; the last day where neither is given), at most
+    three years, in ``points``."""
+
+    start: _Time | None = None
+    end: _Time | None = None
+    points: Annotated[int, Field(ge=1, le=1000)] = 300
+
+    @model_validator(mode="after")
+    def _in_order(self) -> HistoryQuery:
+        start, end = self.times
+        if end <= start:
+            raise ValueError("'end' must be after 'start'")
+        if end - start > _LONGEST:
+            raise ValueError("'start' and 'end' are more than three years apart")
+        return self
+
+    @property
+    def times(self) -> tuple[float, float]:
+        """Start and end."""
+        end = self.end if self.end is not None else self._last_end()
+        return (self.start if self.start is not None else max(0.0, end - _DAY)), end
+
+    def _last_end(self) -> float:
+        return time.time() if self.start is None else max(time.time(), self.start + 1)
+
+
+class HistoryEndpoint(Endpoint):
+    """GPUs, queue and sessions over time."""
+
+    path = "history"
+    operations = {
+        "get": Operation(
+            summary="The cluster over time: means of equal parts of the time.",
+            answer=Page[HistoryPoint],
+            query=HistoryQuery,
+        )
+    }
+
+    async def on_get(self) -> Page[HistoryPoint]:
+        """A part without a sample has nulls. All points stand on one page."""
+        points = await points_of(self)
+        return Page(items=tuple(points), next=None, total=len(points))
+
+
+class HistoryCsv(CsvEndpoint):
+    """The same, as a file."""
+
+    path = "history.csv"
+    operations = {
+        "get": Operation(
+            summary="The cluster over time as CSV.",
+            answer=Nothing,
+            query=HistoryQuery,
+            media=MEDIA,
+        )
+    }
+    columns = tuple(HistoryPoint.model_fields)
+    times = frozenset({"at"})
+
+    async def rows(self) -> Sequence[HistoryPoint]:
+        return await points_of(self)
+
+
+ENDPOINTS = (HistoryEndpoint, HistoryCsv)
+
+
+async def points_of(handler: Endpoint) -> list[HistoryPoint]:
+    """What the store has for the handler's query."""
+    start, end = handler.query.times
+    return await handler.parts.store.history.points(start, end, handler.query.points)

@@ -1,0 +1,132 @@
+"""``api/v1/jobs``: portal sessions and all other Slurm jobs, as the viewer may see them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from portal.errors import NotFound
+from portal.models.dashboard import JobItem
+from portal.models.person import Person
+from portal.slurm.control import JOB_ID
+
+from ..base.csv import MEDIA, CsvEndpoint
+from ..base.endpoint import Endpoint, Nothing, Operation, Query
+from ..base.listing import Text, Words, among, found, matching, paged
+from ..base.paging import Page, PageQuery
+from . import sort_cache
+
+if TYPE_CHECKING:
+    from portal.dashboard import ClusterView
+
+
+class JobFilter(Query):
+    """Which jobs, and in which order."""
+
+    partition: Words = None
+    type: Words = None  # of its GPUs
+    user: Words = None
+    state: Words = None  # Slurm's words, such as "running,completing"
+    node: Words = None
+    account: Words = None
+    environment: Words = None
+    portal: bool | None = None
+    mine: bool | None = None
+    text: Text = None
+    sort: Literal[
+        "id", "-id", "state", "-state", "user", "-user", "name", "-name", "account", "-account",
+        "environment", "-environment", "partition", "-partition", "nodes", "-nodes",
+        "gpus", "-gpus", "cpus", "-cpus", "memory", "-memory", "submit_time", "-submit_time",
+        "start_time", "-start_time", "end_time", "-end_time", "expected_start", "-expected_start",
+        "time_limit", "-time_limit", "position", "-position",
+    ] = "-id"  # fmt: skip
+
+
+class JobQuery(PageQuery, JobFilter):
+    """The same, a page of it."""
+
+
+class JobsEndpoint(Endpoint):
+    """All jobs."""
+
+    path = "jobs"
+    operations = {"get": Operation(summary="The jobs.", answer=Page[JobItem], query=JobQuery)}
+
+    async def on_get(self) -> Page[JobItem]:
+        """Of jobs of others, user, name, account, environment and session_id are null, unless you
+        may see whose they are; filters, search and order know no more than that."""
+        view, person, query = self.view, self.person, self.query
+        return await paged(lambda: selected(view, person, query), query)
+
+
+class JobsCsv(CsvEndpoint):
+    """All jobs, as a file."""
+
+    path = "jobs.csv"
+    operations = {
+        "get": Operation(summary="The jobs as CSV.", answer=Nothing, query=JobFilter, media=MEDIA),
+    }
+    columns = tuple(JobItem.model_fields)
+    times = frozenset({"submit_time", "start_time", "expected_start", "end_time"})
+
+    async def rows(self) -> Sequence[JobItem]:
+        view, person, query = self.view, self.person, self.query
+        return await asyncio.to_thread(selected, view, person, query)
+
+
+class JobEndpoint(Endpoint):
+    """One job."""
+
+    path = "jobs/{job_id}"
+    parameters = {"job_id": JOB_ID}
+    operations = {"get": Operation(summary="One job.", answer=JobItem)}
+
+    async def on_get(self, job_id: str) -> JobItem:
+        self.view  # noqa: B018 - 503 while there is nothing to tell
+        item = self.parts.dashboard.job_for(self.person, job_id)
+        if item is None:
+            raise NotFound(f"Slurm knows no job {job_id}, or no longer.")
+        return item
+
+
+ENDPOINTS = (JobsEndpoint, JobsCsv, JobEndpoint)
+
+
+def selected(view: ClusterView, person: Person, query: JobFilter) -> Sequence[JobItem]:
+    """The jobs that ``query`` asks for, in its order, as this person may see them."""
+    return chosen(view, sort_cache.jobs(view, person, query.sort), query)
+
+
+def chosen(view: ClusterView, items: Sequence[JobItem], query: JobFilter) -> Sequence[JobItem]:
+    """Those of ``items`` that the filters let through."""
+    items = matching(items, query, ("partition", "user", "state", "account", "environment"))
+    if query.type:
+        # Slurm names the type of what a job holds only where the site accounts for types.
+        wanted = among(query.type)
+        holders = {gpu.job_id for gpu in view.gpus.values() if gpu.type.casefold() in wanted}
+        items = [item for item in items if item.gpu_type.casefold() in wanted or item.id in holders]
+    if query.node:
+        nodes = among(query.node)
+        items = [item for item in items if nodes & {name.casefold() for name in item.nodes}]
+    if query.portal is not None:
+        items = [item for item in items if item.portal is query.portal]
+    if query.mine is not None:
+        items = [item for item in items if item.mine is query.mine]
+    if query.text:
+        has = found(query.text)
+        items = [
+            item
+            for item in items
+            if has(
+                item.id,
+                item.user,
+                item.name,
+                item.account,
+                item.environment,
+                item.partition,
+                item.words,
+                *item.nodes,
+            )
+        ]
+    return items

@@ -1,0 +1,164 @@
+"""``/services/portal/metrics``: how the service itself is, for Prometheus.
+
+The name of a route is the only label that comes from a request, and there are as many as routes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+)
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from portal import disk
+from portal.errors import NotAllowed
+from portal.models.scope import METRICS_READ
+
+from ..base.base import APIHandler
+from ..base.endpoint import Endpoint
+from ..services.services import Parts
+from .stream import EventsEndpoint
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+
+
+class Metrics:
+    """What is counted here, and what is asked of the parts when Prometheus comes."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(PartsCollector(parts))
+        for kind in (ProcessCollector, PlatformCollector, GCCollector):
+            kind(registry=self.registry)
+        self.viewers = Gauge("portal_viewers", "Open event streams.", registry=self.registry)
+        self._requests = Histogram(
+            "portal_request_seconds",
+            "Time to answer a request (event streams are left out).",
+            ("route", "method", "status"),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+
+    def count(self, handler: Any) -> None:
+        """A request was answered."""
+        if isinstance(handler, EventsEndpoint):
+            return
+        route = getattr(handler, "path", "") if isinstance(handler, Endpoint) else ""
+        method = str(handler.request.method)
+        self._requests.labels(
+            route or type(handler).__name__,
+            method if method in handler.SUPPORTED_METHODS else "other",
+            f"{handler.get_status() // 100}xx",
+        ).observe(handler.request.request_time())
+
+
+class PartsCollector(Collector):
+    """The state of the parts at the moment of the question."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("portal_up", "The service runs.", value=1)
+        yield from self._watcher()
+        yield from self._slurm()
+        yield GaugeMetricFamily(
+            "portal_database_up",
+            "Whether the portal's database answers.",
+            value=float(not self._parts.store.error),
+        )
+        yield from self._disk()
+        yield from self._telemetry()
+
+    def _disk(self) -> Iterator[Metric]:
+        path = self._parts.store.database.address.path
+        left = disk.free(path) if path is not None else None
+        if left is not None:
+            yield GaugeMetricFamily(
+                "portal_disk_free_bytes",
+                "What the portal may still write where its database is.",
+                value=left,
+            )
+
+    def _watcher(self) -> Iterator[Metric]:
+        dashboard = self._parts.dashboard
+        view = dashboard.view
+        yield GaugeMetricFamily(
+            "portal_slurm_up",
+            "Whether Slurm answered the last question.",
+            value=float(view is not None and not view.error),
+        )
+        if view is None:
+            return
+        if dashboard.refresh_seconds is not None:
+            yield GaugeMetricFamily(
+                "portal_refresh_seconds",
+                "What the last look at the cluster took, with all that is made of it.",
+                value=dashboard.refresh_seconds,
+            )
+        yield GaugeMetricFamily(
+            "portal_watcher_age_seconds",
+            "Time since Slurm last answered.",
+            value=view.snapshot.age,
+        )
+        sessions = GaugeMetricFamily(
+            "portal_sessions", "Sessions whose jobs Slurm knows.", labels=("state",)
+        )
+        jobs = GaugeMetricFamily("portal_jobs", "Slurm's jobs.", labels=("state",))
+        for state in ("running", "pending"):
+            sessions.add_metric([state], getattr(view.summary, f"sessions_{state}"))
+            jobs.add_metric([state], getattr(view.summary, f"jobs_{state}"))
+        gpus = GaugeMetricFamily("portal_gpus", "GPUs of the cluster.", labels=("state",))
+        for gpu_state, number in view.summary.gpus.items():
+            gpus.add_metric([str(gpu_state)], number)
+        yield from (sessions, jobs, gpus)
+
+    def _slurm(self) -> Iterator[Metric]:
+        runner = self._parts.cluster.runner
+        for name, words, counts in (
+            ("portal_slurm_commands", "Slurm commands that were started.", runner.runs),
+            ("portal_slurm_command_failures", "Slurm commands that failed.", runner.failures),
+            ("portal_slurm_command_seconds", "Time that Slurm commands took.", runner.seconds),
+        ):
+            family = CounterMetricFamily(name, words, labels=("command",))
+            for command, number in dict(counts).items():
+                family.add_metric([command], number)
+            yield family
+
+    def _telemetry(self) -> Iterator[Metric]:
+        telemetry = self._parts.telemetry
+        yield GaugeMetricFamily(
+            "portal_telemetry_up",
+            "Whether the source of GPU telemetry answers.",
+            value=float(not telemetry.error),
+        )
+        if (age := telemetry.age) is not None:
+            yield GaugeMetricFamily(
+                "portal_telemetry_age_seconds",
+                "Time since the source of GPU telemetry last answered.",
+                value=age,
+            )
+
+
+class MetricsHandler(APIHandler):
+    """The exposition, in the format that the asker prefers."""
+
+    async def get(self) -> None:
+        if not self.person.may(METRICS_READ):
+            raise NotAllowed(f"You may not do this: it needs the scope '{METRICS_READ}'.")
+        metrics: Metrics = self.settings["metrics"]
+        encode, media = choose_encoder(self.request.headers.get("Accept", ""))
+        self.set_header("Content-Type", media)
+        self.finish(encode(metrics.registry))
+
+    head = get

@@ -1,0 +1,102 @@
+"""``api/v1/nodes``: the cluster's nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from portal.errors import NotFound
+from portal.models.dashboard import NodeItem
+from portal.slurm.control import NODE_NAME
+
+from ..base.csv import MEDIA, CsvEndpoint
+from ..base.endpoint import Endpoint, Nothing, Operation, Query
+from ..base.listing import Text, Words, among, found, natural, ordered, paged
+from ..base.paging import Page, PageQuery
+
+if TYPE_CHECKING:
+    from portal.dashboard import ClusterView
+
+
+class NodeFilter(Query):
+    """Which nodes, and in which order."""
+
+    partition: Words = None
+    type: Words = None  # of a GPU
+    state: Words = None  # one of Slurm's words, such as "drain": a node may have several
+    usable: bool | None = None
+    text: Text = None
+    sort: Literal[
+        "name", "-name", "state", "-state", "gpus", "-gpus", "gpus_allocated", "-gpus_allocated",
+        "cpus_allocated", "-cpus_allocated", "memory_allocated", "-memory_allocated",
+    ] = "name"  # fmt: skip
+
+
+class NodeQuery(PageQuery, NodeFilter):
+    """The same, a page of it."""
+
+
+class NodesEndpoint(Endpoint):
+    """All nodes."""
+
+    path = "nodes"
+    operations = {
+        "get": Operation(summary="The nodes.", answer=Page[NodeItem], query=NodeQuery),
+    }
+
+    async def on_get(self) -> Page[NodeItem]:
+        view, query = self.view, self.query
+        return await paged(lambda: selected(view, query), query)
+
+
+class NodesCsv(CsvEndpoint):
+    """All nodes, as a file."""
+
+    path = "nodes.csv"
+    operations = {
+        "get": Operation(
+            summary="The nodes as CSV.", answer=Nothing, query=NodeFilter, media=MEDIA
+        ),
+    }
+    columns = tuple(NodeItem.model_fields)
+
+    async def rows(self) -> Sequence[NodeItem]:
+        return await asyncio.to_thread(selected, self.view, self.query)
+
+
+class NodeEndpoint(Endpoint):
+    """One node."""
+
+    path = "nodes/{node}"
+    parameters = {"node": NODE_NAME}
+    operations = {"get": Operation(summary="One node.", answer=NodeItem)}
+
+    async def on_get(self, node: str) -> NodeItem:
+        item = self.view.nodes.get(node)
+        if item is None:
+            raise NotFound(f"There is no node '{node}'.")
+        return item
+
+
+ENDPOINTS = (NodesEndpoint, NodesCsv, NodeEndpoint)
+
+
+def selected(view: ClusterView, query: NodeFilter) -> list[NodeItem]:
+    """The nodes that ``query`` asks for, in its order."""
+    items = sorted(view.nodes.values(), key=lambda item: natural(item.name))
+    if query.partition:
+        partitions = among(query.partition)
+        items = [item for item in items if partitions & {p.casefold() for p in item.partitions}]
+    if query.type:
+        types = among(query.type)
+        items = [item for item in items if types & {t.casefold() for t in item.gpu_types}]
+    if query.state:
+        states = among(query.state)
+        items = [item for item in items if states & set(item.state.casefold().split("+"))]
+    if query.usable is not None:
+        items = [item for item in items if item.usable is query.usable]
+    if query.text:
+        has = found(query.text)
+        items = [item for item in items if has(item.name, item.words, item.reason)]
+    return items if query.sort == "name" else ordered(items, query.sort)

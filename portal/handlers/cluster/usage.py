@@ -1,0 +1,180 @@
+"""``api/v1/usage``: GPU-hours that were held, used and idle, by week or month."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from portal.errors import InvalidRequest
+from portal.models.scope import USAGE_READ
+from portal.models.usage import UsageRow
+
+from ..base.csv import MEDIA, CsvEndpoint
+from ..base.endpoint import Endpoint, Nothing, Operation, Query
+from ..base.listing import Text, found, ordered
+from ..base.paging import Page, PageQuery, offset_of, page
+
+_PERIODS = 12  # that are shown where no start is given
+_LENGTH = {"week": 7 * 86_400, "month": 31 * 86_400}  # seconds
+_LONGEST = 10 * 366 * 86_400
+
+_Time = Annotated[float | None, Field(ge=0, le=32503680000, allow_inf_nan=False)]
+
+
+class MyUsageFilter(Query):
+    """Which periods, and in which order. Days, weeks (ISO 8601) and months are UTC's."""
+
+    period: Literal["week", "month"] = "week"
+    start: Annotated[
+        _Time, Field(description="Unix seconds; its whole day counts. Else: twelve periods ago.")
+    ] = None
+    end: Annotated[_Time, Field(description="Unix seconds; its whole day counts. Else: now.")] = (
+        None
+    )
+    text: Text = None
+    sort: Literal[
+        "period", "-period", "key", "-key", "jobs", "-jobs", "held_hours", "-held_hours",
+        "used_hours", "-used_hours", "idle_hours", "-idle_hours",
+        "measured_share", "-measured_share",
+    ] = "-period"  # fmt: skip
+
+    def span(self, now: float) -> tuple[float, float]:
+        """Start and end. Raises InvalidRequest for a span that makes no sense."""
+        end = now if self.end is None else self.end
+        start = end - _PERIODS * _LENGTH[self.period] if self.start is None else self.start
+        start = max(0.0, start)
+        if start > end:
+            raise InvalidRequest("'start' is after 'end'.", "start")
+        if end - start > _LONGEST:
+            raise InvalidRequest("That is more than ten years: choose a shorter time.", "start")
+        return start, end
+
+    def choose(self, rows: Sequence[UsageRow]) -> list[UsageRow]:
+        """Those that the filter lets through, in its order; of one period the most first."""
+        chosen = [row for row in rows if not self.text or found(self.text)(row.key)]
+        chosen.sort(key=lambda row: (-row.held_hours, row.key))
+        return ordered(chosen, self.sort)
+
+
+class UsageFilter(MyUsageFilter):
+    """The same, and whose."""
+
+    by: Literal["user", "group", "environment", "course", "account"] = "user"
+
+
+class UsageQuery(PageQuery, UsageFilter):
+    """The same, a page of it."""
+
+
+class MyUsageQuery(PageQuery, MyUsageFilter):
+    """The same, a page of it."""
+
+
+class UsagePage(Page[UsageRow]):
+    """GPU-hours. ``simulated``: the site's telemetry is invented, and so is what was used.
+
+    What was used is known of the measured part only. A key may be "": a job that has none.
+    """
+
+    start: float
+    end: float
+    simulated: bool
+
+
+class _Base(Endpoint):
+    def made(self, rows: Sequence[UsageRow], start: float, end: float) -> UsagePage:
+        query = self.query
+        chosen, offset = query.choose(rows), offset_of(query.after)
+        one = page(chosen[offset : offset + query.limit], query, len(chosen))
+        return UsagePage(
+            items=one.items,
+            next=one.next,
+            total=one.total,
+            start=start,
+            end=end,
+            simulated=self.parts.telemetry.simulated,
+        )
+
+    async def everyones(self, start: float, end: float) -> list[UsageRow]:
+        query = self.query
+        return await self.parts.store.usage.totals(
+            by=query.by, period=query.period, start=start, end=end
+        )
+
+    async def mine(self, start: float, end: float) -> list[UsageRow]:
+        return await self.parts.store.usage.mine(self.person.name, self.query.period, start, end)
+
+
+class Usage(_Base):
+    """Everyone's."""
+
+    path = "usage"
+    operations = {
+        "get": Operation(
+            summary="GPU-hours by user, group, environment, course or account.",
+            answer=UsagePage,
+            query=UsageQuery,
+            scope=USAGE_READ,
+        )
+    }
+
+    async def on_get(self) -> UsagePage:
+        """A job counts for each group of its session's owner; other jobs are under "" there."""
+        start, end = self.query.span(time.time())
+        return self.made(await self.everyones(start, end), start, end)
+
+
+class MyUsage(_Base):
+    """One's own."""
+
+    path = "usage/mine"
+    operations = {
+        "get": Operation(
+            summary="Your own GPU-hours by environment.", answer=UsagePage, query=MyUsageQuery
+        )
+    }
+
+    async def on_get(self) -> UsagePage:
+        """The key is the environment; "" are your jobs outside the portal."""
+        start, end = self.query.span(time.time())
+        return self.made(await self.mine(start, end), start, end)
+
+
+class UsageCsv(_Base, CsvEndpoint):
+    """Everyone's, as a file."""
+
+    path = "usage.csv"
+    operations = {
+        "get": Operation(
+            summary="GPU-hours as CSV.",
+            answer=Nothing,
+            query=UsageFilter,
+            scope=USAGE_READ,
+            media=MEDIA,
+        )
+    }
+    columns = tuple(UsageRow.model_fields)
+
+    async def rows(self) -> Sequence[UsageRow]:
+        return self.query.choose(await self.everyones(*self.query.span(time.time())))
+
+
+class MyUsageCsv(_Base, CsvEndpoint):
+    """One's own, as a file."""
+
+    path = "usage/mine.csv"
+    operations = {
+        "get": Operation(
+            summary="Your own GPU-hours as CSV.", answer=Nothing, query=MyUsageFilter, media=MEDIA
+        )
+    }
+    columns = tuple(UsageRow.model_fields)
+
+    async def rows(self) -> Sequence[UsageRow]:
+        return self.query.choose(await self.mine(*self.query.span(time.time())))
+
+
+ENDPOINTS = (Usage, UsageCsv, MyUsage, MyUsageCsv)

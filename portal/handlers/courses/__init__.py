@@ -1,0 +1,1 @@
+"""Courses by the API."""

@@ -1,0 +1,183 @@
+"""Folders that a course collects: begun, looked at and taken away by its staff, given by its
+sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+from tornado.iostream import StreamClosedError
+
+from portal.courses.presence import kind_of
+from portal.errors import Conflict, NotFound
+from portal.models import Frozen
+from portal.models.course_files import CollectList
+from portal.models.course_live import Collect
+from portal.models.scope import SESSION_OWN
+
+from ..base.endpoint import Nothing, Operation, Query
+from ..base.upload import FILE, Upload
+from .access import COURSE, CourseAction
+from .live import OwnCourseSession
+
+ZIP = "application/zip"
+_ID = "[0-9]{1,9}"
+_TAGS = ("courses",)
+_HEADERS = 32 * 1024 * 1024  # bytes around the files of a tar
+_END = b""
+
+
+class CollectDraft(Frozen):
+    """Which folder is collected: as it is in everyone's home."""
+
+    folder: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+
+
+class GivenQuery(Query):
+    """``problem``: why there is nothing, in a sentence; then the body is empty. ``left_out``: how
+    many things the session did not pack."""
+
+    problem: Annotated[str, StringConstraints(max_length=500)] = ""
+    left_out: Annotated[int, Field(ge=0, le=10**9)] = 0
+
+
+class CourseCollects(CourseAction):
+    """The course's collections."""
+
+    path = "courses/{course}/collects"
+    admins = False  # what lies in students' sessions is the course's alone
+    operations = {
+        "get": Operation(
+            summary="What a course collected: who gave, when, how much, and who is missing.",
+            answer=CollectList,
+            tags=_TAGS,
+        ),
+        "post": Operation(
+            summary="Collect a folder from everyone: a dated copy, taken from the sessions that "
+            "run now and from those that start until it is closed.",
+            answer=Collect,
+            body=CollectDraft,
+            status=201,
+            tags=_TAGS,
+            errors=(409,),
+        ),
+    }
+
+    async def on_get(self, course: str) -> CollectList:
+        """For the course's staff only."""
+        return CollectList(items=await self.parts.collecting.items(self.kept))
+
+    async def on_post(self, course: str) -> Collect:
+        """For the course's staff only. Links, and what is outside of the folder, never come."""
+        collecting = self.parts.collecting
+        async with self.audited("collect", f"course {course}", detail=self.body.folder):
+            made = await collecting.begin(self.kept, self.body.folder, self.person.name)
+        self.parts.open_collects.forget()
+        return made
+
+
+class OneCollect(CourseAction):
+    """Base of what is done with one collection."""
+
+    parameters = {"course": COURSE, "id": _ID}
+    admins = False
+
+    async def collect(self, id: str) -> Collect:
+        """The collection. Raises NotFound."""
+        return await self.parts.store.collects.get(self.kept.name, int(id))
+
+
+class CloseCollect(OneCollect):
+    """Its end."""
+
+    path = "courses/{course}/collects/{id}/close"
+    operations = {
+        "post": Operation(summary="Take nothing more for a collection.", answer=Collect, tags=_TAGS)
+    }
+
+    async def on_post(self, course: str, id: str) -> Collect:
+        """For the course's staff only. What was given stays."""
+        collects = self.parts.store.collects
+        async with self.audited("close-collection", f"course {course}", detail=id):
+            closed = await collects.close(course, int(id), time.time())
+        self.parts.open_collects.forget()
+        return closed
+
+
+class DownloadCollect(OneCollect):
+    """All that was given."""
+
+    path = "courses/{course}/collects/{id}/download"
+    operations = {
+        "get": Operation(
+            summary="Everything that was given to a collection, as a zip file.",
+            answer=Nothing,
+            media=ZIP,
+            tags=_TAGS,
+        )
+    }
+
+    async def on_get(self, course: str, id: str) -> None:
+        """For the course's staff only. A folder for each person; the file's name has the date."""
+        collecting, collect = self.parts.collecting, await self.collect(id)
+        name = f"{course}-{collecting.name(self.kept, collect)}.zip"
+        async with self.audited("download-collection", f"course {course}", detail=name):
+            self.set_header("Content-Disposition", f'attachment; filename="{name}"')
+            self.set_header("Cache-Control", "no-store")
+            if self.request.method != "HEAD":
+                pieces = collecting.zipped(self.kept, collect)
+                try:
+                    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+                        if piece != _END:
+                            self.write(piece)
+                            await self.flush()
+                except StreamClosedError:
+                    return  # nobody waits for the rest
+                finally:
+                    await asyncio.to_thread(pieces.close)  # type: ignore[attr-defined]
+        self.finish()
+
+
+class OwnCollect(Upload, OwnCourseSession):
+    """What the session that asks gives."""
+
+    path = "session/collects/{id}"
+    parameters = {"id": _ID}
+    operations = {
+        "put": Operation(
+            summary="Give the folder that a course collects: the body is a tar file.",
+            answer=Nothing,
+            query=GivenQuery,
+            takes=FILE,
+            scope=SESSION_OWN,
+            tags=("session",),
+            errors=(409, 429),
+        )
+    }
+
+    @property
+    def most(self) -> int:
+        return self.parts.collecting.most + _HEADERS
+
+    async def on_put(self, id: str) -> None:
+        """With the session's own token only, and to its own course. Plain files are kept; links,
+        devices and names that lead out are left out."""
+        record, collecting = await self.of_course(), self.parts.collecting
+        if kind_of(record) != "course":
+            raise Conflict("Folders are collected from the sessions of the course alone.")
+        member = await self.parts.book.membership(record.user, record.course)
+        try:
+            collect = await self.parts.store.collects.get(record.course, int(id))
+        except NotFound:
+            raise NotFound("Your course has no such collection.") from None
+        if self.empty:
+            problem = self.query.problem or "The session sent nothing."
+            await collecting.nothing(collect, record.user, problem)
+            return
+        await collecting.take(member.kept, collect, record.user, self.file, self.query.left_out)
+        self.parts.open_collects.forget()
+
+
+ENDPOINTS = (CourseCollects, CloseCollect, DownloadCollect, OwnCollect)

@@ -1,0 +1,344 @@
+"""``api/v1/courses``: which there are, making one, and writing it."""
+
+from __future__ import annotations
+
+import time
+from datetime import date
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from portal.courses.book import Membership, runs
+from portal.courses.rules import Checked
+from portal.errors import NotAllowed, PortalError
+from portal.models import Frozen
+from portal.models.course import STAFF, Course, CourseName, CourseState, KeptCourse, Login, Role
+from portal.models.course_problem import CourseProblem
+from portal.models.environment import Environment
+from portal.models.scope import COURSES_MANAGE
+
+from ..base.action import Action
+from ..base.endpoint import Operation
+from ..base.paging import Page, PageQuery, offset_of, page
+from .access import INSTRUCTORS, CourseAction
+
+TAGS = ("courses",)
+Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class CourseItem(Frozen):
+    """A course in a list. ``role``: what the asker is in it; null for an admin who is not."""
+
+    name: str
+    title: str
+    state: CourseState
+    runs: bool
+    role: Role | None
+    begins: date
+    ends: date
+    created_by: str
+    changed_at: float
+    answer: str
+
+
+class PinnedEnvironment(Frozen):
+    """What the course's sessions run in until somebody changes it."""
+
+    title: str
+    image: str
+    digest: str
+    version: int | None
+
+
+class CourseDetail(Frozen):
+    """A course as its staff see it. ``number`` counts its edits: send back the one you saw.
+
+    ``may``: what the asker can do with it now. ``problems``: what would be in the way of saving it
+    as it is, hints included.
+    """
+
+    course: Course
+    state: CourseState
+    runs: bool
+    number: int
+    role: Role | None
+    pinned: PinnedEnvironment | None
+    created_by: str
+    created_at: float
+    changed_at: float
+    answer: str
+    answered_by: str
+    answered_at: float | None
+    archived_at: float | None
+    may: tuple[str, ...]
+    problems: tuple[CourseProblem, ...] = ()
+
+
+class CourseQuery(PageQuery):
+    """Which courses."""
+
+    state: Annotated[CourseState | None, Field(description="Only those in this state.")] = None
+    mine: Annotated[
+        bool, Field(description="Only those that you are in. Who manages courses gets all else.")
+    ] = False
+
+
+class NewCourse(Frozen):
+    """``instructor``: whose it is; you, where nobody is named. Only admins name others."""
+
+    course: Course
+    instructor: Login | None = None
+
+
+class CourseEdit(Frozen):
+    """``number``: of the state that was edited."""
+
+    course: Course
+    number: Number
+
+
+class CourseText(Frozen):
+    """A course to look at: whatever is in the form. ``name``: the one that is edited, if any."""
+
+    course: dict[str, Any]
+    name: CourseName | None = None
+
+
+class CourseValidation(Frozen):
+    """What is wrong with it, hints included; ``version`` and ``environment_title`` are what it
+    would be pinned to. ``meetings`` counts all of them."""
+
+    problems: tuple[CourseProblem, ...]
+    version: int | None = None
+    environment_title: str = ""
+    meetings: int = 0
+
+
+class CourseList(Action):
+    """Everyone's own, and for admins all of them."""
+
+    path = "courses"
+    operations = {
+        "get": Operation(
+            summary="The courses that you are in.",
+            answer=Page[CourseItem],
+            query=CourseQuery,
+            tags=TAGS,
+        ),
+        "post": Operation(
+            summary="Make a course.",
+            answer=CourseDetail,
+            body=NewCourse,
+            status=201,
+            errors=(409,),
+            tags=TAGS,
+        ),
+    }
+
+    async def admit(self) -> None:
+        """Making one is for who may."""
+        if self.request.method == "POST":
+            await demand_creation(self)
+
+    async def on_get(self) -> Page[CourseItem]:
+        """Students see those that are approved. Who holds the scope for it gets everyone's, with
+        the requests."""
+        mine = await self.parts.book.mine(self.person.name)
+        found = {
+            name: one
+            for name, one in mine.items()
+            if one.role in STAFF or one.kept.state is CourseState.APPROVED
+        }
+        kept = {name: one.kept for name, one in found.items()}
+        if self.person.may(COURSES_MANAGE) and not self.query.mine:
+            kept = {one.name: one for one in await self.parts.store.courses.all()}
+        state = self.query.state
+        chosen = [one for _, one in sorted(kept.items()) if state in (None, one.state)]
+        begin = offset_of(self.query.after)
+        items = [
+            course_item(one, mine.get(one.name)) for one in chosen[begin : begin + self.query.limit]
+        ]
+        return page(items, self.query, len(chosen))
+
+    async def on_post(self) -> CourseDetail:
+        """It is a draft: submit it when it is ready."""
+        draft: NewCourse = self.body
+        async with self.audited("create-course", f"course {draft.course.name}"):
+            kept = await self.parts.desk.create(draft.course, self.person, draft.instructor or "")
+        mine = draft.instructor in (None, self.person.name)
+        return await detail(self, kept, Role.INSTRUCTOR if mine else None)
+
+
+class CourseValidate(Action):
+    """Looks at a course; changes nothing."""
+
+    path = "courses/validate"
+    operations = {
+        "post": Operation(
+            summary="Say what is wrong with a course.",
+            answer=CourseValidation,
+            body=CourseText,
+            tags=TAGS,
+        )
+    }
+
+    async def on_post(self) -> CourseValidation:
+        """What is wrong is the answer, not an error. It is compared with the one of that name
+        where you teach that."""
+        body: CourseText = self.body
+        before = None
+        if body.name is not None:
+            before = await self._before(body.name)
+        else:
+            await demand_creation(self)
+        try:
+            course = Course.model_validate(body.course)
+        except ValidationError as error:
+            return CourseValidation(problems=tuple(problems_of(error)))
+        checked = await self.parts.desk.check(course, self.person, before)
+        return CourseValidation(
+            problems=checked.problems,
+            version=checked.course.version,
+            environment_title=checked.pinned.title if checked.pinned else "",
+            meetings=checked.meetings,
+        )
+
+    async def _before(self, name: str) -> KeptCourse:
+        found = (await self.parts.book.mine(self.person.name)).get(name)
+        if found is not None and found.role in STAFF:
+            return found.kept
+        if self.person.may(COURSES_MANAGE):
+            return await self.parts.store.courses.get(name)
+        await self.deny(f"course {name}", NotAllowed(f"There is no course '{name}' for you."))
+
+
+class OneCourse(CourseAction):
+    """One of them."""
+
+    path = "courses/{course}"
+    changers = INSTRUCTORS
+    operations = {
+        "get": Operation(summary="A course.", answer=CourseDetail, tags=TAGS),
+        "put": Operation(
+            summary="Change a course.",
+            answer=CourseDetail,
+            body=CourseEdit,
+            errors=(409,),
+            tags=TAGS,
+        ),
+    }
+
+    async def on_get(self, course: str) -> CourseDetail:
+        """For its staff and for admins; as it is now, also where a command has changed it."""
+        kept = await self.parts.book.course(course, fresh=True)
+        return await detail(self, kept, self.role, checked=True)
+
+    async def on_put(self, course: str) -> CourseDetail:
+        """For its instructors and admins. After its approval, more than was approved takes an
+        admin, unless courses need no approval here."""
+        async with self.audited("edit-course", f"course {course}"):
+            kept = await self.parts.desk.edit(
+                self.kept, self.body.course, self.body.number, self.person
+            )
+        return await detail(self, kept, self.role, checked=True)
+
+
+async def demand_creation(handler: Action) -> None:
+    """Raise NotAllowed, with a line in the audit log, for who may not make courses."""
+    try:
+        handler.parts.desk.demand_creation(handler.person)
+    except NotAllowed as error:
+        await handler.deny("courses", error)
+
+
+def course_item(kept: KeptCourse, mine: Membership | None) -> CourseItem:
+    """How a course is listed."""
+    course = kept.course
+    return CourseItem(
+        name=kept.name,
+        title=course.title,
+        state=kept.state,
+        runs=runs(kept, time.time()),
+        role=mine.role if mine else None,
+        begins=course.begins,
+        ends=course.ends,
+        created_by=kept.created_by,
+        changed_at=kept.changed_at,
+        answer=kept.answer,
+    )
+
+
+async def detail(
+    handler: Action, kept: KeptCourse, role: Role | None, *, checked: bool = False
+) -> CourseDetail:
+    """How a course is shown to its staff. ``checked``: with what is wrong with it now."""
+    found: Checked | None = None
+    if checked and kept.state is not CourseState.ARCHIVED:
+        try:
+            found = await handler.parts.desk.check(kept.course, handler.person, kept)
+        except PortalError as error:
+            handler.parts.log.warning("The course %s was not checked: %s", kept.name, error)
+    return CourseDetail(
+        course=kept.course,
+        state=kept.state,
+        runs=runs(kept, time.time()),
+        number=kept.number,
+        role=role,
+        pinned=_pinned(kept.pinned, kept.course.version),
+        created_by=kept.created_by,
+        created_at=kept.created_at,
+        changed_at=kept.changed_at,
+        answer=kept.answer,
+        answered_by=kept.answered_by,
+        answered_at=kept.answered_at,
+        archived_at=kept.archived_at,
+        may=may_do(kept, role, handler.person.may(COURSES_MANAGE)),
+        problems=found.problems if found else (),
+    )
+
+
+def may_do(kept: KeptCourse, role: Role | None, manages: bool) -> tuple[str, ...]:
+    """The actions that this person can take now."""
+    teaches, state = role is Role.INSTRUCTOR or manages, kept.state
+    found = {
+        "edit": teaches and state is not CourseState.ARCHIVED,
+        "submit": teaches and state in (CourseState.DRAFT, CourseState.REFUSED),
+        "approve": manages and state in (CourseState.DRAFT, CourseState.REQUESTED),
+        "refuse": manages and state is CourseState.REQUESTED,
+        "archive": teaches and state is not CourseState.ARCHIVED,
+        "copy": teaches,
+        "roster": teaches and state is not CourseState.ARCHIVED,
+    }
+    return tuple(name for name, may in found.items() if may)
+
+
+def problems_of(error: ValidationError) -> list[CourseProblem]:
+    """pydantic's findings, each with the name of its field."""
+    found = []
+    for one in error.errors(include_url=False, include_context=False, include_input=False):
+        words = str(one["msg"]).removeprefix("Value error, ")
+        field = ".".join(str(step) for step in one["loc"])[:100]
+        if one["type"] == "extra_forbidden":
+            words = "this is not known here; leave it out"
+        if not field and "ends before" in words:
+            field = "ends"
+        found.append(CourseProblem(field=field, message=f"{words[:1].upper()}{words[1:]}."))
+    return found[:100]
+
+
+def _pinned(environment: Environment | None, version: int | None) -> PinnedEnvironment | None:
+    if environment is None:
+        return None
+    return PinnedEnvironment(
+        title=environment.title,
+        image=environment.image or environment.source or "",
+        digest=environment.digest or "",
+        version=version,
+    )
+
+
+ENDPOINTS = (
+    CourseList,
+    CourseValidate,  # before {course}: 'validate' is none
+    OneCourse,
+)

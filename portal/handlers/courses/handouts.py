@@ -1,0 +1,198 @@
+"""What a course hands out: to its staff, on the page; to its sessions, as one file."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from portal.courses.presence import kind_of
+from portal.errors import Conflict, Unavailable
+from portal.models import Frozen
+from portal.models.course import CourseState
+from portal.models.course_files import HandoutState
+from portal.models.course_live import Presence
+from portal.models.scope import SESSION_OWN
+
+from ..base.endpoint import Nothing, Operation, Query
+from ..base.upload import FILE, Upload
+from .access import CourseAction
+from .live import OwnCourseSession
+
+_TAGS = ("courses",)
+_CHUNK = 1024 * 1024
+_ARCHIVED = "This course is archived: it hands out nothing more. Copy it to the next term."
+_Path = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+
+
+class FileQuery(Query):
+    """``path``: of the file in everyone's folder, such as "week1/exercise.ipynb"."""
+
+    path: _Path
+
+
+class HandoutReport(Frozen):
+    """What a session did with the handouts: the revision that is in its folder now, and what its
+    student should know."""
+
+    revision: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{40,64})?$")] = ""
+    message: Annotated[str, Field(max_length=1000)] = ""
+
+
+class CourseHandoutFiles(Upload, CourseAction):
+    """The files that everyone in the course gets."""
+
+    path = "courses/{course}/handouts"
+    operations = {
+        "get": Operation(
+            summary="What a course hands out: its files, its revisions, why the last try to fetch "
+            "brought nothing.",
+            answer=HandoutState,
+            tags=_TAGS,
+            errors=(502,),
+        ),
+        "post": Operation(
+            summary="Hand out a file to all: the body is the file.",
+            answer=HandoutState,
+            query=FileQuery,
+            takes=FILE,
+            tags=_TAGS,
+            errors=(409, 429, 502),
+        ),
+        "delete": Operation(
+            summary="Hand out a file of the page no longer. Who changed theirs keeps it.",
+            answer=HandoutState,
+            query=FileQuery,
+            tags=_TAGS,
+            errors=(409, 502),
+        ),
+    }
+
+    @property
+    def most(self) -> int:
+        return int(self.parts.courses.handouts_megabytes) * 1024 * 1024
+
+    async def on_get(self, course: str) -> HandoutState:
+        """For its staff, and who manages courses."""
+        return await self.parts.handouts.state(self.kept)
+
+    async def on_post(self, course: str) -> HandoutState:
+        """It lies over what the course's source has under the same name. Sessions that run get it
+        within seconds, others at their start."""
+        handouts = self.parts.handouts
+        async with self.audited("hand-out", f"course {course}", detail=self.query.path):
+            _not_archived(self.kept.state)
+            await handouts.hand_out(self.kept, self.query.path, self.file, self.person.name)
+        return await handouts.state(self.kept)
+
+    async def on_delete(self, course: str) -> HandoutState:
+        """What the course's source has under that name is handed out again."""
+        handouts = self.parts.handouts
+        async with self.audited("take-back", f"course {course}", detail=self.query.path):
+            _not_archived(self.kept.state)
+            await handouts.take_back(self.kept, self.query.path, self.person.name)
+        return await handouts.state(self.kept)
+
+
+class RefreshCourseHandouts(CourseAction):
+    """Fetching them anew."""
+
+    path = "courses/{course}/handouts/refresh"
+    operations = {
+        "post": Operation(
+            summary="Fetch what the course's repository or folder has now.",
+            answer=HandoutState,
+            tags=_TAGS,
+            errors=(409, 502),
+        )
+    }
+
+    async def on_post(self, course: str) -> HandoutState:
+        """Where that fails, what was handed out before stays, and the answer says why."""
+        async with self.audited("fetch-handouts", f"course {course}"):
+            _not_archived(self.kept.state)
+            await self.parts.handouts.refresh(self.kept, self.person.name)
+        return await self.parts.handouts.state(self.kept)
+
+
+class OwnHandouts(OwnCourseSession):
+    """The handouts for the session that asks."""
+
+    path = "session/handouts"
+    operations = {
+        "get": Operation(
+            summary="The newest revision of what the course of this session hands out, as a bundle "
+            "of git's.",
+            answer=Nothing,
+            media=FILE,
+            scope=SESSION_OWN,
+            tags=("session",),
+            errors=(304, 409, 502),
+        )
+    }
+
+    async def on_get(self) -> None:
+        """With the session's own token only, and of its own course. The ETag is the revision."""
+        record = await self.of_course()
+        await self.parts.book.membership(record.user, record.course)
+        revision, path = await self.parts.handouts.bundle(record.course)
+        try:
+            size = (await asyncio.to_thread(path.stat)).st_size
+            file = await asyncio.to_thread(path.open, "rb")
+        except OSError as error:  # a newer revision has come this moment, or the disk is away
+            raise Unavailable(f"The handouts cannot be read now: {error.strerror}.") from None
+        self.set_header("ETag", f'"{revision}"')
+        with file:
+            if self.check_etag_header():
+                self.set_status(304)
+            else:
+                self.set_header("Content-Length", str(size))
+                while self.request.method != "HEAD":
+                    if not (part := await asyncio.to_thread(file.read, _CHUNK)):
+                        break
+                    self.write(part)
+                    await self.flush()
+        self.finish()
+
+
+class OwnHandoutReport(OwnCourseSession):
+    """What became of them."""
+
+    path = "session/handouts/report"
+    operations = {
+        "put": Operation(
+            summary="Tell which revision of the handouts is in this session's folder.",
+            answer=Nothing,
+            body=HandoutReport,
+            scope=SESSION_OWN,
+            tags=("session",),
+            errors=(409,),
+        )
+    }
+
+    async def on_put(self) -> None:
+        """With the session's own token only. The board of its course shows it; what rehearsals,
+        previews and rooms tell is left out."""
+        record = await self.of_course()
+        if kind_of(record) != "course":
+            return
+        text = "".join(one if one.isprintable() else " " for one in self.body.message)
+        told = Presence(
+            course=record.course,
+            person=record.user,
+            session_id=record.id,
+            seen_at=time.time(),
+            handout=self.body.revision,
+            handout_message=text,
+        )
+        await self.parts.store.presence.took_handout(told)
+
+
+def _not_archived(state: CourseState) -> None:
+    if state is CourseState.ARCHIVED:
+        raise Conflict(_ARCHIVED)
+
+
+ENDPOINTS = (RefreshCourseHandouts, CourseHandoutFiles, OwnHandoutReport, OwnHandouts)

@@ -1,0 +1,227 @@
+"""``api/v1/courses/{course}/…``: what becomes of a course, and when it meets."""
+
+from __future__ import annotations
+
+import time
+from datetime import date
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from portal.courses.calendar import meetings
+from portal.errors import InvalidRequest
+from portal.models import Frozen
+from portal.models.course import CourseName, Role
+from portal.models.plain_text import PLAIN_TEXT
+from portal.models.scope import COURSES_MANAGE
+
+from ..base.endpoint import Operation, Query
+from .access import EVERYONE, INSTRUCTORS, CourseAction
+from .courses import TAGS, CourseDetail, Number, detail
+
+_Answer = Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True), *PLAIN_TEXT]
+_NOBODY: frozenset[Role] = frozenset()  # admins alone, by their scope
+_SPAN = 200 * 86400.0  # seconds of meetings that are shown where no end is given
+_MOST_MEETINGS = 1000
+_Time = Annotated[float, Field(ge=0, le=32503680000, allow_inf_nan=False)]
+
+
+class CourseStep(Frozen):
+    """``number``: of the state that was looked at."""
+
+    number: Number
+
+
+class CourseAnswer(CourseStep):
+    """An admin's answer to a request."""
+
+    answer: _Answer = ""
+
+
+class CourseCopy(Frozen):
+    """The next term's: ``begins`` moves all dates. ``students``: the list of them comes along."""
+
+    name: CourseName
+    begins: date
+    title: Annotated[str, StringConstraints(max_length=120, strip_whitespace=True)] = ""
+    students: bool = False
+
+
+class MeetingQuery(Query):
+    """Which meetings."""
+
+    since: Annotated[_Time | None, Field(description="Unix seconds. Else: now.")] = None
+    until: Annotated[_Time | None, Field(description="Unix seconds. Else: 200 days later.")] = None
+
+
+class MeetingItem(Frozen):
+    """One meeting, in Unix seconds."""
+
+    begins: float
+    ends: float
+
+
+class MeetingList(Frozen):
+    """Meetings, the earliest first, and the time zone of the course's calendar."""
+
+    items: tuple[MeetingItem, ...]
+    timezone: str
+
+
+class CourseSubmit(CourseAction):
+    """Asking for its approval."""
+
+    path = "courses/{course}/submit"
+    roles = INSTRUCTORS
+    operations = {
+        "post": Operation(
+            summary="Ask for a course's approval.",
+            answer=CourseDetail,
+            body=CourseStep,
+            errors=(409,),
+            tags=TAGS,
+        )
+    }
+
+    async def on_post(self, course: str) -> CourseDetail:
+        """Where the site wants no approval, it is approved with that."""
+        async with self.audited("submit-course", f"course {course}") as line:
+            kept = await self.parts.desk.submit(self.kept, self.body.number, self.person)
+            line.detail = f"It is {kept.state} now."
+        return await detail(self, kept, self.role)
+
+
+class CourseApprove(CourseAction):
+    """An admin's yes."""
+
+    path = "courses/{course}/approve"
+    roles = _NOBODY
+    operations = {
+        "post": Operation(
+            summary="Approve a course.",
+            answer=CourseDetail,
+            body=CourseAnswer,
+            scope=COURSES_MANAGE,
+            errors=(409,),
+            tags=TAGS,
+        )
+    }
+
+    async def on_post(self, course: str) -> CourseDetail:
+        """It runs on its days from now on."""
+        body: CourseAnswer = self.body
+        async with self.audited("approve-course", f"course {course}", detail=body.answer):
+            kept = await self.parts.desk.approve(self.kept, body.number, self.person, body.answer)
+        return await detail(self, kept, self.role)
+
+
+class CourseRefuse(CourseAction):
+    """An admin's no."""
+
+    path = "courses/{course}/refuse"
+    roles = _NOBODY
+    operations = {
+        "post": Operation(
+            summary="Refuse a course.",
+            answer=CourseDetail,
+            body=CourseAnswer,
+            scope=COURSES_MANAGE,
+            errors=(409,),
+            tags=TAGS,
+        )
+    }
+
+    async def on_post(self, course: str) -> CourseDetail:
+        """Say why: its instructor reads it, changes the course and asks again."""
+        body: CourseAnswer = self.body
+        async with self.audited("refuse-course", f"course {course}", detail=body.answer):
+            kept = await self.parts.desk.refuse(self.kept, body.number, self.person, body.answer)
+        return await detail(self, kept, self.role)
+
+
+class CourseArchive(CourseAction):
+    """Putting it away."""
+
+    path = "courses/{course}/archive"
+    roles = INSTRUCTORS
+    operations = {
+        "post": Operation(
+            summary="Archive a course.",
+            answer=CourseDetail,
+            body=CourseStep,
+            errors=(409,),
+            tags=TAGS,
+        )
+    }
+
+    async def on_post(self, course: str) -> CourseDetail:
+        """Its sessions, reservations and shares end; everybody's work stays."""
+        async with self.audited("archive-course", f"course {course}"):
+            kept = await self.parts.desk.archive(self.kept, self.body.number)
+        return await detail(self, kept, self.role)
+
+
+class CourseCopied(CourseAction):
+    """The same for another term."""
+
+    path = "courses/{course}/copy"
+    roles = INSTRUCTORS
+    operations = {
+        "post": Operation(
+            summary="Copy a course to another term.",
+            answer=CourseDetail,
+            body=CourseCopy,
+            status=201,
+            errors=(409,),
+            tags=TAGS,
+        )
+    }
+
+    async def on_post(self, course: str) -> CourseDetail:
+        """A draft with the same staff. Single dates move by whole weeks; holidays are left out,
+        and so is the roster where it is not asked for."""
+        body: CourseCopy = self.body
+        async with self.audited("copy-course", f"course {course}", detail=f"To {body.name}."):
+            kept = await self.parts.desk.copy(
+                self.kept,
+                self.person,
+                name=body.name,
+                begins=body.begins,
+                title=body.title,
+                students=body.students,
+            )
+        return await detail(self, kept, Role.INSTRUCTOR)
+
+
+class CourseMeetings(CourseAction):
+    """Its calendar."""
+
+    path = "courses/{course}/meetings"
+    roles = EVERYONE
+    operations = {
+        "get": Operation(
+            summary="When a course meets.", answer=MeetingList, query=MeetingQuery, tags=TAGS
+        )
+    }
+
+    async def on_get(self, course: str) -> MeetingList:
+        """Those that are on at some moment of the span."""
+        since = time.time() if self.query.since is None else self.query.since
+        until = since + _SPAN if self.query.until is None else self.query.until
+        if until < since:
+            raise InvalidRequest("'until' is before 'since'.", "until")
+        found = meetings(self.kept.course, since, until)[:_MOST_MEETINGS]
+        return MeetingList(
+            items=tuple(MeetingItem(begins=one.begins, ends=one.ends) for one in found),
+            timezone=self.kept.course.timezone,
+        )
+
+
+ENDPOINTS = (
+    CourseSubmit,
+    CourseApprove,
+    CourseRefuse,
+    CourseArchive,
+    CourseCopied,
+    CourseMeetings,
+)

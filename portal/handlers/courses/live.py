@@ -1,0 +1,394 @@
+"""What goes on in a course's sessions: messages, hands and help, from the staff's pages and from
+the sessions themselves."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from portal.courses import messages
+from portal.courses.presence import PresenceReport, kind_of, lowered, presence_of, raised
+from portal.errors import Conflict, NotFound
+from portal.models import Frozen
+from portal.models.course_live import CourseMessage, Help, HelpState
+from portal.models.plain_text import PLAIN_TEXT
+from portal.models.scope import SESSION_OWN
+from portal.models.session import SessionRecord
+
+from ..base.endpoint import Nothing, Operation
+from ..base.own_session import OwnSession
+from .access import CourseAction
+
+PERSON = r"[^\s\x00-\x1f\x7f,:/]{1,255}"
+_ID = "[0-9]{1,9}"
+_TAGS = ("courses",)
+_SESSION = ("session",)
+
+
+class MessageDraft(Frozen):
+    """What is written to a course: plain text, for so many minutes."""
+
+    text: Annotated[
+        str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True), *PLAIN_TEXT
+    ]
+    minutes: Annotated[int, Field(ge=1, le=24 * 60)] = 60
+
+
+class MessageList(Frozen):
+    """Messages to a course, the newest first."""
+
+    items: tuple[CourseMessage, ...]
+
+
+class HelpDraft(Frozen):
+    """For how long a helper wants to be in."""
+
+    minutes: Annotated[int, Field(ge=1, le=8 * 60)] = 15
+
+
+class HelpAnswer(Frozen):
+    """How far it is. ``url`` is the session's address for the helper, "" until it is granted."""
+
+    help: Help
+    url: str = ""
+
+
+class HelpList(Frozen):
+    """Help that is asked or granted now, the oldest first, and what was, the newest first.
+    ``policy`` is "ask", "always" or "off"; ``why_off`` the sentence why nobody can be helped."""
+
+    open: tuple[Help, ...]
+    over: tuple[Help, ...]
+    policy: str
+    why_off: str
+    most_minutes: int
+
+
+class HandDraft(Frozen):
+    """What a raised hand asks."""
+
+    text: Annotated[str, StringConstraints(max_length=300, strip_whitespace=True), *PLAIN_TEXT] = ""
+
+
+class HelpReply(Frozen):
+    """What the one whose session it is says to a helper."""
+
+    answer: Literal["agree", "refuse", "end"]
+
+
+class Guest(Frozen):
+    """Somebody who may be in a session that is not theirs, for so many seconds more."""
+
+    person: str
+    seconds: float
+
+
+class GuestList(Frozen):
+    """Everybody beside its owner who may be in the session that asks."""
+
+    guests: tuple[Guest, ...]
+
+
+# -- the staff's --------------------------------------------------------------------------------
+
+
+class CourseMessages(CourseAction):
+    """All of a course's."""
+
+    path = "courses/{course}/messages"
+    operations = {
+        "get": Operation(summary="The messages to a course.", answer=MessageList, tags=_TAGS),
+        "post": Operation(
+            summary="Write a message to everyone in a course.",
+            answer=CourseMessage,
+            body=MessageDraft,
+            status=201,
+            errors=(409,),
+            tags=_TAGS,
+        ),
+    }
+
+    async def on_get(self, course: str) -> MessageList:
+        """For the course's staff: the newest hundred, those that are over too."""
+        return MessageList(items=tuple(await self.parts.store.course_messages.of(course)))
+
+    async def on_post(self, course: str) -> CourseMessage:
+        """JupyterLab shows it in every session of the course within seconds, until its minutes are
+        over or it is withdrawn."""
+        draft, store, by = self.body, self.parts.store, self.person.name
+        async with self.audited("message-course", f"course {course}", detail=draft.text):
+            made = await messages.post(store, course, draft.text, draft.minutes, by, time.time())
+        self.parts.situations.courses.forget()
+        return made
+
+
+class OneCourseMessage(CourseAction):
+    """One of them."""
+
+    path = "courses/{course}/messages/{message_id}"
+    parameters = {**CourseAction.parameters, "message_id": _ID}
+    operations = {
+        "delete": Operation(summary="Withdraw a message to a course.", answer=Nothing, tags=_TAGS)
+    }
+
+    async def on_delete(self, course: str, message_id: str) -> None:
+        """It is no longer shown, and stays in the list."""
+        what = f"Message {message_id}."
+        async with self.audited("withdraw-message", f"course {course}", detail=what):
+            table = self.parts.store.course_messages
+            await table.withdraw(course, int(message_id), time.time())
+        self.parts.situations.courses.forget()
+
+
+class CourseHand(CourseAction):
+    """The hand of one of its people."""
+
+    path = "courses/{course}/people/{person}/hand"
+    parameters = {**CourseAction.parameters, "person": PERSON}
+    admins = False
+    operations = {
+        "delete": Operation(summary="Lower somebody's raised hand.", answer=Nothing, tags=_TAGS)
+    }
+
+    async def on_delete(self, course: str, person: str) -> None:
+        """For the course's staff: it was seen to. Nothing happens where none is up."""
+        async with self.audited("lower-hand", f"course {course}", person):
+            await self.parts.store.presence.lower_hand(course, person)
+        self.parts.situations.courses.forget()
+
+
+class CoursePersonHelp(CourseAction):
+    """Help for one of its students."""
+
+    path = "courses/{course}/people/{person}/help"
+    parameters = {**CourseAction.parameters, "person": PERSON}
+    admins = False
+    operations = {
+        "post": Operation(
+            summary="Ask to help a student in their running session.",
+            answer=HelpAnswer,
+            body=HelpDraft,
+            status=202,
+            errors=(409,),
+            tags=_TAGS,
+        )
+    }
+
+    async def on_post(self, course: str, person: str) -> HelpAnswer:
+        """For the course's staff, never for an admin who is not of it. The student agrees in
+        JupyterLab, unless the course says that nobody needs to; who asks again gets how far it is,
+        with the session's address once it is granted. It ends by itself."""
+        minutes, helper = self.body.minutes, self.person.name
+        detail = f"Course {course}, for {minutes} minutes."
+        async with self.audited("ask-to-help", f"course {course}", person, detail) as line:
+            help, url = await self.parts.helping.ask(
+                self.kept, person, helper, minutes, time.time()
+            )
+            line.target = f"session {help.session_id}"
+        return HelpAnswer(help=help, url=url)
+
+
+class CourseHelp(CourseAction):
+    """Who helps whom."""
+
+    path = "courses/{course}/help"
+    operations = {
+        "get": Operation(summary="Who helps whom in a course.", answer=HelpList, tags=_TAGS)
+    }
+
+    async def on_get(self, course: str) -> HelpList:
+        """For the course's staff. ``over`` holds the newest hundred."""
+        helping = self.parts.helping
+        open_ = helping.of_course(course)
+        going = {one.id for one in open_}
+        kept = await self.parts.store.help.of(course)
+        return HelpList(
+            open=open_,
+            over=tuple(one for one in kept if one.id not in going),
+            policy=helping.policy(self.kept),
+            why_off=helping.why_off(self.kept),
+            most_minutes=self.parts.courses.help_minutes,
+        )
+
+
+class EndCourseHelp(CourseAction):
+    """The end of one of them."""
+
+    path = "courses/{course}/help/{help_id}/end"
+    parameters = {**CourseAction.parameters, "help_id": _ID}
+    operations = {
+        "post": Operation(
+            summary="End help in a student's session, or no longer ask for it.",
+            answer=Help,
+            tags=_TAGS,
+        )
+    }
+
+    async def on_post(self, course: str, help_id: str) -> Help:
+        """For the course's staff, whoever of them helps. The helper is out at once."""
+        helping, now = self.parts.helping, time.time()
+        help = await helping.get(int(help_id), now)
+        if help.course != course:
+            raise NotFound(f"There is no help {help_id} in this course, or it is over.")
+        async with self.audited("end-help", f"session {help.session_id}", help.student):
+            return await helping.end(help, self.person.name, now)
+
+
+# -- the sessions' ------------------------------------------------------------------------------
+
+
+class OwnCourseSession(OwnSession):
+    """Base: the session that asks belongs to a course."""
+
+    async def of_course(self) -> SessionRecord:
+        """Raises Conflict for a session of no course; as ``own_record``."""
+        record = await self.own_record()
+        if not kind_of(record):
+            raise Conflict("This session belongs to no course.")
+        return record
+
+
+class OwnPresence(OwnCourseSession):
+    """Who is there."""
+
+    path = "session/presence"
+    operations = {
+        "put": Operation(
+            summary="Tell what is open in the session that asks, and since when.",
+            answer=Nothing,
+            body=PresenceReport,
+            scope=SESSION_OWN,
+            errors=(409,),
+            tags=_SESSION,
+        )
+    }
+
+    async def on_put(self) -> None:
+        """With the session's own token only. Kept for a course's own sessions, and of rooms, who
+        is in; what rehearsals and previews tell is left out."""
+        record = await self.of_course()
+        if kind_of(record) == "course":
+            store, now = self.parts.store, time.time()
+            await store.presence.tell(presence_of(record, self.body, now))
+            if self.body.opened is not None and await _absent(self, record):
+                await store.members.join(record.course, record.user, now)
+                self.parts.book.forget()
+        elif kind_of(record) == "room":
+            self.parts.rooms.tell(record, self.body.people)
+
+
+async def _absent(handler: OwnCourseSession, record: SessionRecord) -> bool:
+    """Whether this session's owner is in the course and had not joined it before opening it."""
+    mine = await handler.parts.book.of(record.user)
+    return any(one.course == record.course and one.joined_at is None for one in mine)
+
+
+class OwnHand(OwnCourseSession):
+    """The session's owner's hand."""
+
+    path = "session/hand"
+    operations = {
+        "put": Operation(
+            summary="Raise the hand of the one whose session asks.",
+            answer=Nothing,
+            body=HandDraft,
+            scope=SESSION_OWN,
+            errors=(409,),
+            tags=_SESSION,
+        ),
+        "delete": Operation(
+            summary="Lower it.", answer=Nothing, scope=SESSION_OWN, errors=(409,), tags=_SESSION
+        ),
+    }
+
+    async def on_put(self) -> None:
+        """With the session's own token only. The course's staff see it until it is lowered."""
+        record = await self.of_course()
+        if kind_of(record) != "course":
+            raise Conflict("Hands are raised in one's own session of the course.")
+        text = self.body.text or "Asks for help."
+        await self.parts.store.presence.raise_hand(raised(record, text, time.time()))
+        self.parts.situations.courses.forget()
+
+    async def on_delete(self) -> None:
+        """With the session's own token only."""
+        record = await self.of_course()
+        if kind_of(record) == "course":
+            await self.parts.store.presence.raise_hand(lowered(record, time.time()))
+            self.parts.situations.courses.forget()
+
+
+class OwnHelp(OwnCourseSession):
+    """The word of the one whose session it is."""
+
+    path = "session/help/{help_id}"
+    parameters = {"help_id": _ID}
+    operations = {
+        "post": Operation(
+            summary="Agree to help in one's own session, refuse it, or end it.",
+            answer=Help,
+            body=HelpReply,
+            scope=SESSION_OWN,
+            errors=(409,),
+            tags=_SESSION,
+        )
+    }
+
+    async def on_post(self, help_id: str) -> Help:
+        """With the session's own token only. "end" serves at any time; the helper is out at
+        once."""
+        record = await self.of_course()
+        helping, now, answer = self.parts.helping, time.time(), self.body.answer
+        help = await helping.get(int(help_id), now)
+        if help.session_id != record.id:
+            raise NotFound(f"There is no help {help_id} in this session, or it is over.")
+        name = {"agree": "agree-to-help", "refuse": "refuse-help", "end": "end-help"}[answer]
+        detail = f"{help.helper}, course {help.course}."
+        async with self.audited(name, f"session {record.id}", record.user, detail):
+            if answer == "agree":
+                return await helping.agree(help, now)
+            if answer == "refuse" and help.state is HelpState.ASKED:
+                return await helping.refuse(help, now)
+            return await helping.end(help, self.person.name, now)
+
+
+class OwnGuests(OwnCourseSession):
+    """Who may be in."""
+
+    path = "session/guests"
+    operations = {
+        "get": Operation(
+            summary="Who beside its owner may be in the session that asks, now.",
+            answer=GuestList,
+            scope=SESSION_OWN,
+            errors=(409,),
+            tags=_SESSION,
+        )
+    }
+
+    async def on_get(self) -> GuestList:
+        """With the session's own token only. Its server lets nobody else in."""
+        record, now = await self.of_course(), time.time()
+        if kind_of(record) == "room":
+            found = await self.parts.rooms.guests(record, now)
+        else:
+            found = self.parts.helping.guests(record.id)
+        return GuestList(
+            guests=tuple(Guest(person=who, seconds=left) for who, left in found.items())
+        )
+
+
+ENDPOINTS = (
+    CourseMessages,
+    OneCourseMessage,
+    CourseHand,
+    CoursePersonHelp,
+    CourseHelp,
+    EndCourseHelp,
+    OwnPresence,
+    OwnHand,
+    OwnHelp,
+    OwnGuests,
+)

@@ -1,0 +1,400 @@
+"""What a course's staff does to its students' sessions: start, stop, restart, extend; one or all.
+
+Only servers ``course-NAME`` of the course's members are ever reached, whatever else runs of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from portal.courses.board import newest_sessions
+from portal.courses.joining import not_joined, refusal
+from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnavailable
+from portal.launch.extending import clock, extended
+from portal.models import Frozen
+from portal.models.course import STAFF, CourseMember, Login
+from portal.models.session import SessionRecord, SessionState
+
+from ..base.action import Done, SessionAction
+from ..base.endpoint import Operation
+from ..sessions.extend import ExtendAction, Extended, Extension
+from .access import COURSE, EVERYONE, CourseAction
+
+LOGIN = r"[^\s\x00-\x1f\x7f,:/]{1,255}"
+_DAY = 86400.0
+_STOPPING = 90.0  # seconds that a restart waits for the old session to be gone
+_LOOK = 0.5
+_AT_ONCE = 8  # scontrol's, of one request
+
+
+class CoursePersonAction(CourseAction, SessionAction):
+    """Base of what is done to the sessions of a course's members."""
+
+    roles = STAFF
+
+    async def member(self, person: str) -> CourseMember:
+        """The member. For somebody else: NotAllowed, and a line in the audit log."""
+        for one in await self.parts.book.of(person, fresh=True):
+            if one.course == self.kept.name:
+                return one
+        error = NotAllowed(f"{person} is not in the course '{self.kept.name}'.")
+        await self.deny(self.target, error, person, f"{person} is not in it.")
+
+    async def living(self) -> dict[str, SessionRecord]:
+        """The course's sessions that have not ended, by person."""
+        store, name = self.parts.store, self.kept.name
+        found = newest_sessions(self.kept, await store.sessions.of_course(name, time.time() - _DAY))
+        return {person: one for person, one in found.items() if one.state is not SessionState.ENDED}
+
+    async def living_of(self, person: str) -> SessionRecord:
+        """This member's. Raises Conflict where there is none."""
+        await self.member(person)
+        record = (await self.living()).get(person)
+        if record is None:
+            raise Conflict(f"{person} has no session of this course now.")
+        return record
+
+    async def start(self, person: str) -> None:
+        """Ask the Hub for the session, which it judges as it does the student's own launch."""
+        await self.startable(person)
+        async with self.audited("start-session", self.target, person, f"For {person}."):
+            server, options = self.kept.course.server, {"course": self.kept.name}
+            hub = self.parts.hub
+            try:
+                await hub.start_server(person, server, options)
+            except NotFound:  # never logged in: the Hub is told of them, as at a start for all
+                refused = (await hub.make_people([person])).get(person)
+                if refused:
+                    raise Conflict(refused) from None
+                await hub.start_server(person, server, options)
+
+    async def startable(self, person: str) -> None:
+        """Deny a session of somebody who has not joined and would be charged for its GPUs."""
+        member = await self.member(person)
+        if person != self.person.name and not_joined(self.kept.course, member):
+            await self.deny(self.target, refusal(person), person, "They have not joined it.")
+
+    async def stop_one(self, record: SessionRecord) -> None:
+        """Stop it, in the name of who asks."""
+        detail = f"In the course '{self.kept.name}'."
+        async with self.audited("stop-session", f"session {record.id}", record.user, detail):
+            await self.stop(record)
+
+    @property
+    def target(self) -> str:
+        return f"course {self.kept.name}"
+
+    def told(self, message: str) -> Done:
+        """The answer, and a new board for the next who asks."""
+        self.parts.boards.forget(self.kept.name)
+        return self.done(message)
+
+
+class OpenDraft(Frozen):
+    """``preview``: a session as its students have it, for the course's staff."""
+
+    preview: bool = False
+
+
+class OpenOwn(CoursePersonAction):
+    """One's own session of the course."""
+
+    path = "courses/{course}/open"
+    roles = EVERYONE
+    admins = False
+    operations = {
+        "post": Operation(
+            summary="Start one's own session of a course.",
+            answer=Done,
+            body=OpenDraft,
+            errors=(409,),
+        )
+    }
+
+    async def on_post(self, course: str) -> Done:
+        """The Hub judges it as a launch of one's own. One that runs or starts already is left as
+        it is."""
+        preview = self.body.preview
+        if preview and self.role not in STAFF:
+            await self.deny(self.target, NotAllowed("Only the course's staff has previews."))
+        server = f"preview-{course}" if preview else self.kept.course.server
+        name = self.person.name
+        with contextlib.suppress(NotFound):
+            if await self.parts.hub.runs(name, server):
+                return self.done("It runs already, or is about to.")
+        if not preview:
+            await joined(self, course)
+        async with self.audited("start-session", self.target, name):
+            await self.parts.hub.start_server(name, server, {"course": course})
+        return self.told("It is being started.")
+
+
+class Join(CourseAction):
+    """Taking part in a course oneself."""
+
+    path = "courses/{course}/join"
+    roles = EVERYONE
+    admins = False
+    operations = {
+        "post": Operation(
+            summary="Join a course that one is in: from then on its staff start one's sessions.",
+            answer=Done,
+        )
+    }
+
+    async def on_post(self, course: str) -> Done:
+        """Of whoever asks, and nobody else."""
+        async with self.audited("join-course", f"course {course}", self.person.name):
+            await joined(self, course)
+        return self.done("You have joined the course.")
+
+
+async def joined(handler: CourseAction, course: str) -> None:
+    """Note that whoever asks takes part in the course."""
+    parts = handler.parts
+    if await parts.store.members.join(course, handler.person.name, time.time()):
+        parts.book.forget()
+        parts.boards.forget(course)
+
+
+_PERSON = {"course": COURSE, "person": LOGIN}
+
+
+class StartPerson(CoursePersonAction):
+    """One member's session of the course."""
+
+    path = "courses/{course}/people/{person}/start"
+    parameters = _PERSON
+    operations = {
+        "post": Operation(summary="Start a student's course session.", answer=Done, errors=(409,))
+    }
+
+    async def on_post(self, course: str, person: str) -> Done:
+        """Within the course's resources, as if the student had pressed the button."""
+        await self.start(person)
+        return self.told(f"{person}'s session is being started.")
+
+
+class StopPerson(CoursePersonAction):
+    """One member's session of the course."""
+
+    path = "courses/{course}/people/{person}/stop"
+    parameters = _PERSON
+    operations = {
+        "post": Operation(summary="Stop a student's course session.", answer=Done, errors=(409,))
+    }
+
+    async def on_post(self, course: str, person: str) -> Done:
+        """Never another session of theirs. What they have saved stays."""
+        record = await self.living_of(person)
+        await self.stop_one(record)
+        return self.told(f"{person}'s session is being stopped.")
+
+
+class RestartPerson(CoursePersonAction):
+    """One member's session of the course."""
+
+    path = "courses/{course}/people/{person}/restart"
+    parameters = _PERSON
+    operations = {
+        "post": Operation(
+            summary="Stop a student's course session, and start it again.",
+            answer=Done,
+            errors=(409,),
+        )
+    }
+
+    async def on_post(self, course: str, person: str) -> Done:
+        """Where there is none, it is started. The answer comes when the new one is asked for."""
+        await self.startable(person)  # before anything is stopped
+        record = (await self.living()).get(person)
+        if record is not None:
+            await self.stop_one(record)
+            await self._until_gone(person)
+        await self.start(person)
+        return self.told(f"{person}'s session is being started again.")
+
+    async def _until_gone(self, person: str) -> None:
+        deadline = time.monotonic() + _STOPPING
+        with contextlib.suppress(NotFound):  # the Hub has forgotten the server altogether
+            while await self.parts.hub.runs(person, self.kept.course.server):
+                if time.monotonic() > deadline:
+                    raise Conflict(
+                        f"{person}'s session is still being stopped. Start it again in a moment."
+                    )
+                await asyncio.sleep(_LOOK)
+
+
+class ExtendPerson(ExtendAction, CoursePersonAction):
+    """One member's session of the course."""
+
+    path = "courses/{course}/people/{person}/extend"
+    parameters = _PERSON
+    operations = {
+        "post": Operation(
+            summary="Extend a student's course session.",
+            answer=Extended,
+            body=Extension,
+            errors=(409, 429),
+        )
+    }
+
+    async def on_post(self, course: str, person: str) -> Extended:
+        """Within the course's longest time, and what the partition, QOS and account allow."""
+        record = await self.living_of(person)
+        answer = await self.extend(record)
+        self.parts.boards.forget(self.kept.name)
+        return answer
+
+    def _may_extend(self) -> None:
+        """c.Extending.allowed is about what owners may; a course says by itself what is most."""
+
+
+class People(Frozen):
+    """Whom it is about; null: everyone who has a session."""
+
+    people: Annotated[tuple[Login, ...], Field(max_length=5000)] | None = None
+
+
+class LongerPeople(People):
+    """By how much longer."""
+
+    minutes: Annotated[int, Field(ge=1, le=10080, strict=True)]
+
+
+class PersonResult(Frozen):
+    """What came of it for one person, in words."""
+
+    person: str
+    done: bool
+    message: str = ""
+
+
+class Results(Frozen):
+    """What was done, and for whom it was not."""
+
+    message: str
+    done: int
+    items: tuple[PersonResult, ...]
+
+
+class AllAction(CoursePersonAction):
+    """Base of what is done to many: some at a time, each with a result of its own."""
+
+    verb: ClassVar[str]  # "stopped"
+
+    async def for_all(self, work: Callable[[SessionRecord], Awaitable[str]]) -> Results:
+        """Do it to the sessions that are asked for; nobody's failure holds up another's."""
+        living = await self.living()
+        members = {one.person for one in await self.parts.store.members.of(self.kept.name)}
+        wanted = set(members if self.body.people is None else self.body.people)
+        if strangers := sorted(wanted - members):
+            words = ", ".join(strangers[:5]) + (" and others" if len(strangers) > 5 else "")
+            error = NotAllowed(f"Not in the course '{self.kept.name}': {words}.")
+            await self.deny(self.target, error, detail=f"Not in it: {words}.")
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(record: SessionRecord) -> PersonResult:
+            async with gate:
+                try:
+                    return PersonResult(person=record.user, done=True, message=await work(record))
+                except PortalError as error:
+                    return PersonResult(person=record.user, done=False, message=error.message)
+
+        chosen = [living[person] for person in sorted(wanted) if person in living]
+        items = await asyncio.gather(*map(one, chosen))
+        if self.body.people is not None:
+            items = [*items, *(_absent(person) for person in sorted(wanted - set(living)))]
+        done = sum(item.done for item in items)
+        message = f"{done} of {len(items)} sessions {self.verb}."
+        if not items:
+            message = "Nobody has a session of this course now."
+        return Results(message=self.told(message).message, done=done, items=tuple(items))
+
+
+def _absent(person: str) -> PersonResult:
+    return PersonResult(person=person, done=False, message="There is no session to act on.")
+
+
+class StopAll(AllAction):
+    """Everyone's, or those of some."""
+
+    path = "courses/{course}/stop-all"
+    verb = "are being stopped"
+    operations = {
+        "post": Operation(
+            summary="Stop the course sessions of all students, or of some.",
+            answer=Results,
+            body=People,
+        )
+    }
+
+    async def on_post(self, course: str) -> Results:
+        """Each with a line in the audit log; the answer says for whom it failed, and why."""
+
+        async def stop(record: SessionRecord) -> str:
+            await self.stop_one(record)
+            return "Is being stopped."
+
+        return await self.for_all(stop)
+
+
+class ExtendAll(AllAction):
+    """Everyone's, or those of some."""
+
+    path = "courses/{course}/extend-all"
+    verb = "extended"
+    operations = {
+        "post": Operation(
+            summary="Extend the running course sessions of all students, or of some.",
+            answer=Results,
+            body=LongerPeople,
+            errors=(409,),
+        )
+    }
+
+    async def on_post(self, course: str) -> Results:
+        """By the same minutes, each as far as it may. Slurm's jobs are asked for once, before."""
+        parts = self.parts
+        await parts.catalog.load()
+        await parts.control.need("jobs")
+        snapshot = await parts.cluster.snapshot(
+            time.monotonic(), jobs_only=False, urgent=True, qos=True, fresh_reservations=True
+        )
+        if snapshot.error:
+            raise SlurmUnavailable(snapshot.error)
+
+        async def extend(record: SessionRecord) -> str:
+            detail = f"By {self.body.minutes} minutes, in the course '{self.kept.name}'."
+            async with self.audited("extend-session", f"session {record.id}", record.user, detail):
+                account = record.account or record.user
+                job = snapshot.jobs.get(record.job_id)
+                if job is None or job.user != account:
+                    raise Conflict("It is over already.")
+                await parts.situations.expect(record)
+                limits = await parts.cluster.associations(account)
+                running = parts.situations.running(record, job, snapshot, limits)
+                limit = extended(running, self.body.minutes, parts.extending, time.time())
+                await parts.control.extend(job.id, limit)
+            assert job.end_time is not None and job.time_limit is not None  # extended saw it
+            return f"Its time is up at {clock(job.end_time + limit - job.time_limit)} now."
+
+        return await self.for_all(extend)
+
+
+ENDPOINTS = (
+    OpenOwn,
+    Join,
+    StartPerson,
+    StopPerson,
+    RestartPerson,
+    ExtendPerson,
+    StopAll,
+    ExtendAll,
+)

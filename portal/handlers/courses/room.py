@@ -1,0 +1,59 @@
+"""A course's room: where it is, opening and closing it."""
+
+from __future__ import annotations
+
+import time
+
+from portal.errors import NotAllowed
+from portal.models.course import STAFF
+from portal.models.course_room import Room
+
+from ..base.action import Done
+from ..base.endpoint import Operation
+from .access import EVERYONE, CourseAction
+
+_TAGS = ("courses",)
+
+
+class CourseRoom(CourseAction):
+    """The one that the course has."""
+
+    path = "courses/{course}/room"
+    roles = EVERYONE
+    changers = STAFF
+    operations = {
+        "get": Operation(
+            summary="Where a course's room is, and who is in it.", answer=Room, tags=_TAGS
+        ),
+        "post": Operation(
+            summary="Open a course's room.", answer=Done, status=202, errors=(409,), tags=_TAGS
+        ),
+        "delete": Operation(
+            summary="Close a course's room.", answer=Done, errors=(409,), tags=_TAGS
+        ),
+    }
+
+    async def on_get(self, course: str) -> Room:
+        """For everyone in the course."""
+        return await self.parts.rooms.of(self.kept, time.time())
+
+    async def on_post(self, course: str) -> Done:
+        """For the course's staff. It is a session of whoever opens it, with the resources of the
+        course; everyone in the course may enter while it runs."""
+        name = self.person.name
+        async with self.audited("open-room", f"course {course}", name):
+            if self.role is None:
+                raise NotAllowed("Only the course's own instructors and assistants have its room.")
+            await self.parts.rooms.open(self.kept, name, time.time())
+        return self.done("The room is being opened.")
+
+    async def on_delete(self, course: str) -> Done:
+        """For the course's staff, whoever has opened it, and admins. What was written stays in the
+        folder of who did."""
+        async with self.audited("close-room", f"course {course}") as line:
+            record = await self.parts.rooms.close(self.kept, self.person.name)
+            line.target, line.detail = f"session {record.id}", f"Opened by {record.user}."
+        return self.done("The room is being closed.")
+
+
+ENDPOINTS = (CourseRoom,)

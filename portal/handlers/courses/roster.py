@@ -1,0 +1,125 @@
+"""``api/v1/courses/{course}/roster``: who is in a course."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from portal.courses.enrolment import Enrolled
+from portal.models import Frozen
+from portal.models.course import CourseMember, Login, Role
+from portal.models.scope import COURSES_MANAGE
+
+from ..base.csv import MEDIA, CsvEndpoint
+from ..base.endpoint import Nothing, Operation, Query
+from .access import INSTRUCTORS, CourseAction
+from .courses import TAGS
+
+
+class Roster(Frozen):
+    """Everyone in a course, by name. ``group`` is the directory's, whose people are copied; where
+    that did not work, ``group_error`` says why."""
+
+    items: tuple[CourseMember, ...]
+    group: str
+    group_error: str
+
+
+class RosterText(Frozen):
+    """A pasted list, or the text of a CSV file. ``replace``: who has this role and is not on it
+    leaves the course, as long as every line of it could be used."""
+
+    text: Annotated[str, StringConstraints(max_length=900_000)]
+    role: Role = Role.STUDENT
+    replace: bool = False
+
+
+class PersonQuery(Query):
+    """Who leaves."""
+
+    person: Annotated[Login, Field(description="Their user name.")]
+
+
+class CourseRoster(CourseAction):
+    """The list, and changes to it."""
+
+    path = "courses/{course}/roster"
+    changers = INSTRUCTORS
+    operations = {
+        "get": Operation(summary="Who is in a course.", answer=Roster, tags=TAGS),
+        "post": Operation(
+            summary="Put people into a course.",
+            answer=Enrolled,
+            body=RosterText,
+            errors=(409,),
+            tags=TAGS,
+        ),
+        "delete": Operation(
+            summary="Take somebody off a course.",
+            answer=Nothing,
+            query=PersonQuery,
+            errors=(409,),
+            tags=TAGS,
+        ),
+    }
+
+    async def on_get(self, course: str) -> Roster:
+        """For its staff and for admins."""
+        return Roster(
+            items=tuple(await self.parts.store.members.of(course)),
+            group=self.kept.course.roster_group,
+            group_error=self.parts.desk.enrolment.troubles.get(course, ""),
+        )
+
+    async def on_post(self, course: str) -> Enrolled:
+        """Names that the directory does not know are told, and not kept."""
+        body: RosterText = self.body
+        async with self.audited("enrol", f"course {course}") as line:
+            done = await self.parts.desk.enrolment.enrol(
+                self.kept,
+                body.text,
+                body.role,
+                self.person.name,
+                replace=body.replace,
+                trusted=self.person.may(COURSES_MANAGE),
+            )
+            line.detail = f"As {body.role}: {_words(done.added)}. Off: {_words(done.removed)}."
+        return done
+
+    async def on_delete(self, course: str) -> None:
+        """Their session of the course ends; their work stays in their home."""
+        person = self.query.person
+        async with self.audited("dismiss", f"course {course}", owner=person, detail=person):
+            await self.parts.desk.enrolment.dismiss(self.kept, [person])
+
+
+class CourseRosterCsv(CourseAction, CsvEndpoint):
+    """The list as a file."""
+
+    path = "courses/{course}/roster.csv"
+    operations = {
+        "get": Operation(
+            summary="Who is in a course, as CSV.", answer=Nothing, media=MEDIA, tags=TAGS
+        )
+    }
+    columns = ("person", "role", "source", "added_by", "added_at")
+    times = frozenset({"added_at"})
+
+    async def rows(self) -> Sequence[CourseMember]:
+        return await self.parts.store.members.of(self.kept.name)
+
+    async def on_get(self, course: str) -> None:  # type: ignore[override]
+        """A head and a line for each person."""
+        await self.send(f"{course}-roster.csv")
+
+
+def _words(names: Sequence[str]) -> str:
+    """Names for a line of the audit log."""
+    if len(names) > 20:
+        return f"{len(names)} people"
+    return ", ".join(names) or "nobody"
+
+
+ENDPOINTS = (CourseRoster, CourseRosterCsv)

@@ -1,0 +1,180 @@
+"""Starts of sessions for a whole course, and what Slurm reserves for its meetings."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from portal.courses.ahead import missing
+from portal.courses.book import runs
+from portal.courses.over import ended
+from portal.courses.rehearsal import report
+from portal.courses.reservations import MeetingReservation
+from portal.errors import Conflict, InvalidRequest, NotFound
+from portal.models import Frozen
+from portal.models.course import STAFF, CourseState, KeptCourse
+from portal.models.course_start import CourseStart, Seat, StartKind, StartReport
+
+from ..base.action import Done
+from ..base.endpoint import Operation
+from .access import COURSE, CourseAction
+
+_TAGS = ("courses",)
+_START = r"[1-9][0-9]{0,17}"
+_WITH_START = {"course": COURSE, "start": _START}
+
+
+class StartRequest(Frozen):
+    """``number``: for a rehearsal, how many students' sessions are tried; null for all."""
+
+    kind: Literal["all", "rehearsal"]
+    number: Annotated[int, Field(ge=1, le=5000)] | None = None
+
+
+class Starts(Frozen):
+    """The last starts of a course, the newest first."""
+
+    items: tuple[CourseStart, ...]
+
+
+class StartDetail(Frozen):
+    """One start, the seat of each person in it, and what came of it."""
+
+    start: CourseStart
+    seats: tuple[Seat, ...]
+    report: StartReport
+
+
+class CourseReservations(Frozen):
+    """The next meetings of a course, and what is reserved in Slurm for each."""
+
+    items: tuple[MeetingReservation, ...]
+
+
+class CourseStarts(CourseAction):
+    """What is started for a course."""
+
+    path = "courses/{course}/starts"
+    roles = STAFF
+    operations = {
+        "get": Operation("The last starts of sessions for a course.", Starts, tags=_TAGS),
+        "post": Operation(
+            "Start a session for every student of a course, or rehearse it.",
+            CourseStart,
+            body=StartRequest,
+            status=202,
+            tags=_TAGS,
+            errors=(409,),
+        ),
+    }
+
+    async def on_get(self, course: str) -> Starts:
+        """Newest first."""
+        return Starts(items=tuple(await self.parts.store.starts.of_course(course)))
+
+    async def on_post(self, course: str) -> CourseStart:
+        """Keep it; the loop works it off."""
+        kind, number = StartKind(self.body.kind), self.body.number
+        detail = f"A rehearsal of {number or 'all'}." if kind is StartKind.REHEARSAL else ""
+        async with self.audited("start-course", f"course {course}", detail=detail) as line:
+            if number is not None and kind is not StartKind.REHEARSAL:
+                raise InvalidRequest("'number' is for a rehearsal; leave it out.", "number")
+            kept = await self.parts.book.course(course, fresh=True)
+            _demand_running(kept, kind)
+            work = self.parts.course_work
+            absent = await missing(work.around, kept, time.time())
+            start = await work.starter.start(
+                kept, kind, self.person.name, number=number, missing=absent
+            )
+            line.detail = f"Start {start.id}. {detail}".strip()
+            return start
+
+
+class OneStart(CourseAction):
+    """One start."""
+
+    path = "courses/{course}/starts/{start}"
+    parameters = _WITH_START
+    roles = STAFF
+    operations = {
+        "get": Operation(
+            "One start of a course: how far each person's session is, and the report.",
+            StartDetail,
+            tags=_TAGS,
+        )
+    }
+
+    async def on_get(self, course: str, start: str) -> StartDetail:
+        """Of this course only."""
+        found = await start_of(self, course, start)
+        seats = tuple(await self.parts.store.starts.seats(found.id))
+        absent = found.message.splitlines() if found.kind is StartKind.REHEARSAL else ()
+        return StartDetail(start=found, seats=seats, report=report(found, seats, absent))
+
+
+class CancelStart(CourseAction):
+    """The end of one start."""
+
+    path = "courses/{course}/starts/{start}/cancel"
+    parameters = _WITH_START
+    roles = STAFF
+    operations = {
+        "post": Operation(
+            "Start no more sessions of it; those of a rehearsal are stopped, others stay.",
+            Done,
+            tags=_TAGS,
+            errors=(409,),
+        )
+    }
+
+    async def on_post(self, course: str, start: str) -> Done:
+        """Call it off."""
+        async with self.audited(
+            "cancel-course-start", f"course {course}", detail=f"Start {start}."
+        ):
+            found = await start_of(self, course, start)
+            number = await self.parts.course_work.starter.cancel(found, self.person.name)
+        return self.done(f"{number} sessions are not started any more.")
+
+
+class Reserved(CourseAction):
+    """What Slurm holds for a course's meetings."""
+
+    path = "courses/{course}/reservations"
+    roles = STAFF
+    operations = {
+        "get": Operation(
+            "The next meetings of a course, and how far the reservation of each is.",
+            CourseReservations,
+            tags=_TAGS,
+        )
+    }
+
+    async def on_get(self, course: str) -> CourseReservations:
+        """From now on."""
+        shown = await self.parts.course_work.reservations.shown(self.kept, time.time())
+        return CourseReservations(items=tuple(shown))
+
+
+async def start_of(handler: CourseAction, course: str, start: str) -> CourseStart:
+    """The start, where it is this course's. Raises NotFound."""
+    found = await handler.parts.store.starts.get(int(start))
+    if found.course != course:
+        raise NotFound("There is no such start.")
+    return found
+
+
+def _demand_running(kept: KeptCourse, kind: StartKind) -> None:
+    """Raises Conflict where the Hub would refuse every session."""
+    now = time.time()
+    if kept.state is not CourseState.APPROVED:
+        raise Conflict(f"The course is {kept.state}: it starts sessions once it is approved.")
+    if why := ended(kept, now):
+        raise Conflict(why)
+    if kind is not StartKind.REHEARSAL and not runs(kept, now):
+        raise Conflict(f"The course begins on {kept.course.begins}. Rehearse it until then.")
+
+
+ENDPOINTS = (CourseStarts, OneStart, CancelStart, Reserved)

@@ -1,0 +1,87 @@
+"""``api/v1/courses/{course}/usage`` and ``…/readiness``: what a course takes, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from portal.courses.readiness import Readiness
+from portal.courses.usage import PersonUsage, usage_of
+from portal.models import Frozen
+
+from ..base.csv import MEDIA, CsvEndpoint
+from ..base.endpoint import Nothing, Operation
+from .access import CourseAction
+from .courses import TAGS
+
+
+class CourseUsageList(Frozen):
+    """By person, by name. ``gpu_hours`` of all of them, against ``budget`` (null: none is set).
+    ``simulated``: the site's telemetry is invented, and so is what was used."""
+
+    items: tuple[PersonUsage, ...]
+    gpu_hours: float
+    budget: float | None
+    simulated: bool
+
+
+class CourseUsage(CourseAction):
+    """What it has used."""
+
+    path = "courses/{course}/usage"
+    operations = {
+        "get": Operation(
+            summary="GPU-hours and sessions of a course, by person.",
+            answer=CourseUsageList,
+            tags=TAGS,
+        )
+    }
+
+    async def on_get(self, course: str) -> CourseUsageList:
+        """Everyone in it, and everyone who had a session of it."""
+        items = await usage_of(self.parts.store, self.kept)
+        return CourseUsageList(
+            items=tuple(items),
+            gpu_hours=sum(one.gpu_hours for one in items),
+            budget=self.kept.course.budget,
+            simulated=self.parts.telemetry.simulated,
+        )
+
+
+class CourseUsageCsv(CourseAction, CsvEndpoint):
+    """The same as a file."""
+
+    path = "courses/{course}/usage.csv"
+    operations = {
+        "get": Operation(
+            summary="GPU-hours and sessions of a course, by person, as CSV.",
+            answer=Nothing,
+            media=MEDIA,
+            tags=TAGS,
+        )
+    }
+    columns = tuple(PersonUsage.model_fields)
+    times = frozenset({"last_at"})
+
+    async def rows(self) -> Sequence[PersonUsage]:
+        return await usage_of(self.parts.store, self.kept)
+
+    async def on_get(self, course: str) -> None:  # type: ignore[override]
+        """A head and a line for each person."""
+        await self.send(f"{course}-usage.csv")
+
+
+class CourseReadiness(CourseAction):
+    """What would be in the way of its meetings."""
+
+    path = "courses/{course}/readiness"
+    operations = {
+        "get": Operation(summary="Whether a course can be held.", answer=Readiness, tags=TAGS)
+    }
+
+    async def on_get(self, course: str) -> Readiness:
+        """Demand against supply, people without a Slurm account or a home, and what else is on at
+        the same time. What cannot be told now says so."""
+        return await self.parts.readiness.of(self.kept)
+
+
+ENDPOINTS = (CourseUsage, CourseUsageCsv, CourseReadiness)

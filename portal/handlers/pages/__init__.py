@@ -1,0 +1,1 @@
+"""The service's pages and what they are drawn with."""

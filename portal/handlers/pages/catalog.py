@@ -1,0 +1,234 @@
+"""The catalog's pages for everyone: tiles, one environment, requests, one's own.
+
+What they show at once is what the API says, too; their scripts search it, and ask the API for the
+rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from portal.catalog.gpu_offers import GpuOffer, any_gpu, gpu_offers
+from portal.catalog.habits import Habits, ordered
+from portal.catalog.markdown import markdown_html
+from portal.catalog.tile import KINDS, Tile, common_tags, day, icon_of, version_rows
+from portal.errors import StoreUnavailable, Unavailable
+from portal.models import Frozen, scope
+from portal.models.catalog import Measured
+from portal.models.environment_item import EnvironmentDetail
+from portal.models.image_job import KernelResult, WorkState
+from portal.models.person import Person
+
+from ..catalog.items import Shown, as_seen_by_catalog
+from .pages import Page
+
+if TYPE_CHECKING:
+    from portal.dashboard import ClusterView
+
+_NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
+# Pages of these names stand beside the environments': an environment of such a name has the longer
+# address only.
+_TAKEN = ("environments", "own", "request")
+_OUTCOMES = {
+    WorkState.WAITING: "waits for a node",
+    WorkState.RUNNING: "is under way",
+    WorkState.PASSED: "passed",
+    WorkState.FAILED: "failed",
+    WorkState.CANCELLED: "was cancelled",
+    WorkState.UNKNOWN: "could not be run",
+}
+
+
+class _CatalogPage(Page):
+    """What all of them know."""
+
+    @property
+    def curates(self) -> bool:
+        return self.person.may(scope.ENVIRONMENTS_MANAGE)
+
+    def show(self, template: str, **variables: Any) -> None:
+        super().show(template, **{"address_of": self._address_of, "day": day, **variables})
+
+    def _address_of(self, name: str) -> str:
+        middle = "environments/" if name in _TAKEN else ""
+        return f"{self.parts.prefix}catalog/{middle}{name}"
+
+
+class CatalogTile(Frozen):
+    """One environment on the page of the catalog. ``reason``: why it is not offered."""
+
+    tile: Tile
+    favourite: bool = False
+    last_used: float | None = None
+    gpus: tuple[GpuOffer, ...] = ()
+    any_gpu: bool = False
+    reason: str = ""
+
+
+class CatalogPage(_CatalogPage):
+    """All that one may use, as tiles."""
+
+    template = "catalog.html"
+
+    async def variables(self, *words: str) -> dict[str, Any]:
+        parts, catalog = self.parts, self.parts.catalog
+        shown = Shown(parts, self.person)
+        await catalog.load()
+        if not catalog.loaded:
+            raise Unavailable("The directory of environments cannot be read now.")
+        await asyncio.gather(shown.ask(), parts.tiles.refresh())
+        best: Mapping[str, Mapping[str, tuple[float, bool]]] = {}
+        with contextlib.suppress(StoreUnavailable):
+            best = await parts.store.measurements.best()
+        habits = Habits(shown.favourites, shown.last_used)
+        offered = [
+            CatalogTile(
+                tile=parts.tiles.of(one),
+                favourite=one.name in habits.liked,
+                last_used=habits.used.get(one.name),
+                gpus=gpu_offers(one, catalog.offering.tested(one), best.get(one.name, {})),
+                any_gpu=any_gpu(one),
+            )
+            for one in ordered(catalog.visible_to(shown.person), habits)
+        ]
+        return {
+            "offered": offered,
+            "closed": self._closed(shown.person),
+            "tags": common_tags([one.tile for one in offered], few=2),
+            "curates": self.curates,
+            "may_register": catalog.rules.may_register(shown.person),
+            "database": parts.store.error,
+        }
+
+    def _closed(self, person: Person) -> list[CatalogTile]:
+        """What is not offered, for those who curate, or its owner."""
+        catalog = self.parts.catalog
+        return [
+            CatalogTile(tile=self.parts.tiles.of(one), reason=offer.reason)
+            for name, offer in catalog.offers.items()
+            if offer.environment is None
+            and catalog.sees(person, one := catalog.environments[name])
+            and (self.curates or one.private)
+        ]
+
+
+class EnvironmentPage(_CatalogPage):
+    """One environment, with what is inside."""
+
+    template = "environment.html"
+
+    async def variables(self, *words: str) -> dict[str, Any]:
+        name, catalog = words[0], self.parts.catalog
+        shown = Shown(self.parts, self.person)
+        one = await shown.one(name)
+        await self.parts.tiles.refresh()
+        offer = catalog.offers.get(name)
+        known = (offer and offer.environment) or catalog.environments.get(name)
+        gpus: tuple[GpuOffer, ...] = ()
+        if known is not None:
+            best = {row.gpu_type: (row.best, row.simulated) for row in _slowest_first(one)}
+            gpus = gpu_offers(known, catalog.offering.tested(known), best)
+        own = [
+            session
+            for session in (self._view.sessions.values() if self._view else ())
+            if session.user == self.person.name and not session.server
+        ]
+        users = sorted(set(one.users)) if self.person.may(scope.SESSIONS_READ) else []
+        return {
+            "one": one,
+            "tile": self.parts.tiles.of(known) if known else _draft_tile(one),
+            "reason": "" if one.offered else one.reason,
+            "description": await asyncio.to_thread(markdown_html, one.description),
+            "versions": version_rows(one.versions),
+            "tests": _tests(one, gpus),
+            "any_gpu": known is not None and any_gpu(known),
+            "kernels": _kernels(one),
+            "users": users,
+            "known_sessions": self._view is not None,
+            "has_session": bool(own),
+            "curates": self.curates,
+            "measured": [row.model_dump(mode="json") for row in one.measurements],
+        }
+
+    @property
+    def _view(self) -> ClusterView | None:
+        return self.parts.dashboard.view
+
+
+class EnvironmentRequestPage(_CatalogPage):
+    """What one misses in the catalog."""
+
+    template = "environment_request.html"
+
+    async def variables(self, *words: str) -> dict[str, Any]:
+        return {"curates": self.curates}
+
+
+class OwnEnvironmentsPage(_CatalogPage):
+    """What one registers for oneself."""
+
+    template = "own_environments.html"
+
+    async def variables(self, *words: str) -> dict[str, Any]:
+        person = as_seen_by_catalog(self.person)
+        refusal = self.parts.own.refusal(person)
+        return {
+            "may_register": not refusal,
+            "refusal": refusal,
+            "has_own": bool(await self.parts.own.of(person)),
+        }
+
+
+def _slowest_first(one: EnvironmentDetail) -> list[Measured]:
+    """What is real behind what is simulated, so that the last one of a type is what counts."""
+    return sorted(one.measurements, key=lambda row: (not row.simulated, row.best))
+
+
+def _draft_tile(one: EnvironmentDetail) -> Tile:
+    """Of what is in no file yet."""
+    return Tile(
+        name=one.name, title=one.title, kind=KINDS[one.kind], icon=icon_of(one.icon, one.kind)
+    )
+
+
+def _kernels(one: EnvironmentDetail) -> tuple[KernelResult, ...]:
+    """How the kernels did in the newest test that came to its end."""
+    for test in sorted(one.tests, key=lambda test: -test.at):
+        if test.kernels:
+            return test.kernels
+    return ()
+
+
+def _tests(one: EnvironmentDetail, gpus: Sequence[GpuOffer]) -> list[dict[str, Any]]:
+    """A row for each GPU type that it is for, was tested or measured on: first without GPUs."""
+    tests, offers = {test.gpu_type: test for test in one.tests}, {gpu.type: gpu for gpu in gpus}
+    rows = []
+    for name in dict.fromkeys(["", *offers, *tests]):
+        test, offer = tests.get(name), offers.get(name)
+        rows.append(
+            {
+                "type": name,
+                "outcome": _OUTCOMES[test.state] if test else "not tested",
+                "state": test.state.value if test else "",
+                "at": test.at if test else None,
+                "simulated": bool(test and test.simulated),
+                "reason": (offer.reason if offer else "") or (test.message if test else ""),
+                "best": offer.images_per_second if offer else None,
+                "best_simulated": bool(offer and offer.simulated),
+            }
+        )
+    return rows
+
+
+def catalog_page_routes(prefix: str) -> list[Any]:
+    """The rows for tornado."""
+    return [
+        (rf"{prefix}catalog/?", CatalogPage),
+        (rf"{prefix}catalog/request/?", EnvironmentRequestPage),
+        (rf"{prefix}catalog/own/?", OwnEnvironmentsPage),
+        (rf"{prefix}catalog/environments/({_NAME})/?", EnvironmentPage),
+        (rf"{prefix}catalog/({_NAME})/?", EnvironmentPage),
+    ]

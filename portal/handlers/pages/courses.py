@@ -1,0 +1,313 @@
+"""The pages of courses: one's own, a new one, one of them for its staff and as its students see
+it, the live board. What they show at once comes from memory and the database; scripts follow."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from portal.catalog.markdown import markdown_html
+from portal.courses.board import newest_sessions
+from portal.courses.book import Membership, runs
+from portal.courses.calendar import Meeting, meetings
+from portal.courses.joining import not_joined
+from portal.errors import NotAllowed, NotFound, StoreUnavailable
+from portal.models import Frozen
+from portal.models.course import STAFF, CourseState, KeptCourse, Role, zones
+from portal.models.environment import Kind, Server
+from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
+from portal.models.session import SessionRecord, SessionState
+
+from ..courses.access import COURSE
+from .pages import Page
+
+_AHEAD = 200 * 86400.0  # seconds in which a next meeting is looked for
+_NEXT = 5
+_STATES = {
+    CourseState.DRAFT: ("other", "draft"),
+    CourseState.REQUESTED: ("waits", "waits for an admin"),
+    CourseState.REFUSED: ("bad", "refused"),
+    CourseState.APPROVED: ("runs", "approved"),
+    CourseState.ARCHIVED: ("held", "archived"),
+}
+_OWN = {
+    SessionState.PENDING: "Your session waits for Slurm.",
+    SessionState.STARTING: "Your session is starting.",
+    SessionState.RUNNING: "Your session runs.",
+}
+
+
+class CourseLine(Frozen):
+    """A course in a list, or at the head of its page. ``look`` and ``state`` are its sign's;
+    ``meeting`` is the next one in words, in the course's time zone, "" where there is none."""
+
+    name: str
+    title: str
+    role: str = ""
+    look: str
+    state: str
+    running: bool
+    dates: str
+    meeting: str = ""
+    by: str = ""
+    answer: str = ""
+
+
+class CoursePageBase(Page):
+    """What all of them know."""
+
+    @property
+    def manages(self) -> bool:
+        return self.person.may(COURSES_MANAGE)
+
+    @property
+    def creates(self) -> bool:
+        """Whether they may make a course."""
+        if self.manages:
+            return True
+        return self.person.may(COURSES_CREATE) and self.parts.courses.creation != "off"
+
+    def line(self, kept: KeptCourse, role: Role | None = None) -> CourseLine:
+        """How a course is listed for this person."""
+        course, now = kept.course, time.time()
+        look, state = _STATES[kept.state]
+        running = runs(kept, now)
+        if kept.state is CourseState.APPROVED and not running:
+            over = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date() > course.ends
+            look, state = ("held", "over") if over else ("waits", "not begun")
+        elif running:
+            state = "running"
+        open_ = kept.state is not CourseState.ARCHIVED
+        ahead = meetings(course, now, now + _AHEAD) if open_ else []
+        return CourseLine(
+            name=kept.name,
+            title=course.title,
+            role=str(role) if role else "",
+            look=look,
+            state=state,
+            running=running,
+            dates=f"{course.begins:%-d %b %Y} to {course.ends:%-d %b %Y}",
+            meeting=meeting_words(kept, ahead[0], now) if ahead else "",
+            by=kept.created_by,
+            answer=kept.answer,
+        )
+
+    async def membership(self, name: str, roles: frozenset[Role]) -> Membership | None:
+        """What this person is in the course; None for an admin who is not in it.
+
+        Raises NotAllowed, in the same words for one that is not there, with an audit line.
+        """
+        with contextlib.suppress(NotAllowed, NotFound):
+            found = await self.parts.book.membership(self.person.name, name)
+            if found.role in roles:
+                return found
+        if self.manages:
+            return None
+        await self.refused(f"course {name}")
+        raise NotAllowed(f"There is no course '{name}' for you.")
+
+    def own_session(self, kept: KeptCourse) -> SessionRecord | None:
+        """This person's living session of the course, as the dashboard has it."""
+        view = self.parts.dashboard.view
+        mine = view.sessions.values() if view else ()
+        found = newest_sessions(kept, (one for one in mine if one.user == self.person.name))
+        return found.get(self.person.name)
+
+    def environments(self) -> list[dict[str, str]]:
+        """What a course can be held in: containers with the server inside that this person sees."""
+        return [
+            {"name": one.name, "title": one.title}
+            for one in self.parts.catalog.visible_to(self.person)
+            if one.kind is Kind.CONTAINER and one.server is Server.INSIDE and not one.private
+        ]
+
+    async def editing(self) -> dict[str, Any]:
+        """What the form offers to choose from."""
+        await self.parts.catalog.load()
+        view = self.parts.dashboard.view
+        return {
+            "environments": self.environments(),
+            "zones": sorted(zones()),
+            "gpu_types": sorted({one.type for one in view.gpus.values()}) if view else [],
+            "partitions": sorted(view.snapshot.partitions) if view else [],
+            "data_roots": list(self.parts.courses.data_roots),
+            "creation": self.parts.courses.creation,
+            "manages": self.manages,
+        }
+
+
+class CoursesPage(CoursePageBase):
+    """The courses that one is in, and for admins all others."""
+
+    template = "course_list.html"
+
+    async def variables(self, *words: str) -> dict[str, Any]:
+        mine: Mapping[str, Membership] = {}
+        others: list[KeptCourse] = []
+        error = ""
+        try:
+            mine = await self.parts.book.mine(self.person.name)
+            if self.manages:
+                others = await self.parts.store.courses.all()
+        except StoreUnavailable as failed:
+            error = failed.message
+        order = {Role.INSTRUCTOR: 0, Role.ASSISTANT: 1, Role.STUDENT: 2}
+        rows = sorted(
+            mine.values(),
+            key=lambda one: (
+                one.kept.state is CourseState.ARCHIVED,
+                order[one.role],
+                one.kept.course.title,
+            ),
+        )
+        seen = [
+            one
+            for one in rows
+            if one.role is not Role.STUDENT or one.kept.state is CourseState.APPROVED
+        ]
+        return {
+            "mine": [self.line(one.kept, one.role) for one in seen],
+            "requests": [self.line(one) for one in others if one.state is CourseState.REQUESTED],
+            "others": [
+                self.line(one)
+                for one in others
+                if one.state is not CourseState.REQUESTED and one.name not in mine
+            ],
+            "manages": self.manages,
+            "creates": self.creates,
+            "creation": self.parts.courses.creation,
+            "error": error,
+        }
+
+
+class CourseNewPage(CoursePageBase):
+    """A new course."""
+
+    template = "course_new.html"
+
+    async def variables(self, *words: str) -> dict[str, Any]:
+        if not self.creates:
+            await self.refused("courses/new")
+            raise NotAllowed(
+                "You may not make courses here. Ask an admin of the portal to make you an "
+                "instructor."
+            )
+        return {"editing": await self.editing()}
+
+
+class CoursePage(CoursePageBase):
+    """One course: for its staff and admins to run, for its students to open."""
+
+    template = "course.html"
+
+    async def get(self, *words: str) -> None:
+        found = await self.membership(words[0], frozenset(Role))
+        kept = found.kept if found else await self.parts.book.course(words[0])
+        role = found.role if found else None
+        preview = self.get_query_argument("as", "") == "student"
+        if role is Role.STUDENT or preview:
+            self.show("course_student.html", **self._as_student(kept, found, preview))
+            return
+        line = self.line(kept, role)
+        teaches = role is Role.INSTRUCTOR or self.manages
+        changes = teaches and kept.state is not CourseState.ARCHIVED
+        self.show(
+            "course.html",
+            line=line,
+            kept=kept,
+            role=role,
+            changes=changes,
+            facts={
+                "course": kept.model_dump(mode="json", exclude={"pinned"}),
+                "role": str(role) if role else "",
+                "manages": self.manages,
+                "changes": changes,
+                "running": line.running,
+                "editing": await self.editing(),
+            },
+        )
+
+    head = get
+
+    def _as_student(
+        self, kept: KeptCourse, found: Membership | None, preview: bool
+    ) -> dict[str, Any]:
+        role, member = (found.role, found.member) if found else (None, None)
+        now, course = time.time(), kept.course
+        record = self.own_session(kept)
+        ahead = meetings(course, now, now + _AHEAD)[:_NEXT]
+        return {
+            "line": self.line(kept, role),
+            "kept": kept,
+            "description": markdown_html(course.description),
+            "meetings": [meeting_words(kept, one, now) for one in ahead],
+            "preview": preview and role is not Role.STUDENT,
+            "server": f"preview-{kept.name}" if preview else course.server,
+            "join": bool(member and not_joined(kept.course, member)),
+            "own": record,
+            "own_words": _OWN.get(record.state, "") if record else "",
+            "may_open": role is not None,  # an admin who is in no course has no session of it
+            "zone": course.timezone,
+        }
+
+
+class CourseBoardPage(CoursePageBase):
+    """The live board."""
+
+    template = "course_board.html"
+
+    async def variables(self, *words: str) -> dict[str, Any]:
+        found = await self.membership(words[0], STAFF)
+        kept = found.kept if found else await self.parts.book.course(words[0])
+        role = found.role if found else None
+        board = await self.parts.boards.of(kept, private=role is not None)
+        parts = self.parts
+        return {
+            "kept": kept,
+            "line": self.line(kept, role),
+            "role": str(role) if role else "",
+            "board": board,
+            "facts": {
+                "course": kept.name,
+                "title": kept.course.title,
+                "role": str(role) if role else "",
+                "server": kept.course.server,
+                "help": kept.course.help,
+                "minutes": list(parts.extending.minutes),
+                "help_minutes": parts.courses.help_minutes,
+                "running": runs(kept, time.time()),
+                "handouts": kept.course.handouts.kind,
+                "board": board.model_dump(mode="json", exclude_defaults=True),
+            },
+        }
+
+
+def meeting_words(kept: KeptCourse, meeting: Meeting, now: float) -> str:
+    """The day, the time and the end of a meeting, in the course's time zone."""
+    zone = ZoneInfo(kept.course.timezone)
+    begins = datetime.fromtimestamp(meeting.begins, zone)
+    ends = datetime.fromtimestamp(meeting.ends, zone)
+    if meeting.begins <= now:
+        return f"now, until {ends:%H:%M}"
+    today = datetime.fromtimestamp(now, zone).date()
+    away = (begins.date() - today).days
+    day = {0: "today", 1: "tomorrow"}.get(away) or f"{begins:%a %-d %b}"
+    if begins.year != today.year and away > 1:
+        day = f"{begins:%a %-d %b %Y}"
+    return f"{day}, {begins:%H:%M}–{ends:%H:%M}"  # noqa: RUF001 - a range
+
+
+def course_page_routes(prefix: str) -> list[Any]:
+    """The rows for tornado; no course has the name of a page (portal/courses/rules.py)."""
+    # tornado would hand the groups within the name's pattern to the handlers, too.
+    name = COURSE.replace("(", "(?:")
+    return [
+        (rf"{prefix}courses/?", CoursesPage),
+        (rf"{prefix}courses/new/?", CourseNewPage),
+        (rf"{prefix}courses/({name})/board/?", CourseBoardPage),
+        (rf"{prefix}courses/({name})/?", CoursePage),
+    ]

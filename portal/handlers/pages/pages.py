@@ -1,0 +1,151 @@
+"""The service's pages. They hold no numbers of their own: scripts fetch those from ``api/v1``,
+with the person's login; what a page shows at once is what the dashboard has in memory."""
+
+from __future__ import annotations
+
+import contextlib
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+from portal.errors import NotAllowed, NotFound, StoreUnavailable
+from portal.models import scope
+from portal.models.audit import Outcome
+
+from ..base.base import NotFoundMixin, PageHandler, explain
+from .assets import AssetHandler
+from .rendering import Pages, new_nonce
+
+_SESSION_ID = r"[A-Za-z0-9_-]{1,64}"
+
+
+class Page(PageHandler):
+    """Base: renders ``template``; ``needs`` is the scope without which there is nothing to see."""
+
+    template: ClassVar[str]
+    needs: ClassVar[str] = ""
+
+    async def get(self, *words: str) -> None:
+        if self.needs and not self.person.may(self.needs):
+            await self.refused(self.request.path.removeprefix(self.parts.prefix))
+            raise NotAllowed(f"You may not see this page: it needs the scope '{self.needs}'.")
+        with contextlib.suppress(StoreUnavailable):  # for the way to courses, in the menu
+            await self.parts.book.of(self.person.name)
+        self.show(self.template, **await self.variables(*words))
+
+    head = get
+
+    async def variables(self, *words: str) -> dict[str, Any]:
+        """What the template needs beside the person; ``words`` are the address's."""
+        return {}
+
+    async def refused(self, target: str, owner: str = "") -> None:
+        """Write to the audit log that this person asked for a page that is not theirs."""
+        outcome, detail = Outcome.REFUSED, "A page of the portal."
+        await self.parts.audit(self, "denied", target, owner=owner, outcome=outcome, detail=detail)
+
+    def show(self, template: str, **variables: Any) -> None:
+        """Answer with this page."""
+        pages: Pages = self.settings["pages"]
+        person = getattr(self, "person", None)
+        nonce = new_nonce()
+        if person is not None:
+            variables["portal_in_courses"] = bool(self.parts.book.known(person.name))
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.set_header("Content-Security-Policy", pages.policy(nonce))
+        # Asking for the token sets the cookie that belongs to it.
+        xsrf = self.xsrf_token.decode("ascii") if person else ""
+        html = pages.render(template, person, nonce=nonce, xsrf=xsrf, **variables)
+        self.finish(html)
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """The sentence, in a page with a way on."""
+        _, message = explain(status_code, kwargs.get("exc_info"))
+        try:
+            phrase = HTTPStatus(status_code).phrase
+        except ValueError:
+            phrase = "Error"
+        try:
+            self.show("problem.html", message=message, phrase=phrase, status_code=status_code)
+        except Exception:  # a page template that is broken: the sentence goes out all the same
+            self.settings["log"].exception("The page of an error could not be made")
+            super().write_error(status_code, **kwargs)
+
+
+class ClusterPage(Page):
+    """Every node, GPU and job."""
+
+    template = "cluster.html"
+
+    async def variables(self, *words: str) -> dict[str, Any]:
+        dashboard = self.parts.dashboard
+        view = dashboard.view  # None: Slurm has not answered yet
+        known = None
+        if view is not None:
+            known = {
+                "summary": view.summary.model_dump(mode="json"),
+                "taken_at": view.taken_at,
+                "error": view.error,
+                "simulated": view.simulated,
+            }
+        return {"view": known, "interval": dashboard.refresh_interval}
+
+
+class SessionsPage(Page):
+    """One's own sessions; others' for those who may see them."""
+
+    template = "sessions.html"
+
+
+class SessionPage(Page):
+    """One session, with the end of its log."""
+
+    template = "session.html"
+
+    async def variables(self, *words: str) -> dict[str, Any]:
+        """404 for one that is not there or not for this person; while the database is away, the
+        page says so itself."""
+        with contextlib.suppress(StoreUnavailable):
+            record = await self.parts.store.sessions.get(words[0])
+            if record is None or (
+                record.user != self.person.name and not self.person.may(scope.SESSIONS_READ)
+            ):
+                await self.refused(f"session {words[0]}", record.user if record else "")
+                raise NotFound("You have no such session.")
+        return {"session_id": words[0]}
+
+
+class UsagePage(Page):
+    """GPU-hours: one's own, and for those who may see them, everybody's."""
+
+    template = "usage.html"
+
+
+class AnnouncementsPage(Page):
+    """Messages to all."""
+
+    template = "announcements.html"
+    needs = scope.ANNOUNCEMENTS_MANAGE
+
+
+class AuditPage(Page):
+    """Who did what."""
+
+    template = "audit.html"
+    needs = scope.AUDIT_READ
+
+
+class NoPage(NotFoundMixin, Page):
+    """Every address that names no page."""
+
+
+def page_routes(prefix: str) -> list[Any]:
+    """The rows for tornado."""
+    return [
+        (rf"{prefix}static/([^/]+)/(.+)", AssetHandler),
+        (rf"{prefix}sessions/?", SessionsPage),
+        (rf"{prefix}sessions/({_SESSION_ID})", SessionPage),
+        (rf"{prefix}usage/?", UsagePage),
+        (rf"{prefix}announcements/?", AnnouncementsPage),
+        (rf"{prefix}audit/?", AuditPage),
+        (prefix, ClusterPage),
+    ]

@@ -1,0 +1,149 @@
+"""The service's pages look like the Hub's: the same page template, theme, navigation and footer.
+
+Templates are looked for in ``templates/portal``, then among the portal's for the Hub, then in
+JupyterHub's own, which are also under the name ``templates/…`` (as the Hub itself does:
+jupyterhub.app.JupyterHub.init_tornado_settings).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import jupyterhub
+from jupyterhub._data import DATA_FILES_PATH
+from tornado.web import StaticFileHandler
+from traitlets.config import LazyConfigValue
+
+from portal.models.person import Person
+from portal.where import data_path
+
+from ..base.base import PAGE_POLICY
+from .assets import Assets
+
+# Every script and style of a page is the templates' own: what people typed is escaped, and holds no
+# "<". So the tags get the nonce in one place, those in JupyterHub's templates too.
+_OWN_TAGS = re.compile(r"<(script|style|link)(?=[\s>])")
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """What the templates know of the person, under the names that JupyterHub's use."""
+
+    name: str
+    admin: bool = False
+
+    @property
+    def json_escaped_name(self) -> str:
+        """For a string in a script of JupyterHub's page.html."""
+        return json.dumps(self.name)[1:-1].replace("<", "\\u003c")
+
+
+class Pages:
+    """Renders pages. ``prefix`` and ``hub_prefix`` are paths with slashes at both ends;
+    ``hub_host`` is "" unless the Hub gives each user a domain; ``variables`` are the site's own
+    (c.JupyterHub.template_vars)."""
+
+    def __init__(
+        self,
+        *,
+        prefix: str,
+        hub_prefix: str,
+        hub_host: str = "",
+        variables: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.prefix = prefix
+        self.hub = hub_host + hub_prefix
+        self.hub_host = hub_host
+        self.variables = dict(variables or {})
+        self.assets = Assets(data_path("static"))
+        own = data_path("templates")
+        theirs = Path(DATA_FILES_PATH) / "templates"
+        self._environment = jinja2.Environment(
+            loader=jinja2.ChoiceLoader(
+                [
+                    jinja2.PrefixLoader({"templates": jinja2.FileSystemLoader(theirs)}, "/"),
+                    jinja2.FileSystemLoader([own / "portal", own, theirs]),
+                ]
+            ),
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._theirs = {"static_path": str(Path(DATA_FILES_PATH) / "static")}
+
+    def load(self) -> None:
+        """Compile the templates now, not while the first of each page's visitors waits."""
+        own = jinja2.FileSystemLoader(data_path("templates") / "portal").list_templates()
+        for name in (*own, "page.html", "templates/page.html"):
+            self._environment.get_template(name)
+
+    def render(
+        self, name: str, person: Person | None, *, nonce: str, xsrf: str = "", **variables: Any
+    ) -> str:
+        """The HTML of the template ``name``, for ``person`` (None: nobody is logged in)."""
+        html = self._environment.get_template(name).render(
+            {
+                **self.variables,
+                "base_url": self.hub,
+                "prefix": self.prefix,
+                "user": Viewer(person.name, person.admin) if person else None,
+                "no_spawner_check": True,
+                "login_url": f"{self.hub}login",
+                "logout_url": f"{self.hub}logout",
+                "static_url": self.static_url,
+                "asset_url": self.asset_url,
+                "modules": self.assets.modules,
+                "version_hash": jupyterhub.__version__,
+                "services": [],
+                "parsed_scopes": dict.fromkeys(person.scopes) if person else {},
+                "xsrf_token": xsrf,
+                "portal_prefix": self.prefix,
+                "now": time.time(),
+                "person": person,
+                **variables,
+            }
+        )
+        return _OWN_TAGS.sub(rf'<\1 nonce="{nonce}"', html)
+
+    def static_url(self, path: str, include_version: bool = True, **_: Any) -> str:
+        """Where the Hub serves this file of JupyterHub's; the same address that its own pages
+        use, so that a browser has it already."""
+        if not include_version:
+            return f"{self.hub}static/{path}"
+        at = {**self._theirs, "static_url_prefix": f"{self.hub}static/"}
+        return str(StaticFileHandler.make_static_url(at, path))
+
+    def asset_url(self, path: str) -> str:
+        """Where the service serves this file of the portal's ``static/``."""
+        return f"{self.prefix}static/{self.assets.version}/{path}"
+
+    def policy(self, nonce: str) -> str:
+        """The Content-Security-Policy of a page with this nonce: no script but the portal's."""
+        here = f"'self' {self.hub_host}".strip()
+        return (
+            f"{PAGE_POLICY}; script-src 'nonce-{nonce}'; style-src {here} 'nonce-{nonce}'; "
+            f"font-src {here}; img-src {here} data:; object-src 'none'"
+        )
+
+
+def new_nonce() -> str:
+    """For one answer only."""
+    return secrets.token_urlsafe(16)
+
+
+def site_variables(configured: Any) -> dict[str, str]:
+    """The plain texts among c.JupyterHub.template_vars, e.g. portal_title and portal_notice; what
+    else stands there belongs to the Hub's own pages."""
+    if isinstance(configured, LazyConfigValue):
+        configured = configured.get_value({})
+    if not isinstance(configured, Mapping):
+        return {}
+    return {str(name): value for name, value in configured.items() if isinstance(value, str)}

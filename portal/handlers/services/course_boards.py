@@ -1,0 +1,117 @@
+"""The live boards of courses, made once for all who watch."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from portal.cache import SharedAnswers
+from portal.courses.board import Rows, Seen, bare, tiles
+from portal.errors import PortalError
+from portal.models.course import KeptCourse
+from portal.models.course_board import CourseBoard, Tile
+
+if TYPE_CHECKING:
+    from portal.dashboard import ClusterView
+
+    from .services import Parts
+
+_AGE = 1.5  # seconds for which a board is told to all who watch
+_DAY = 86400.0
+_MOST = 200  # courses whose boards are kept
+
+
+class _Made(NamedTuple):
+    """A board, the same less what sessions tell of their students, and what both are made of."""
+
+    board: CourseBoard
+    bare: CourseBoard
+    rows: Rows
+
+
+class CourseBoards:
+    """The boards of all courses, each made at most every ``age`` seconds whoever watches.
+
+    The cluster is the dashboard's, which asks Slurm by itself; the database is asked once for all
+    who watch. Where it does not answer, what it said last stays, with ``error``.
+    """
+
+    def __init__(self, parts: Parts, age: float = _AGE) -> None:
+        self._parts, self.age = parts, age
+        self._made = SharedAnswers[str, _Made](most=_MOST, ttl=lambda _: self.age, retry=0.0)
+
+    async def of(self, kept: KeptCourse, *, private: bool = True) -> CourseBoard:
+        """The board of a course; without ``private``, less what sessions tell of their students.
+        Raises StoreUnavailable where the database has never said who is in the course."""
+        made = await self._made.of(kept.name).get(lambda: self._make(kept))
+        return made.board if private else made.bare
+
+    def forget(self, course: str) -> None:
+        """Something was done: the next who asks gets a new one."""
+        self._made.of(course).invalidate()
+
+    async def _make(self, kept: KeptCourse) -> _Made:
+        error, last = "", self._made.last(kept.name)
+        try:
+            rows = await self._rows(kept)
+        except PortalError as failed:
+            if last is None:
+                raise
+            rows, error = last.rows, failed.message
+        view = self._parts.dashboard.view
+        seen = _seen(view) if view else Seen()
+        made = tiles(kept, rows, seen)
+        error = error or (view.error if view else self._parts.dashboard.error)
+        without = self._board([bare(tile) for tile in made], view, error, rows)
+        return _Made(self._board(made, view, error, rows), without, rows)
+
+    def _board(
+        self, made: Sequence[Tile], view: ClusterView | None, error: str, rows: Rows
+    ) -> CourseBoard:
+        board = CourseBoard(
+            version="",
+            at=0,
+            error=error,
+            simulated=bool(view and view.simulated),
+            handout=rows.handout,
+            counts=Counter(tile.state for tile in made),
+            hands=sum(tile.hand_at is not None for tile in made),
+            tiles=tuple(made),
+        )
+        mark = hashlib.blake2b(board.model_dump_json().encode(), digest_size=9).hexdigest()
+        taken_at = view.taken_at if view else None
+        return board.model_copy(update={"version": mark, "at": time.time(), "taken_at": taken_at})
+
+    async def _rows(self, kept: KeptCourse) -> Rows:
+        store, course = self._parts.store, kept.name
+        members, sessions, presences, helps, start = await asyncio.gather(
+            store.members.of(course),
+            store.sessions.of_course(course, time.time() - _DAY),
+            store.presence.of(course),
+            store.help.open(),
+            store.starts.newest(course),
+        )
+        seats = await store.starts.seats(start.id) if start else []
+        return Rows(
+            members=members,
+            sessions=sessions,
+            presences=presences,
+            helps=[one for one in helps if one.course == course],
+            start=start,
+            seats=seats,
+        )
+
+
+def _seen(view: ClusterView) -> Seen:
+    nodes = view.snapshot.nodes.values()
+    return Seen(
+        view.sessions,
+        view.jobs.bare,
+        view.gpus,
+        away=bool(view.snapshot.error),
+        silent=frozenset(node.name for node in nodes if not node.responding),
+    )

@@ -1,0 +1,67 @@
+"""What the service does for courses by itself, put together: starts, reservations, ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING
+
+from portal.catalog.node_copies import NodeCopies
+from portal.courses.ahead import Ahead
+from portal.courses.around import Around
+from portal.courses.exchange import Exchanges
+from portal.courses.loop import CourseLoop
+from portal.courses.over import Over
+from portal.courses.reservations import Reservations
+from portal.courses.rush import Rush
+from portal.courses.starting import Starter
+from portal.models.environment import Environment
+from portal.models.image_job import WorkState
+from portal.slurm.reserving import Reserving
+
+if TYPE_CHECKING:
+    from .services import Parts
+
+
+class CourseWork:
+    """One a service. ``run`` is its loop; ``loop.add`` takes what else is to be looked at."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._copies = NodeCopies(parts.cluster, parts.workshop.images, parts.log)
+        self.around = Around(
+            store=parts.store,
+            hub=parts.hub,
+            book=parts.book,
+            settings=parts.courses,
+            cluster=parts.cluster,
+            control=parts.control,
+            reserving=Reserving(parts.cluster.runner),
+            view=lambda: parts.dashboard.view,
+            note=parts.note,
+            log=parts.log,
+            wall=time.time,
+            copy=self._copy if parts.workshop.images.node_cache else None,
+        )
+        self.starter = Starter(self.around)
+        self.rush = Rush(parts.store, lambda: self.starter.live)
+        self.reservations = Reservations(self.around)
+        self._ahead = Ahead(self.around, self.starter)
+        self.loop = CourseLoop(parts.courses, parts.log)
+        over = Over(self.around, self.starter, parts.helping.end_all)
+        self.loop.add(self.starter, self.starter.refill, self._ahead, self.reservations, over)
+        self.loop.add(parts.desk.enrolment, parts.helping, parts.rooms, parts.handouts)
+        self.loop.add(Exchanges(parts.store, parts.courses.exchange_directory, parts.log))
+
+    async def run(self) -> None:
+        """Look after the courses for ever."""
+        try:
+            await self.loop.run()
+        finally:
+            await asyncio.gather(self.starter.close(), self._ahead.close())
+
+    async def _copy(
+        self, environment: Environment, nodes: Sequence[str]
+    ) -> AsyncIterator[tuple[str, str]]:
+        async for node, end in self._copies.make(environment, nodes):
+            yield node, "" if end.state is WorkState.PASSED else end.message

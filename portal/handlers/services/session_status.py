@@ -1,0 +1,162 @@
+"""Gathers what a session is told about itself. A thousand sessions ask every ten seconds: nothing
+here asks Slurm, the Hub or the database for one of them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from portal.cache import SharedAnswer
+from portal.errors import NotFound, StoreUnavailable
+from portal.launch.course import narrowed
+from portal.launch.extending import Running, offer
+from portal.models.announcement import Announcement
+from portal.models.cluster import Association, ClusterSnapshot, Job
+from portal.models.environment import Environment
+from portal.models.idle import IdleState
+from portal.models.move import Move
+from portal.models.resources import time_seconds
+from portal.models.rights import Rights
+from portal.models.session import SessionRecord
+from portal.models.situation import ExtendOffer, Situation
+from portal.models.usage import JobUsage, SessionReports
+from portal.sessions.situation import Known, situation_of
+
+from .course_status import CourseSituations
+
+if TYPE_CHECKING:
+    from portal.dashboard import ClusterView
+
+    from .services import Parts
+
+_Measured = tuple[Mapping[str, JobUsage], Mapping[str, SessionReports]]
+
+# Seconds for which an answer is told to all.
+_ANNOUNCED = 5.0
+_MEASURED = 60.0
+_CATALOG = 30.0
+_LIMITS = 300.0
+_PATIENCE = 1.0  # seconds that a session waits for a newer answer
+_NO_RIGHT = (
+    "The portal's Slurm account may not extend sessions here. Ask an admin of the portal, who sees "
+    "which right it lacks."
+)
+
+
+class Situations:
+    """One a service. ``idle_of`` and ``move_of`` give what their parts know of a session, by its
+    id, at once and without raising; those parts put their own in the place of these."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.idle_of: Callable[[str], IdleState] = lambda _: IdleState()
+        self.move_of: Callable[[str], Move | None] = lambda _: None
+        self.courses = CourseSituations(parts)
+        how: Any = {"patience": _PATIENCE}
+        self.announcements = SharedAnswer[list[Announcement]](
+            lambda: parts.store.announcements.active(time.time()), ttl=_ANNOUNCED, first=[], **how
+        )
+        self._measured = SharedAnswer[_Measured](
+            self._measure, ttl=_MEASURED, first=({}, {}), **how
+        )
+        self._catalog = SharedAnswer(lambda: parts.catalog.load(), ttl=_CATALOG, first=None, **how)
+        self._rights = SharedAnswer(
+            lambda: parts.control.rights(), ttl=_MEASURED, first=Rights(known=False), **how
+        )
+        self._limits = SharedAnswer(self._expect_limits, ttl=_LIMITS, first=None, **how)
+
+    async def of(self, record: SessionRecord, job: Job, view: ClusterView) -> Situation:
+        """What the session of ``record``, whose job is ``job``, is told."""
+        parts, now = self._parts, time.time()
+        usage, reports = await self._measured.get()
+        await self._catalog.get()
+        await self._limits.get()
+        keys = (f"{node}/{index}" for node, some in job.gpu_indexes.items() for index in some)
+        known = Known(
+            now=now,
+            taken_at=view.taken_at,
+            error=view.error,
+            # For pages of the session, which can have another host.
+            prefix=parts.hub_host + parts.prefix,
+            base=parts.hub_host + parts.prefix.removesuffix("services/portal/"),
+            environment=self.environment(record),
+            gpus=[view.gpus[key] for key in keys if key in view.gpus],
+            usage=usage.get(record.id),
+            reports=reports.get(record.id),
+            simulated=parts.telemetry.simulated,
+            announcements=await self.announcements.get(),
+            warn_minutes=parts.extending.warn_minutes,
+            extend=await self.offer(record, job, view.snapshot),
+            idle=self.idle_of(record.id),
+            move=self.move_of(record.id),
+            course=await self.courses.of(record),
+        )
+        return situation_of(record, job, known)
+
+    async def offer(
+        self, record: SessionRecord, job: Job, snapshot: ClusterSnapshot, *, anyway: bool = False
+    ) -> ExtendOffer:
+        """Whether its time can be extended, from what is known without asking Slurm; ``anyway``:
+        by an admin."""
+        parts = self._parts
+        await self.expect(record)
+        rights = await self._rights.get()
+        qos = parts.cluster.known_qos
+        if qos:
+            snapshot = snapshot.model_copy(update={"qos": qos})
+        limits = parts.cluster.known_associations(record.account or record.user)
+        running = self.running(record, job, snapshot, limits)
+        made = offer(running, parts.extending, time.time(), anyway=anyway)
+        if made.allowed and rights.known and not rights.jobs:
+            return ExtendOffer(latest_end=made.latest_end, reason=_NO_RIGHT)
+        return made
+
+    def running(
+        self,
+        record: SessionRecord,
+        job: Job,
+        snapshot: ClusterSnapshot,
+        associations: tuple[Association, ...] | None,
+    ) -> Running:
+        """The session's job with what limits its time."""
+        return Running(
+            job=job,
+            environment=self.environment(record),
+            snapshot=snapshot,
+            associations=associations,
+            asked=_asked(record),
+        )
+
+    async def expect(self, record: SessionRecord) -> None:
+        """Have what ``environment`` needs of its course; while the database is away, what it said
+        last counts."""
+        if record.course:
+            with contextlib.suppress(NotFound, StoreUnavailable):
+                await self._parts.book.course(record.course)
+
+    def environment(self, record: SessionRecord) -> Environment | None:
+        """The session's environment as the catalog has it now, whoever may use it; a course's as
+        it was pinned, and no larger than the course lets it be."""
+        if not record.course:
+            return self._parts.catalog.environments.get(record.environment)
+        kept = self._parts.book.known_course(record.course)
+        return narrowed(kept.pinned, kept.course) if kept and kept.pinned else None
+
+    async def _measure(self) -> _Measured:
+        view = self._parts.dashboard.view
+        ids = [record.id for record in view.sessions.values()] if view else []
+        store = self._parts.store
+        return await store.usage.of_sessions(ids), await store.reports.of_sessions(ids)
+
+    async def _expect_limits(self) -> None:
+        self._parts.cluster.expect_launches()
+
+
+def _asked(record: SessionRecord) -> int | None:
+    text = record.options.get("time")
+    try:
+        return time_seconds(text) if isinstance(text, str) else None
+    except ValueError:
+        return None

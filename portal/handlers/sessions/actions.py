@@ -1,0 +1,250 @@
+"""What people do to sessions, jobs and nodes: checked here, whatever the page has shown."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+from urllib.parse import quote
+
+from pydantic import Field, StringConstraints
+
+from portal.errors import Conflict, NotFound
+from portal.models import Frozen, scope
+from portal.models.cluster import JobState
+from portal.models.dashboard import JobItem
+from portal.models.plain_text import PLAIN_LINE
+from portal.models.session import SessionState
+from portal.slurm.control import JOB_ID, NODE_NAME
+
+from ..base.action import Action, Done, SessionAction
+from ..base.endpoint import Operation
+
+SESSION_ID = r"[A-Za-z0-9_-]{1,64}"
+_LONGEST_REASON = 200
+
+
+class Why(Frozen):
+    """Why it is done, for the audit log."""
+
+    reason: Annotated[
+        str,
+        StringConstraints(strip_whitespace=True, max_length=_LONGEST_REASON),
+        *PLAIN_LINE,
+    ] = ""
+
+
+class DrainReason(Frozen):
+    """Why the node takes no more jobs. Slurm shows it to everyone, behind the admin's name."""
+
+    reason: Annotated[
+        str,
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=_LONGEST_REASON),
+        *PLAIN_LINE,
+    ]
+
+
+class ServerAddress(Frozen):
+    """Where a session's server is, on this site."""
+
+    url: Annotated[str, Field(examples=["/user/ada/"])]
+
+
+class StopSession(SessionAction):
+    """One's own session, or with ``custom:portal:jobs:manage`` anyone's."""
+
+    path = "sessions/{session_id}/stop"
+    parameters = {"session_id": SESSION_ID}
+    operations = {
+        "post": Operation(summary="Stop a session.", answer=Done, body=Why, errors=(409,))
+    }
+
+    async def on_post(self, session_id: str) -> Done:
+        """One's own, or with custom:portal:jobs:manage anyone's."""
+        record = await self.session(session_id, scope.JOBS_MANAGE, "stop-session")
+        async with self.audited(
+            "stop-session", f"session {session_id}", record.user, self.body.reason
+        ):
+            if record.state is SessionState.ENDED:
+                raise Conflict("This session is over already.")
+            await self.stop(record)
+        return self.done("The session is being stopped.")
+
+
+class OpenSession(Action):
+    """Someone's server: the Hub itself checks again who may use it (``access:servers``)."""
+
+    path = "sessions/{session_id}/open"
+    parameters = {"session_id": SESSION_ID}
+    operations = {
+        "post": Operation(
+            summary="Open a session's server.", answer=ServerAddress, body=Why, errors=(409,)
+        )
+    }
+
+    async def on_post(self, session_id: str) -> ServerAddress:
+        """One's own, or with custom:portal:servers:open anyone's; the Hub checks it once more."""
+        record = await self.session(session_id, scope.SERVERS_OPEN, "open-server")
+        async with self.audited(
+            "open-server", f"session {session_id}", record.user, self.body.reason
+        ):
+            if record.state is not SessionState.RUNNING:
+                raise Conflict(f"This session's server does not run: it is {record.state}.")
+        server = f"{quote(record.server, safe='')}/" if record.server else ""
+        base = self.parts.prefix.removesuffix("services/portal/")
+        return ServerAddress(url=f"{base}user/{quote(record.user, safe='@+')}/{server}")
+
+
+class CancelJob(SessionAction):
+    """One's own job is cancelled as oneself, others' as the portal's Slurm account."""
+
+    path = "jobs/{job_id}/cancel"
+    parameters = {"job_id": JOB_ID}
+    operations = {"post": Operation(summary="Cancel a job.", answer=Done, body=Why, errors=(409,))}
+
+    async def on_post(self, job_id: str) -> Done:
+        """One's own, or with custom:portal:jobs:manage anyone's. The job of a portal session is
+        stopped through the Hub."""
+        job = await self.job(job_id, "cancel-job", own=True)
+        owner = job.user or ""
+        record = self.view.sessions.get(job_id)
+        if record is not None:
+            session = f"session {record.id}"
+            async with self.audited("stop-session", session, record.user, self.body.reason):
+                await self.stop(record)
+            return self.done(f"Job {job_id} is a session of the portal; it is being stopped.")
+        async with self.audited("cancel-job", f"job {job_id}", owner, self.body.reason):
+            if owner == self.person.name:
+                await self.parts.control.cancel(job_id, self.person.name)
+            else:
+                await self.parts.control.need("jobs")
+                await self.parts.control.cancel(job_id)
+        return self.done(f"Job {job_id} is being cancelled.")
+
+
+class WaitingJob(Action):
+    """Base of what is done to a job that waits: ``action`` for the audit log, ``tell`` to Slurm,
+    ``words`` to whoever asked."""
+
+    parameters = {"job_id": JOB_ID}
+    action: ClassVar[str]
+    words: ClassVar[str]
+
+    async def tell(self, job_id: str) -> None:
+        raise NotImplementedError
+
+    async def on_post(self, job_id: str) -> Done:
+        job = await self.job(job_id, self.action, own=False)
+        async with self.audited(self.action, f"job {job_id}", job.user or "", self.body.reason):
+            _must_wait(job)
+            await self.parts.control.need("jobs")
+            await self.tell(job_id)
+        return self.done(f"Job {job_id} {self.words}.")
+
+
+class HoldJob(WaitingJob):
+    """A waiting job stays waiting until it is released."""
+
+    path = "jobs/{job_id}/hold"
+    action, words = "hold-job", "is held: it waits until it is released"
+    operations = {
+        "post": Operation(
+            summary="Hold a waiting job.",
+            answer=Done,
+            body=Why,
+            scope=scope.JOBS_MANAGE,
+            errors=(409,),
+        )
+    }
+
+    async def tell(self, job_id: str) -> None:
+        await self.parts.control.hold(job_id)
+
+    async def on_post(self, job_id: str) -> Done:
+        """It does not start until it is released; its owner cannot release it."""
+        return await super().on_post(job_id)
+
+
+class ReleaseJob(WaitingJob):
+    """The reverse of holding."""
+
+    path = "jobs/{job_id}/release"
+    action, words = "release-job", "is released"
+    operations = {
+        "post": Operation(
+            summary="Release a held job.",
+            answer=Done,
+            body=Why,
+            scope=scope.JOBS_MANAGE,
+            errors=(409,),
+        )
+    }
+
+    async def tell(self, job_id: str) -> None:
+        await self.parts.control.release(job_id)
+
+    async def on_post(self, job_id: str) -> Done:
+        """It may start again, whoever has held it."""
+        return await super().on_post(job_id)
+
+
+class NodeAction(Action):
+    """Base of what is done to nodes."""
+
+    parameters = {"node": NODE_NAME}
+
+    def check(self, name: str) -> None:
+        """Raises NotFound for a node that Slurm does not have."""
+        if name not in self.view.nodes:
+            raise NotFound(f"Slurm has no node '{name}'.")
+
+
+class DrainNode(NodeAction):
+    """Jobs that run on it go on."""
+
+    path = "nodes/{node}/drain"
+    operations = {
+        "post": Operation(
+            summary="Drain a node.", answer=Done, body=DrainReason, scope=scope.NODES_MANAGE
+        )
+    }
+
+    async def on_post(self, node: str) -> Done:
+        """No new job starts on it; those that run on it go on. It needs the AdminLevel
+        Administrator for the portal's Slurm account too."""
+        reason = f"{self.person.name}: {self.body.reason}"
+        async with self.audited("drain-node", f"node {node}", detail=self.body.reason):
+            self.check(node)
+            await self.parts.control.need("nodes")
+            await self.parts.control.drain(node, reason)
+        return self.done(f"Node {node} takes no new jobs; those that run on it go on.")
+
+
+class ResumeNode(NodeAction):
+    """The reverse of draining; a node that is down comes back if its slurmd answers."""
+
+    path = "nodes/{node}/resume"
+    operations = {
+        "post": Operation(
+            summary="Resume a node.",
+            answer=Done,
+            body=Why,
+            scope=scope.NODES_MANAGE,
+            errors=(409,),
+        )
+    }
+
+    async def on_post(self, node: str) -> Done:
+        """Jobs may start on it again. Needs what draining needs."""
+        async with self.audited("resume-node", f"node {node}", detail=self.body.reason):
+            self.check(node)
+            await self.parts.control.need("nodes")
+            await self.parts.control.resume(node)
+        return self.done(f"Node {node} takes jobs again.")
+
+
+def _must_wait(job: JobItem) -> None:
+    """Slurm 22.05 takes a hold of a running job, and does nothing that one would see."""
+    if job.state in JobState.__members__ and not JobState(job.state).pending:
+        raise Conflict(f"Job {job.id} does not wait: {job.words or job.state}.")
+
+
+ENDPOINTS = (StopSession, OpenSession, CancelJob, HoldJob, ReleaseJob, DrainNode, ResumeNode)

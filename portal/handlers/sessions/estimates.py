@@ -1,0 +1,137 @@
+"""``api/v1/estimates``: when a session would start, and how wrong such estimates were.
+
+The launch page asks the Hub (spawners/api/estimates.py), since launches work without this service;
+here is what sessions ask from the inside before they change their resources, and programs.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+from pydantic import Field, WithJsonSchema
+
+from portal.errors import NotAllowed, SlurmUnavailable
+from portal.estimates.errors import error_of, errors
+from portal.launch.fields import KEPT, document
+from portal.launch.policy import decide
+from portal.launch.request import Asked
+from portal.models import Frozen
+from portal.models.estimate import EstimateError, StartAnswer
+from portal.models.person import Person
+from portal.models.scope import SESSION_OWN, USAGE_READ
+
+from ..base.endpoint import Endpoint, Operation, Query
+from ..base.own_session import OwnSession
+from ..catalog.environments import as_seen_by_catalog
+
+_JOBS_MAY_BE_OLD = 15  # seconds
+
+
+class EstimateBody(Frozen):
+    """The choice, as the options of a launch: ``environment`` and resources."""
+
+    options: Annotated[dict[str, Any], WithJsonSchema(document())] = {}
+
+
+class ErrorsQuery(Query):
+    """Of how many past days."""
+
+    days: Annotated[int, Field(ge=1, le=400)] = 30
+
+
+class EstimateErrors(Frozen):
+    """How wrong past estimates were: all together, and by partition and basis."""
+
+    days: int
+    total: EstimateError
+    items: tuple[EstimateError, ...]
+
+
+class _Base(Endpoint):
+    async def answered(self, person: Person, options: dict[str, Any]) -> StartAnswer:
+        """The answer for ``options``. Raises InvalidRequest, TooManyRequests, SlurmUnavailable."""
+        parts = self.parts
+        parts.estimates.admit(person.name)
+        asked = Asked.parse(options)
+        await parts.catalog.load()
+        environments = {one.name: one for one in parts.catalog.visible_to(person)}
+        moment = time.monotonic() - _JOBS_MAY_BE_OLD
+        snapshot = await parts.cluster.snapshot(moment, jobs_only=False, qos=True)
+        try:
+            associations = await parts.cluster.associations(person.name)
+        except SlurmUnavailable:
+            associations = None
+        try:
+            request = decide(
+                asked, person, environments, snapshot, associations, parts.default_resources
+            )
+        except NotAllowed as error:
+            return parts.estimates.refusal(error.message)
+        return await parts.estimates.answer(request, person, snapshot, associations)
+
+
+class Estimates(_Base):
+    """For people and their programs."""
+
+    path = "estimates"
+    operations = {
+        "post": Operation(
+            summary="When a session of yours with these options would start.",
+            answer=StartAnswer,
+            body=EstimateBody,
+            errors=(429,),
+        )
+    }
+
+    async def on_post(self) -> StartAnswer:
+        """What may not be asked for gets the outlook "refused" and the reason."""
+        person = as_seen_by_catalog(self.person)
+        return await self.answered(person, self.body.options)
+
+
+class SessionEstimates(OwnSession, _Base):
+    """For a session, from the inside, with its own token."""
+
+    path = "session/estimates"
+    operations = {
+        "post": Operation(
+            summary="When this session's owner could have these resources instead. Only a "
+            "session's own token may ask.",
+            answer=StartAnswer,
+            body=EstimateBody,
+            scope=SESSION_OWN,
+            errors=(429,),
+            tags=("session",),
+        )
+    }
+
+    async def on_post(self) -> StartAnswer:
+        """The environment stays, as in a move; so do account and QOS where none is named."""
+        record, _ = await self.own()
+        kept = {key: record.options[key] for key in KEPT if record.options.get(key) is not None}
+        options = {**kept, **self.body.options, "environment": record.environment}
+        return await self.answered(Person(name=record.user, groups=record.groups), options)
+
+
+class PastEstimates(Endpoint):
+    """How wrong they were."""
+
+    path = "estimates/errors"
+    operations = {
+        "get": Operation(
+            summary="How wrong the estimates were that were recorded at launches, by partition and "
+            "by whose estimate it was.",
+            answer=EstimateErrors,
+            query=ErrorsQuery,
+            scope=USAGE_READ,
+        )
+    }
+
+    async def on_get(self) -> EstimateErrors:
+        days = self.query.days
+        outcomes = await self.parts.store.estimates.outcomes(time.time() - days * 86_400)
+        return EstimateErrors(days=days, total=error_of(outcomes), items=tuple(errors(outcomes)))
+
+
+ENDPOINTS = (Estimates, SessionEstimates, PastEstimates)

@@ -1,0 +1,139 @@
+"""Other resources for a running session: asked by the session itself, or by its owner's browser."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from portal.errors import Conflict, NotAllowed
+from portal.launch.fields import fields_of_move
+from portal.models.move import Move
+from portal.models.resources import Resources
+from portal.models.scope import JOBS_MANAGE, SESSION_OWN, SESSIONS_READ
+from portal.models.session import SessionRecord, SessionState
+from portal.sessions.moves import BeforeMove, options_of
+
+from ..base.action import Action
+from ..base.endpoint import Operation, Query
+from ..base.own_session import OwnSession
+from .actions import SESSION_ID
+
+_ACTION = "move-session"
+_ABOUT = "What to know before a session's resources are changed, and how a change goes on."
+_BEGIN = "Change a running session's resources: queue a job that takes its place."
+_CANCEL = "Call a change of resources off."
+
+
+class MoveQuery(Query):
+    """How much of it."""
+
+    kernels: Annotated[
+        bool, Field(description="With the kernels that compute: asks the session's own server.")
+    ] = False
+
+
+class MoveAction(Action):
+    """Base of both: what is done once it is known whose session it is."""
+
+    async def before(self, record: SessionRecord, *, kernels: bool) -> BeforeMove:
+        """What to know before, of the session and the cluster; with ``kernels`` asks its server."""
+        fields = fields_of_move(list(self.view.snapshot.nodes.values()))
+        types = next(field.values for field in fields if field.name == "gpu_type")
+        moves = self.parts.moves
+        if kernels:
+            found = await moves.before(record)
+        else:
+            found = BeforeMove(move=moves.of(record.id), options=options_of(record))
+        return found.model_copy(update={"gpu_types": types, "fields": fields})
+
+    async def begin(self, record: SessionRecord) -> Move:
+        """Have the new job queued, with a line in the audit log."""
+        wanted: dict[str, Any] = self.body.model_dump(exclude_unset=True)
+        async with self.audited(_ACTION, f"session {record.id}", record.user) as line:
+            if record.state is not SessionState.RUNNING:
+                raise Conflict(
+                    f"Only a running session can be changed; this one is {record.state}."
+                )
+            move = await self.parts.moves.begin(record, wanted, self.person.name)
+            line.detail = f"Job {move.job_id} is to take the place of job {record.job_id}."
+        return move
+
+    async def cancel(self, record: SessionRecord) -> Move:
+        """Call it off, with a line in the audit log."""
+        async with self.audited("cancel-move", f"session {record.id}", record.user) as line:
+            move = await self.parts.moves.cancel(record, self.person.name)
+            line.detail = f"Job {move.job_id} is cancelled."
+        return move
+
+
+class MoveOwnSession(MoveAction, OwnSession):
+    """The asker's session."""
+
+    path = "session/move"
+    operations = {
+        "get": Operation(summary=_ABOUT, answer=BeforeMove, scope=SESSION_OWN, tags=("session",)),
+        "post": Operation(
+            summary=_BEGIN,
+            answer=Move,
+            body=Resources,
+            scope=SESSION_OWN,
+            status=202,
+            errors=(409,),
+            tags=("session",),
+        ),
+        "delete": Operation(
+            summary=_CANCEL, answer=Move, scope=SESSION_OWN, errors=(409,), tags=("session",)
+        ),
+    }
+
+    async def on_get(self) -> BeforeMove:
+        """With the session's own token only."""
+        record, _ = await self.own()
+        return await self.before(record, kernels=True)
+
+    async def on_post(self) -> Move:
+        """With the session's own token only. The session goes on until the new job can take its
+        place; kernels and their variables end then."""
+        record, _ = await self.own()
+        return await self.begin(record)
+
+    async def on_delete(self) -> Move:
+        """With the session's own token only."""
+        record, _ = await self.own()
+        return await self.cancel(record)
+
+
+class MoveSession(MoveAction):
+    """One's own session, from a page."""
+
+    path = "sessions/{session_id}/move"
+    parameters = {"session_id": SESSION_ID}
+    operations = {
+        "get": Operation(summary=_ABOUT, answer=BeforeMove, query=MoveQuery),
+        "post": Operation(summary=_BEGIN, answer=Move, body=Resources, status=202, errors=(409,)),
+        "delete": Operation(summary=_CANCEL, answer=Move, errors=(409,)),
+    }
+
+    async def on_get(self, session_id: str) -> BeforeMove:
+        """One's own, or with custom:portal:sessions:read anyone's."""
+        record = await self.session(session_id, SESSIONS_READ)
+        if record.state is not SessionState.RUNNING:
+            return BeforeMove(options=options_of(record))
+        return await self.before(record, kernels=self.query.kernels)
+
+    async def on_post(self, session_id: str) -> Move:
+        """One's own only. The session goes on until the new job can take its place; kernels and
+        their variables end then."""
+        record = await self.session(session_id, JOBS_MANAGE, _ACTION)
+        if record.user != self.person.name:
+            error = NotAllowed("Only its owner changes a session's resources.")
+            await self.failed(_ACTION, f"session {session_id}", error)
+        return await self.begin(record)
+
+    async def on_delete(self, session_id: str) -> Move:
+        """One's own, or with custom:portal:jobs:manage anyone's."""
+        return await self.cancel(await self.session(session_id, JOBS_MANAGE, "cancel-move"))
+
+
+ENDPOINTS = (MoveOwnSession, MoveSession)

@@ -1,0 +1,68 @@
+"""``api/v1/notices``: whether one gets mail when a session has started and before it ends."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from portal.errors import Conflict
+from portal.models import Frozen
+
+from ..base.endpoint import Endpoint, Operation
+
+
+class NoticeWish(BaseModel):
+    """What the person wants."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    mail: Annotated[bool, Field(description="Mail about one's own sessions.")]
+
+
+class NoticeSettings(Frozen):
+    """``mail``: whether the person gets mail; ``available``: whether this site sends any.
+
+    ``before_end``: seconds before a session's end at which it is told.
+    """
+
+    available: bool
+    mail: bool
+    before_end: int
+
+
+class OwnNotices(Endpoint):
+    """One's own."""
+
+    path = "notices"
+    operations = {
+        "get": Operation(
+            summary="Whether one gets mail about one's sessions.", answer=NoticeSettings
+        ),
+        "put": Operation(
+            summary="Say whether one wants mail about one's sessions.",
+            answer=NoticeSettings,
+            body=NoticeWish,
+            errors=(409,),
+        ),
+    }
+
+    async def on_get(self) -> NoticeSettings:
+        """Nobody else's wish can be read."""
+        notices = self.parts.notices
+        mail = notices.on and await notices.wishes_of(self.person.name)
+        return NoticeSettings(available=notices.on, mail=mail, before_end=notices.before_end)
+
+    async def on_put(self) -> NoticeSettings:
+        """A session that waited has started, or ends soon: one mail each."""
+        notices, wish = self.parts.notices, self.body
+        if wish.mail and not notices.on:
+            raise Conflict("This site sends no mail.")
+        if wish.mail:
+            await notices.address_for(self.person.name)  # one that nobody knows is said here
+        await self.parts.store.notices.wish(self.person.name, wish.mail, time.time())
+        return NoticeSettings(available=notices.on, mail=wish.mail, before_end=notices.before_end)
+
+
+ENDPOINTS = (OwnNotices,)

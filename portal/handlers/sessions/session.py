@@ -1,0 +1,57 @@
+"""``api/v1/session``: what a session's own server asks about itself, with its own token."""
+
+from __future__ import annotations
+
+import time
+
+from portal.models.scope import SESSION_OWN
+from portal.models.situation import Situation
+from portal.models.startup import StartupReport, Step
+
+from ..base.endpoint import Nothing, Operation
+from ..base.own_session import OwnSession
+
+
+class OneOwnSession(OwnSession):
+    """The asker's session."""
+
+    path = "session"
+    operations = {
+        "get": Operation(
+            summary="The situation of the session that asks: its time, its GPUs, what may be done.",
+            answer=Situation,
+            scope=SESSION_OWN,
+            tags=("session",),
+        )
+    }
+
+    async def on_get(self) -> Situation:
+        """With the session's own token only. While Slurm or the database is away it is what was
+        known last, and 'error' says so."""
+        record, job = await self.own()
+        return await self.parts.situations.of(record, job, self.view)
+
+
+class OwnStartup(OwnSession):
+    """How its start went."""
+
+    path = "session/startup"
+    operations = {
+        "post": Operation(
+            summary="Tell how long the steps of the session's own start took.",
+            answer=Nothing,
+            body=StartupReport,
+            scope=SESSION_OWN,
+            tags=("session",),
+        )
+    }
+
+    async def on_post(self) -> None:
+        """With the session's own token only. What is told is added to what was told before; of
+        "page" the first word stays, since a page that is loaded again has most of it already."""
+        record = await self.own_record()  # a page is there before the next look at Slurm
+        steps = {str(step): seconds for step, seconds in self.body.steps.items()}
+        await self.parts.store.startups.add(record.id, steps, time.time(), {str(Step.PAGE)})
+
+
+ENDPOINTS = (OneOwnSession, OwnStartup)

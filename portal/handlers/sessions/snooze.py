@@ -1,0 +1,55 @@
+"""``snooze``: whoever is told that a session's GPUs are idle can put off what follows."""
+
+from __future__ import annotations
+
+from portal.models import scope
+from portal.models.idle import IdleState
+
+from ..base.action import Action
+from ..base.endpoint import Operation
+from ..base.own_session import OwnSession
+from .actions import SESSION_ID
+
+
+class SnoozeSession(Action):
+    """From the session's page."""
+
+    path = "sessions/{session_id}/snooze"
+    parameters = {"session_id": SESSION_ID}
+    operations = {
+        "post": Operation(
+            summary="Put off the stop of a session whose GPUs are idle.",
+            answer=IdleState,
+            errors=(409,),
+        )
+    }
+
+    async def on_post(self, session_id: str) -> IdleState:
+        """One's own, or with custom:portal:jobs:manage anyone's."""
+        record = await self.session(session_id, scope.JOBS_MANAGE, "snooze-session")
+        async with self.audited("snooze-session", f"session {session_id}", record.user):
+            return await self.parts.idle.snooze(record.id)
+
+
+class SnoozeOwnSession(OwnSession):
+    """From JupyterLab."""
+
+    path = "session/snooze"
+    operations = {
+        "post": Operation(
+            summary="Put off the stop of the session that asks, whose GPUs are idle.",
+            answer=IdleState,
+            scope=scope.SESSION_OWN,
+            errors=(409,),
+            tags=("session",),
+        )
+    }
+
+    async def on_post(self) -> IdleState:
+        """With the session's own token only."""
+        record, _ = await self.own()
+        async with self.audited("snooze-session", f"session {record.id}", record.user):
+            return await self.parts.idle.snooze(record.id)
+
+
+ENDPOINTS = (SnoozeSession, SnoozeOwnSession)

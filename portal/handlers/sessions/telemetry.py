@@ -1,0 +1,67 @@
+"""Where sessions report what their GPUs and memory do. The asker is a session, not a person."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from portal.errors import StoreUnavailable, TooManyRequests
+from portal.models.scope import TELEMETRY_REPORT
+from portal.models.telemetry import TelemetryReport
+from portal.telemetry import sums
+
+from ..base.endpoint import Nothing, Operation
+from ..base.own_session import OwnSession
+
+uptime = time.monotonic  # a step of the machine's clock is no time that passed
+
+
+class TelemetryEndpoint(OwnSession):
+    """``telemetry``: a session's report of itself."""
+
+    path = "telemetry"
+    scope = TELEMETRY_REPORT
+    operations = {
+        "post": Operation(
+            summary="Report what the session's own GPUs and memory do. Only a session's own token "
+            "may, and only of its own job.",
+            answer=Nothing,
+            body=TelemetryReport,
+            scope=TELEMETRY_REPORT,
+            errors=(429,),
+            tags=("telemetry",),
+        )
+    }
+
+    _wait = 0.0
+
+    async def on_post(self) -> None:
+        parts, now, report = self.parts, time.time(), self.body
+        who = (self.person.name, self.server)
+        self._wait = parts.telemetry.pace.admit(who, uptime())
+        if self._wait:
+            raise TooManyRequests("This session reports too often; its next report is taken later.")
+        record, job = await self.own_job(report.job_id, "report-telemetry")
+        node = self.view.snapshot.nodes.get(job.nodes[0]) if job.nodes else None
+        parts.telemetry.take(job, report, now, node)
+        parts.idle.heard(record.id, report.activity)
+        seconds = parts.telemetry.pace.passed(who, uptime())
+        try:
+            await parts.store.reports.add(
+                record.id,
+                at=now,
+                memory_used=report.memory_used,
+                **sums(report, seconds, parts.telemetry.busy),
+            )
+        except StoreUnavailable as error:
+            # The report is shown; what it would have added to the session's sums is lost.
+            parts.log.debug("A report was not added up: %s", error)
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        if self._wait:
+            self.set_header("Retry-After", str(math.ceil(self._wait)))
+        super().write_error(status_code, **kwargs)
+
+
+ENDPOINTS = (TelemetryEndpoint,)

@@ -1,0 +1,76 @@
+"""The logs of an ended session in a TensorBoard: a session of its own, beside the others."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+from pydantic import Field, StringConstraints
+
+from portal.errors import Conflict, NotAllowed, NotFound
+from portal.launch.kinds.tensorboard import LONGEST, MOST, OPTION, SERVER, read_folders
+from portal.models import Frozen
+from portal.models.scope import SESSIONS_READ
+from portal.models.session import SessionState
+
+from ..base.action import Action
+from ..base.endpoint import Operation
+from .actions import SESSION_ID, ServerAddress
+
+
+class LogFolders(Frozen):
+    """Which log folders: absolute, or "~" and what is below the home."""
+
+    folders: Annotated[
+        tuple[Annotated[str, StringConstraints(max_length=LONGEST)], ...],
+        Field(min_length=1, max_length=MOST, examples=[["~/runs"]]),
+    ]
+
+
+class OpenLogs(Action):
+    """Starts the person's server "tensorboard" in the environment of the session that ended."""
+
+    path = "sessions/{session_id}/tensorboard"
+    parameters = {"session_id": SESSION_ID}
+    operations = {
+        "post": Operation(
+            summary="Show the logs of an ended session in a TensorBoard.",
+            answer=ServerAddress,
+            body=LogFolders,
+            errors=(409,),
+        )
+    }
+
+    async def on_post(self, session_id: str) -> ServerAddress:
+        """One's own session only. The job has no GPUs and ends by itself
+        (``c.PortalSpawner.tensorboard_resources``). The answer is the page that follows its start
+        and then shows it."""
+        record = await self.session(session_id, SESSIONS_READ, "open-logs")
+        folders = read_folders(list(self.body.folders))
+        name = self.person.name
+        async with self.audited(
+            "open-logs", f"session {session_id}", record.user, ", ".join(folders)
+        ):
+            if record.user != name:
+                raise NotAllowed("This session is not yours: only its owner can open its logs.")
+            if record.state is not SessionState.ENDED:
+                raise Conflict("This session has not ended: open TensorBoard in the session.")
+            await self._offered(record.environment, record.environment_title)
+            options = {"environment": record.environment, OPTION: list(folders)}
+            await self.parts.hub.start_server(name, SERVER, options)
+        self.done("")
+        base = self.parts.prefix.removesuffix("services/portal/")
+        return ServerAddress(url=f"{base}hub/spawn-pending/{quote(name, safe='@~')}/{SERVER}")
+
+    async def _offered(self, environment: str, title: str) -> None:
+        await self.parts.catalog.load()
+        try:
+            self.parts.catalog.get(environment, self.person)
+        except NotFound:
+            raise NotFound(
+                f"The environment of this session, '{title or environment}', is not offered to "
+                "you any more. Start a session in another one, and open TensorBoard there."
+            ) from None
+
+
+ENDPOINTS = (OpenLogs,)
