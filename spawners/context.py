@@ -16,7 +16,7 @@ from traitlets.log import get_logger
 
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.tile import Tiles
-from portal.courses.book import CourseBook
+from portal.courses.roster.membership_cache import CourseBook
 from portal.courses.settings import Courses
 from portal.estimates import HUB, StartEstimates
 from portal.gpus.settings import Gpus

@@ -30,7 +30,7 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
-from portal.courses import unpacking
+from portal.courses.files import unpacking
 from portal.courses.settings import Courses
 from portal.handlers.courses import collects
 from portal.handlers.courses import handouts as course_handouts
@@ -311,7 +311,7 @@ async def test_too_much_is_refused_in_words(site: Site, monkeypatch: pytest.Monk
     big = packed(*(member(f"{number}.bin", bytes(1024 * 1024)) for number in range(3)))
     answer = await site.give("ada", id, big)
     assert (answer.status_code, "more than 2 MB" in answer.text) == (400, True)
-    monkeypatch.setattr("portal.courses.collecting.FILES", 3)
+    monkeypatch.setattr("portal.courses.files.collecting.FILES", 3)
     many = packed(*(member(f"{number}.txt") for number in range(5)))
     assert "more than 3 files" in (await site.give("ada", id, many)).text
     monkeypatch.setattr("portal.handlers.courses.collects._HEADERS", 0)
@@ -366,8 +366,8 @@ async def test_a_reader_that_hangs_is_ended(
     slow = tmp_path / "python"
     slow.write_text("#!/bin/sh\nexec sleep 600\n")
     slow.chmod(0o755)
-    monkeypatch.setattr("portal.courses.collecting.sys.executable", str(slow))
-    monkeypatch.setattr("portal.courses.collecting._SECONDS", 0.5)
+    monkeypatch.setattr("portal.courses.files.collecting.sys.executable", str(slow))
+    monkeypatch.setattr("portal.courses.files.collecting._SECONDS", 0.5)
     id = await site.begin()
     began = awake()
     answer = await site.give("ada", id, packed(member("a.txt")))

@@ -16,11 +16,11 @@ import pytest
 from git_server import GitServer, Repository, git, serve
 from machine_clock import awake
 
-from portal.courses.git import GitFailed
-from portal.courses.handouts import CourseHandouts
-from portal.courses.paths import folder_problem, link_problem, problem_of, safe_name
+from portal.courses.files.git import GitFailed
+from portal.courses.files.handouts import CourseHandouts
+from portal.courses.files.paths import folder_problem, link_problem, problem_of, safe_name
+from portal.courses.files.source_sync import source_problem
 from portal.courses.settings import Courses
-from portal.courses.upstream import source_problem
 from portal.errors import InvalidRequest, NotFound, PortalError
 from portal.models.course import Course, CourseState, Handouts, KeptCourse
 from portal.store import Store
@@ -459,7 +459,7 @@ async def test_git_is_not_asked_of_links_without_end(
 ) -> None:
     """A tree of a few MB has room for a hundred thousand links: a git for each would take an hour,
     in which other courses wait."""
-    monkeypatch.setattr("portal.courses.tree._LINKS", 3)
+    monkeypatch.setattr("portal.courses.files.tree._LINKS", 3)
     links = [("120000", f"link{number}", b"good.txt") for number in range(5)]
     upstream.tree(("100644", "good.txt", b"good\n"), *links)
     kept = from_git(server, upstream)

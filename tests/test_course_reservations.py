@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from conftest import demo_place
 
-from portal.courses.calendar import Meeting
-from portal.courses.reservations import reservation_name
+from portal.courses.definition.calendar import Meeting
+from portal.courses.schedule.reservations import reservation_name
 from portal.errors import InvalidRequest
 from portal.slurm.parse import reservations as parsed
 from portal.slurm.reserving import Wanted
@@ -25,9 +25,9 @@ from portal.slurm.reserving import Wanted
 DRIVER = """
 import asyncio, json, logging, sys, time
 from types import SimpleNamespace
-from portal.courses.around import Around
-from portal.courses.book import CourseBook
-from portal.courses.reservations import Reservations
+from portal.courses.context import Around
+from portal.courses.roster.membership_cache import CourseBook
+from portal.courses.schedule.reservations import Reservations
 from portal.courses.settings import Courses
 from portal.errors import NotFound
 from portal.models.course import Course, CourseMember, CourseState, KeptCourse

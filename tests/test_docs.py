@@ -22,7 +22,7 @@ from docs import reference
 from portal.__main__ import PortalCommand
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.document import read_document
-from portal.courses.document import read_course
+from portal.courses.definition.document import read_course
 from portal.directory import LDAPAuthenticator
 from portal.doctor.checks import ALL
 from portal.launch.request import OPTION_KEYS

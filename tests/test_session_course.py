@@ -15,7 +15,7 @@ from portal_session.service import ServiceError
 from session_server import wait_for
 from test_session_guests import PREFIX, Around, around, nobody_is_in  # noqa: F401  fixtures
 
-from portal.courses.presence import PresenceReport
+from portal.courses.live.presence import PresenceReport
 
 BASE = "/user/ada/course-dl/"
 

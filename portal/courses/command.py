@@ -20,8 +20,8 @@ from portal.models.scope import COURSES_MANAGE
 from portal.store import Store
 from portal.store.command import DatabaseCommand
 
-from .document import CourseFile, course_text, read_course
-from .rules import CourseRules
+from .definition.document import CourseFile, course_text, read_course
+from .definition.rules import CourseRules
 from .settings import Courses
 
 _LARGEST = 1024 * 1024  # bytes of a file

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 from jupyterhub.app import JupyterHub
 
-from portal.courses.book import CourseBook, Membership
-from portal.courses.calendar import meetings
+from portal.courses.definition.calendar import meetings
+from portal.courses.roster.membership_cache import CourseBook, Membership
 from portal.errors import PortalError
 from portal.launch.course import server_of
 from portal.launch.kinds.course import CourseSession

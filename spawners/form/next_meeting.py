@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from portal.courses.calendar import meetings
+from portal.courses.definition.calendar import meetings
 from portal.models.course import Course
 from portal.models.words import count
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from jupyterhub import orm
 
 from portal.cache import SharedAnswers
-from portal.courses.calendar import meetings
-from portal.courses.sources import root_of
+from portal.courses.definition.calendar import meetings
+from portal.courses.definition.sources import root_of
 from portal.errors import NotAllowed, PortalError
 from portal.launch.course import (
     ServerOf,

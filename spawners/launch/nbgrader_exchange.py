@@ -1,6 +1,7 @@
 """The folder through which a course's assignments go out and come back (nbgrader's exchange), for
-one of its members (portal/courses/exchange.py). What lies in it has the rights that nbgrader gives:
-released work is for all, submissions can be put there by all and listed by who released the work.
+one of its members (portal/courses/files/nbgrader_exchange.py). What lies in it has the rights that
+nbgrader gives: released work is for all, submissions can be put there by all and listed by who
+released the work.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import asyncio
 import pwd
 from pathlib import Path
 
-from portal.courses.exchange import INSIDE, admit, folder_of
+from portal.courses.files.nbgrader_exchange import INSIDE, admit, folder_of
 from portal.errors import ConfigurationError
 from portal.models.course import CourseName
 

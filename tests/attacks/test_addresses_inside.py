@@ -16,9 +16,9 @@ import pytest
 from git_server import GitServer, Repository, serve
 
 from portal.addresses import Destination, allows, destination, host_problem, outside
-from portal.courses.git import Git, GitFailed, pinned
-from portal.courses.sources import repository_problem
-from portal.courses.upstream import REFERENCE, fetch
+from portal.courses.definition.sources import repository_problem
+from portal.courses.files.git import Git, GitFailed, pinned
+from portal.courses.files.source_sync import REFERENCE, fetch
 from portal.errors import InvalidRequest
 
 INSIDE = (

@@ -17,13 +17,7 @@ from typing import Any
 import pytest
 
 from portal.acl import NoAcls, others_of, problem_of
-from portal.courses.exchange import (
-    INSIDE,
-    Exchanges,
-    admit,
-    expel,
-    folder_of,
-)
+from portal.courses.files.nbgrader_exchange import INSIDE, Exchanges, admit, expel, folder_of
 from portal.errors import ConfigurationError
 from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.store import Store

@@ -11,7 +11,7 @@ import pytest
 from tornado import web
 from traitlets.config import Config
 
-from portal.courses import roster
+from portal.courses.roster import roster
 from portal.directory import LDAPAuthenticator
 from portal.directory.people import DirectoryPerson
 from portal.doctor.checks import directory as checks

@@ -16,9 +16,9 @@ from sqlalchemy.orm import Session
 from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 
-from portal.courses.rules import CourseRules
+from portal.courses.definition.rules import CourseRules
+from portal.courses.roster.site_roles import course_groups_with_roles, groups_with_roles
 from portal.courses.settings import Courses
-from portal.courses.site_roles import course_groups_with_roles, groups_with_roles
 from portal.doctor.checks.hub import course_roles
 from portal.models.course import Course, CourseState, KeptCourse, Role
 from spawners.config import course_groups, roles

@@ -17,11 +17,11 @@ from alembic.config import Config
 from courses_site import DEEP, Site, running
 from sqlalchemy import create_engine
 
-from portal.courses.board import Rows, Seen, tiles
-from portal.courses.joining import NOT_JOINED, not_joined, takes_joining
-from portal.courses.readiness import _joined
+from portal.courses.definition.readiness import _joined
+from portal.courses.live.board import Rows, Seen, tiles
+from portal.courses.roster.joining import NOT_JOINED, not_joined, takes_joining
 from portal.courses.settings import Courses
-from portal.courses.starting import Starter
+from portal.courses.start.starting import Starter
 from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.models.course_start import SeatState, StartKind
 from portal.store import HEAD, Store, upgrade

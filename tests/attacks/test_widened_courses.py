@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from portal.courses.limits import more_than_approved
+from portal.courses.definition.limits import more_than_approved
 from portal.models.course import Course
 
 NAMED = {"partition": "gpu", "qos": "class", "gpu_type": "t4"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from portal.courses.book import Membership
+from portal.courses.roster.membership_cache import Membership
 from portal.errors import NotAllowed, NotFound
 from portal.models.audit import Outcome
 from portal.models.course import STAFF, KeptCourse, Role

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 from tornado.iostream import StreamClosedError
 
-from portal.courses.presence import kind_of
+from portal.courses.live.presence import kind_of
 from portal.errors import Conflict, NotFound
 from portal.models import Frozen
 from portal.models.course_files import CollectList

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from portal.courses.book import Membership, runs
-from portal.courses.rules import Checked
+from portal.courses.definition.rules import Checked
+from portal.courses.roster.membership_cache import Membership, runs
 from portal.errors import NotAllowed, PortalError
 from portal.models import Frozen
 from portal.models.course import STAFF, Course, CourseName, CourseState, KeptCourse, Login, Role

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from portal.courses.presence import kind_of
+from portal.courses.live.presence import kind_of
 from portal.errors import Conflict, Unavailable
 from portal.models import Frozen
 from portal.models.course import CourseState

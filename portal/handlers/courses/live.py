@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from portal.courses import messages
-from portal.courses.presence import PresenceReport, kind_of, lowered, presence_of, raised
+from portal.courses.live import messages
+from portal.courses.live.presence import PresenceReport, kind_of, lowered, presence_of, raised
 from portal.errors import Conflict, NotFound
 from portal.models import Frozen
 from portal.models.course_live import CourseMessage, Help, HelpState

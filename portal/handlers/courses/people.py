@@ -13,8 +13,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from portal.courses.board import newest_sessions
-from portal.courses.joining import not_joined, refusal
+from portal.courses.live.board import newest_sessions
+from portal.courses.roster.joining import not_joined, refusal
 from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnavailable
 from portal.launch.extending import clock, extended
 from portal.models import Frozen

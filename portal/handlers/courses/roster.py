@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from portal.courses.enrolment import Enrolled
+from portal.courses.roster.enrolment import Enrolled
 from portal.models import Frozen
 from portal.models.course import CourseMember, Login, Role
 from portal.models.scope import COURSES_MANAGE

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from portal.courses.ahead import missing
-from portal.courses.book import runs
-from portal.courses.over import ended
-from portal.courses.rehearsal import report
-from portal.courses.reservations import MeetingReservation
+from portal.courses.roster.membership_cache import runs
+from portal.courses.schedule.closeout import ended
+from portal.courses.schedule.prestart import missing
+from portal.courses.schedule.reservations import MeetingReservation
+from portal.courses.start.rehearsal import report
 from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.models import Frozen
 from portal.models.course import STAFF, CourseState, KeptCourse

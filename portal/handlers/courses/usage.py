@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from portal.courses.readiness import Readiness
-from portal.courses.usage import PersonUsage, usage_of
+from portal.courses.definition.readiness import Readiness
+from portal.courses.definition.usage import PersonUsage, usage_of
 from portal.models import Frozen
 
 from ..base.csv import MEDIA, CsvEndpoint

@@ -11,10 +11,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from portal.catalog.markdown import markdown_html
-from portal.courses.board import newest_sessions
-from portal.courses.book import Membership, runs
-from portal.courses.calendar import Meeting, meetings
-from portal.courses.joining import not_joined
+from portal.courses.definition.calendar import Meeting, meetings
+from portal.courses.live.board import newest_sessions
+from portal.courses.roster.joining import not_joined
+from portal.courses.roster.membership_cache import Membership, runs
 from portal.errors import NotAllowed, NotFound, StoreUnavailable
 from portal.models import Frozen
 from portal.models.course import STAFF, CourseState, KeptCourse, Role, zones
@@ -302,7 +302,8 @@ def meeting_words(kept: KeptCourse, meeting: Meeting, now: float) -> str:
 
 
 def course_page_routes(prefix: str) -> list[Any]:
-    """The rows for tornado; no course has the name of a page (portal/courses/rules.py)."""
+    """The rows for tornado; no course has the name of a page "
+    "(portal/courses/definition/rules.py)."""
     # tornado would hand the groups within the name's pattern to the handlers, too.
     name = COURSE.replace("(", "(?:")
     return [

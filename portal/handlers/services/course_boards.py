@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from portal.cache import SharedAnswers
-from portal.courses.board import Rows, Seen, bare, tiles
+from portal.courses.live.board import Rows, Seen, bare, tiles
 from portal.errors import PortalError
 from portal.models.course import KeptCourse
 from portal.models.course_board import CourseBoard, Tile

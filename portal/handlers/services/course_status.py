@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from portal.cache import SharedAnswer
-from portal.courses.presence import kind_of
+from portal.courses.live.presence import kind_of
 from portal.errors import NotFound
 from portal.models.course import CourseMember, KeptCourse
 from portal.models.course_live import Collect, CourseMessage, CourseSituation, Presence

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from portal.catalog.node_copies import NodeCopies
-from portal.courses.ahead import Ahead
-from portal.courses.around import Around
-from portal.courses.exchange import Exchanges
-from portal.courses.loop import CourseLoop
-from portal.courses.over import Over
-from portal.courses.reservations import Reservations
-from portal.courses.rush import Rush
-from portal.courses.starting import Starter
+from portal.courses.context import Around
+from portal.courses.files.nbgrader_exchange import Exchanges
+from portal.courses.schedule.closeout import Over
+from portal.courses.schedule.loop import CourseLoop
+from portal.courses.schedule.prestart import Ahead
+from portal.courses.schedule.reservations import Reservations
+from portal.courses.start.backpressure import Rush
+from portal.courses.start.starting import Starter
 from portal.models.environment import Environment
 from portal.models.image_job import WorkState
 from portal.slurm.reserving import Reserving

@@ -1,5 +1,5 @@
 // What a course needs set against what there is, and who of its people lacks something
-// (portal.courses.readiness).
+// (portal.courses.definition.readiness).
 
 import { el, fill, setText } from "../dom.js";
 import { count } from "../words.js";

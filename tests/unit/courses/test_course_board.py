@@ -24,7 +24,7 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
-from portal.courses.board import Rows, Seen, bare, tiles
+from portal.courses.live.board import Rows, Seen, bare, tiles
 from portal.errors import Conflict, NotFound, StoreUnavailable
 from portal.handlers.courses import board as course_board
 from portal.handlers.courses import people

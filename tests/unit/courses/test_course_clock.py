@@ -17,10 +17,10 @@ from stepping_clock import SteppingClock
 from test_course_starting import MONDAY, STUDENTS, Site
 from test_reservations import MIXED, Slurm
 
-from portal.courses import ahead as ahead_module
-from portal.courses.ahead import Ahead
-from portal.courses.reservations import Reservations
-from portal.courses.rush import Rush
+from portal.courses.schedule import prestart as ahead_module
+from portal.courses.schedule.prestart import Ahead
+from portal.courses.schedule.reservations import Reservations
+from portal.courses.start.backpressure import Rush
 from portal.errors import HubUnavailable, TooManyRequests
 from portal.models.cluster import ClusterSnapshot, Reservation
 from portal.models.course_start import SeatState, StartKind

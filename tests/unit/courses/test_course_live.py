@@ -13,7 +13,7 @@ from courses_site import PEOPLE, Site, running
 from stepping_clock import SteppingClock
 from test_extend import of_server, person
 
-from portal.courses import helping
+from portal.courses.live import helping
 from portal.errors import HubUnavailable, NotFound, StoreUnavailable
 from portal.models.cluster import Job, JobState
 from portal.models.course import CourseState, Role

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from portal.courses.live_start import LiveStart
-from portal.courses.rush import Rush
+from portal.courses.start.backpressure import Rush
+from portal.courses.start.live_start import LiveStart
 from portal.models.course_live import Presence
 from portal.models.course_start import CourseStart, Seat, SeatState, StartKind
 

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 from clusters import job
 
-from portal.courses import ahead as ahead_module
-from portal.courses.ahead import Ahead
-from portal.courses.around import Around
-from portal.courses.book import CourseBook
-from portal.courses.loop import CourseLoop
-from portal.courses.over import Over
-from portal.courses.rehearsal import report
-from portal.courses.seats import in_turn
+from portal.courses.context import Around
+from portal.courses.roster.membership_cache import CourseBook
+from portal.courses.schedule import prestart as ahead_module
+from portal.courses.schedule.closeout import Over
+from portal.courses.schedule.loop import CourseLoop
+from portal.courses.schedule.prestart import Ahead
 from portal.courses.settings import Courses
-from portal.courses.starting import Starter
+from portal.courses.start.rehearsal import report
+from portal.courses.start.seats import in_turn
+from portal.courses.start.starting import Starter
 from portal.errors import (
     Conflict,
     HubUnavailable,
@@ -311,7 +311,7 @@ async def test_a_hub_that_says_later_is_asked_later_and_nobody_hears_of_it(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uptime = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr("portal.courses.asking.time.monotonic", lambda: uptime.now)
+    monkeypatch.setattr("portal.courses.start.spawn_queue.time.monotonic", lambda: uptime.now)
     deep = await site.course(*STUDENTS[:3])
     busy = TooManyRequests("Too many users trying to log in right now.")
     busy.details["retry_after"] = 40.0

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from courses_site import DEEP, Cluster, Site, running, snapshot
 
-from portal.courses.demand import demand_of
-from portal.courses.homes import HomeFinder
+from portal.courses.definition.demand import demand_of
+from portal.courses.roster.homes import HomeFinder
 from portal.errors import SlurmUnavailable
 from portal.models.cluster import Association, Reservation
 from portal.models.course import Course, KeptCourse, Role

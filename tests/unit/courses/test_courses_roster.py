@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from portal.courses import roster
+from portal.courses.roster import roster
 from portal.errors import InvalidRequest
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from portal.courses.around import Around
-from portal.courses.book import CourseBook
-from portal.courses.demand import reserved_gpus
-from portal.courses.reservations import Reservations
+from portal.courses.context import Around
+from portal.courses.definition.demand import reserved_gpus
+from portal.courses.roster.membership_cache import CourseBook
+from portal.courses.schedule.reservations import Reservations
 from portal.courses.settings import Courses
 from portal.errors import InvalidRequest, SlurmRefused, Unavailable
 from portal.models.cluster import ClusterSnapshot, GpuPool, Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from portal.courses.seats import lost
+from portal.courses.start.seats import lost
 from portal.models.course_start import Seat, SeatState
 from portal.models.session import SessionRecord, SessionState
 from portal.sessions.ending import TITLES

@@ -20,7 +20,7 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application
 
-from portal.courses.calendar import Meeting
+from portal.courses.definition.calendar import Meeting
 from portal.handlers.pages.courses import course_page_routes, meeting_words
 from portal.handlers.pages.rendering import Pages
 from portal.models.course import Course, CourseState, KeptCourse, Role

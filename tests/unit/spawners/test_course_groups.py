@@ -11,7 +11,7 @@ import pytest
 from machine_clock import awake
 from test_course_launch import COURSE, at, kept
 
-from portal.courses.book import CourseBook
+from portal.courses.roster.membership_cache import CourseBook
 from portal.errors import StoreUnavailable
 from portal.models.course import CourseMember, CourseState, Role, WeeklyTime
 from spawners.config import course_groups

@@ -19,7 +19,7 @@ from portal.models.cluster import Job
 from portal.models.course_start import Seat, SeatState
 from portal.models.session import SessionState
 
-from .around import Around
+from ..context import Around
 from .live_start import LiveStart, UnderWay
 from .seats import changed, in_turn, newest
 

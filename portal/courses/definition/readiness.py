@@ -18,10 +18,10 @@ from portal.models.cluster import Association, ClusterSnapshot
 from portal.models.course import CourseMember, CourseState, KeptCourse, Role
 from portal.store import Store
 
+from ..roster.homes import HomeFinder
+from ..roster.joining import not_joined, takes_joining
 from .calendar import Meeting, all_meetings, overlaps
 from .demand import Demand, demand_of, reserved_gpus
-from .homes import HomeFinder
-from .joining import not_joined, takes_joining
 from .limits import hours
 
 if TYPE_CHECKING:

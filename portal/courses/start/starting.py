@@ -15,14 +15,14 @@ from portal.models.audit import Outcome
 from portal.models.course import KeptCourse, Role
 from portal.models.course_start import OVER, CourseStart, Seat, SeatState, StartKind
 
-from .around import Around
-from .asking import Asking
-from .calendar import Meeting
-from .following import Following
-from .joining import NOT_JOINED, not_joined
+from ..context import Around
+from ..definition.calendar import Meeting
+from ..roster.joining import NOT_JOINED, not_joined
 from .live_start import LiveStart
+from .progress import Following
 from .rehearsal import report
 from .seats import LIVE, changed, server_of
+from .spawn_queue import Asking
 
 _FOLLOWED = 12 * 3600.0  # seconds that a start is looked after at most
 

@@ -18,7 +18,7 @@ from portal.slurm.control import ClusterControl
 from portal.slurm.reserving import Reserving
 from portal.store import Store
 
-from .book import CourseBook
+from .roster.membership_cache import CourseBook
 from .settings import Courses
 
 SERVICE = "portal"  # the actor of what the service does by itself

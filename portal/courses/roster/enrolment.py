@@ -18,9 +18,9 @@ from portal.models.course_problem import RosterProblem
 from portal.service_accounts import is_service, service_accounts
 from portal.store import Store
 
+from ..settings import Courses
 from . import roster
-from .book import CourseBook
-from .settings import Courses
+from .membership_cache import CourseBook
 
 _MOST = 10_000  # people of one course
 
@@ -48,7 +48,7 @@ class Enrolment:
     Every method raises StoreUnavailable.
     """
 
-    interval: ClassVar[float] = 10.0  # seconds between two looks (portal/courses/loop.py)
+    interval: ClassVar[float] = 10.0  # seconds between two looks (portal/courses/schedule/loop.py)
 
     store: Store
     book: CourseBook

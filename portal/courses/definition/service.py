@@ -20,10 +20,10 @@ from portal.models.person import Person
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
 from portal.store import Store
 
-from .book import CourseBook
-from .enrolment import Enrolment
+from ..roster.enrolment import Enrolment
+from ..roster.membership_cache import CourseBook
+from ..settings import Courses
 from .rules import Checked, CourseRules
-from .settings import Courses
 
 _WEEK = 7
 

@@ -14,8 +14,8 @@ from portal.models.course import CourseState, KeptCourse
 from portal.models.session import SessionRecord, SessionState
 from portal.models.stop_reason import StopCode, StopReason
 
-from .around import SERVICE, Around
-from .starting import Starter
+from ..context import SERVICE, Around
+from ..start.starting import Starter
 
 _AGAIN = 60.0  # seconds between two tries to stop a session
 _ENDED = frozenset({CourseState.ARCHIVED, CourseState.REFUSED})

@@ -24,13 +24,13 @@ from portal.models.course_files import HandoutFile, HandoutState
 from portal.models.course_live import HandoutRevision
 from portal.store import Store
 
-from .book import runs
-from .calendar import meetings
+from ..definition.calendar import meetings
+from ..roster.membership_cache import runs
+from ..settings import Courses
 from .git import BRANCH, Git, private_folder
 from .paths import problem_of
-from .settings import Courses
+from .source_sync import REFERENCE, copy, fetch, source_problem
 from .tree import Judged, commit_text, file_lines, over, read, sentence, write_file
-from .upstream import REFERENCE, copy, fetch, source_problem
 
 _UPLOADS = "refs/portal/uploads"
 _NEXT = "refs/portal/next"

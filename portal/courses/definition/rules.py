@@ -21,10 +21,10 @@ from portal.models.person import Person
 from portal.models.scope import COURSES_MANAGE
 from portal.store import Store
 
+from ..roster.site_roles import groups_with_roles
+from ..settings import Courses
 from .calendar import all_meetings, overlaps
 from .limits import more_than_approved, resource_problems
-from .settings import Courses
-from .site_roles import groups_with_roles
 from .sources import below, repository_problem
 
 _ADDRESSES = ("new", "validate")  # of pages and the API, where the name of a course stands

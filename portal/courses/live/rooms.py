@@ -23,7 +23,7 @@ from portal.models.session import SessionRecord, SessionState
 from portal.models.stop_reason import StopCode, StopReason
 from portal.store import Store
 
-from .book import runs
+from ..roster.membership_cache import runs
 from .helping import PORTAL
 from .presence import kind_of
 

@@ -21,7 +21,7 @@ from portal.models.course_live import Help, HelpState
 from portal.models.session import SessionRecord, SessionState
 from portal.store import Store
 
-from .settings import Courses
+from ..settings import Courses
 
 PORTAL = "portal"  # the actor of its own lines in the audit log
 ANSWER_WITHIN = 300.0  # seconds that a student has to answer

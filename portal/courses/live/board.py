@@ -12,7 +12,7 @@ from portal.models.course_start import CourseStart, Seat, SeatState
 from portal.models.dashboard import GpuItem, JobItem
 from portal.models.session import SessionRecord, SessionState
 
-from .joining import NOT_JOINED, not_joined
+from ..roster.joining import NOT_JOINED, not_joined
 
 # Endings (portal.sessions.ending.TITLES) after which the tile says that it failed. Of the others
 # somebody, or the clock, ended it as was meant.

@@ -66,7 +66,7 @@ def admit(folder: Path, uid: int) -> None:
 
 def expel(folder: Path, uids: Collection[int]) -> None:
     """Keep these accounts out from now on; a session that has the exchange keeps it until it is
-    ended (portal/courses/leaving.py). Blocks. Raises OSError."""
+    ended (portal/courses/roster/unenrol.py). Blocks. Raises OSError."""
     with _locked(folder):
         there = acl.others_of(folder)
         if there & set(uids):

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from portal.errors import PortalError
 
-from .settings import Courses
+from ..settings import Courses
 
 
 @runtime_checkable

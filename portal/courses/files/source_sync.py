@@ -17,9 +17,9 @@ from portal.addresses import destination
 from portal.errors import InvalidRequest, NotFound
 from portal.models.course import Handouts
 
+from ..definition.sources import below, repository_problem, root_of
 from .git import Git, pinned
 from .paths import DEPTH, problem_of
-from .sources import below, repository_problem, root_of
 from .tree import commit_text, write_file
 
 REFERENCE = "refs/portal/upstream"

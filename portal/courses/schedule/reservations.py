@@ -23,10 +23,10 @@ from portal.models.course_start import KeptReservation, ReservationState
 from portal.slurm.reserving import GpusNotReservable, Wanted
 from portal.slurm.run import own_account
 
-from .around import Around
-from .calendar import Meeting, meetings, overlaps
-from .demand import reserved_gpus
-from .over import ended
+from ..context import Around
+from ..definition.calendar import Meeting, meetings, overlaps
+from ..definition.demand import reserved_gpus
+from .closeout import ended
 
 _DAY = 86400.0
 _CHECK = 60.0  # seconds between two looks at what Slurm has

@@ -12,11 +12,11 @@ from portal.models.audit import Outcome
 from portal.models.course import CourseState, KeptCourse
 from portal.models.course_start import ReservationState, StartKind
 
-from .around import SERVICE, Around
-from .book import runs
-from .calendar import Meeting, meetings
+from ..context import SERVICE, Around
+from ..definition.calendar import Meeting, meetings
+from ..roster.membership_cache import runs
+from ..start.starting import Starter
 from .reservations import reservation_name
-from .starting import Starter
 
 _FORGET = 86400.0  # seconds after a meeting's beginning at which it is forgotten here
 

@@ -26,9 +26,9 @@ from portal.models.course_files import CollectItem
 from portal.models.course_live import Collect, Collected
 from portal.store import Store
 
+from ..settings import Courses
 from .git import private_folder
 from .paths import folder_problem, safe_name
-from .settings import Courses
 
 FILES = 10_000  # of one person's folder
 _MOST_OPEN = 10  # collections of one course at the same time
@@ -159,7 +159,7 @@ class Collecting:
         """Unpack in a process of its own, with an end to its time and memory."""
         process = await asyncio.create_subprocess_exec(
             *("prlimit", f"--as={1024 * _MEGABYTE}", f"--fsize={self.most + _MEGABYTE}"),
-            *(sys.executable, "-s", "-P", "-m", "portal.courses.unpacking"),
+            *(sys.executable, "-s", "-P", "-m", "portal.courses.files.unpacking"),
             *(str(packed), str(folder), str(self.most), str(FILES)),
             env={
                 "PATH": os.environ.get("PATH", os.defpath),

@@ -8,7 +8,7 @@ from portal.errors import NotFound, PortalError
 from portal.models.course_start import Seat, SeatState, StartKind
 from portal.models.stop_reason import StopCode, StopReason
 
-from .around import Around
+from ..context import Around
 from .live_start import LiveStart, UnderWay
 from .rehearsal import due_to_end
 from .seats import LIVE, LOST, changed, lost, newest, seen, session_of

@@ -1,7 +1,7 @@
 """Unpacks what a session gave, as a program of its own: somebody else made the file, and a reader
 of such files can be made to hang or to fill the memory.
 
-``python -m portal.courses.unpacking TAR FOLDER BYTES FILES`` puts the plain files of TAR into
+``python -m portal.courses.files.unpacking TAR FOLDER BYTES FILES`` puts the plain files of TAR into
 FOLDER, which is there and empty, and writes {"files": …, "size": …, "left_out": …} or
 {"error": …}. Nothing but plain files and folders comes out of it, and nothing outside of FOLDER.
 """

@@ -1,0 +1,1 @@
+"""What a course hands out and collects."""

@@ -1,0 +1,1 @@
+"""What the calendar sets going: reservations, starts ahead of time, and the end."""

@@ -1,0 +1,1 @@
+"""Sessions that are started for a whole class."""
