@@ -11,8 +11,8 @@ import tempfile
 import threading
 from pathlib import Path
 
-from portal.store import upgrade as module
-from portal.store.address import Address
+from portal.store.engine import upgrade as module
+from portal.store.engine.address import Address
 
 MAKE_FILE = module._make_file
 _lock = threading.RLock()  # the template is made through the same function

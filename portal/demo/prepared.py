@@ -123,8 +123,10 @@ def _give(path: Path, account: Account) -> None:
 
 def _copy_tables(source: Path, target: Path) -> None:
     """Make the portal's database ``target`` with the rows of _TABLES of ``source``."""
-    from ..store.address import Address  # loading it takes longer than a start with what is kept
-    from ..store.upgrade import upgrade
+    from ..store.engine.address import (
+        Address,  # loading it takes longer than a start with what is kept
+    )
+    from ..store.engine.upgrade import upgrade
 
     upgrade(Address.read(f"sqlite:///{target}"))
     with contextlib.closing(sqlite3.connect(target, isolation_level=None)) as database:

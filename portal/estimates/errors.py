@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from portal.models.estimate import EstimateError
-from portal.store.estimates import Outcome
+from portal.store.sessions.estimates import Outcome
 
 TEN_MINUTES = 600.0
 

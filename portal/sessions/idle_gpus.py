@@ -19,7 +19,7 @@ from portal.models.session import SessionRecord, SessionState
 from portal.models.stop_reason import StopCode, StopReason
 from portal.models.words import duration
 from portal.store import Store
-from portal.store.snoozes import Snooze
+from portal.store.sessions.snoozes import Snooze
 from portal.telemetry import Telemetry
 
 from .idle import IdleClock, Rules, Seen, due, look, snoozed, state

@@ -12,30 +12,30 @@ from traitlets.config import LoggingConfigurable
 from portal import disk
 from portal.errors import StoreUnavailable
 
-from .address import Address
-from .announcements import AnnouncementTable
-from .audit import AuditTable
-from .builds import BuildTable
-from .course_collects import CollectTable
-from .course_handouts import HandoutTable
-from .course_live import CourseMessageTable, HelpTable, PresenceTable
-from .course_starts import CourseReservationTable, CourseStartTable
-from .courses import CourseTable, MemberTable
-from .database import Database, ping
-from .environment_requests import EnvironmentRequestTable, FavouriteTable
-from .environment_tests import EnvironmentTestTable
-from .estimates import EstimateTable
-from .history import HistoryTable
-from .measurements import MeasurementTable
-from .notices import NoticeTable
-from .registries import RegistryTable
-from .reports import ReportTable
-from .sessions import SessionTable
-from .snoozes import SnoozeTable
-from .startups import StartupTable
-from .upgrade import HEAD
-from .usage import UsageTable
-from .versions import VersionTable
+from .catalog.builds import BuildTable
+from .catalog.measurements import MeasurementTable
+from .catalog.registries import RegistryTable
+from .catalog.requests import EnvironmentRequestTable, FavouriteTable
+from .catalog.tests import EnvironmentTestTable
+from .catalog.versions import VersionTable
+from .courses.collects import CollectTable
+from .courses.courses import CourseTable, MemberTable
+from .courses.handouts import HandoutTable
+from .courses.live import CourseMessageTable, HelpTable, PresenceTable
+from .courses.starts import CourseReservationTable, CourseStartTable
+from .engine.address import Address
+from .engine.database import Database, ping
+from .engine.upgrade import HEAD
+from .sessions.estimates import EstimateTable
+from .sessions.notices import NoticeTable
+from .sessions.reports import ReportTable
+from .sessions.sessions import SessionTable
+from .sessions.snoozes import SnoozeTable
+from .sessions.startups import StartupTable
+from .sessions.usage import UsageTable
+from .site.announcements import AnnouncementTable
+from .site.audit import AuditTable
+from .site.history import HistoryTable
 
 __all__ = ["HEAD", "Store"]
 

@@ -12,7 +12,7 @@ from portal.command import CommandGroup, SiteCommand
 from portal.errors import ConfigurationError, PortalError, StoreUnavailable
 
 from . import HEAD, Store
-from .address import Address
+from .engine.address import Address
 
 
 class DatabaseCommand(SiteCommand):

@@ -24,7 +24,8 @@ from portal.courses.settings import Courses
 from portal.courses.start.starting import Starter
 from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.models.course_start import SeatState, StartKind
-from portal.store import HEAD, Store, upgrade
+from portal.store import HEAD, Store
+from portal.store.engine import upgrade
 
 TODAY = date.today()
 NOW: dict[str, Any] = {

@@ -11,7 +11,7 @@ import migrated
 import pytest
 
 from portal.store import Store
-from portal.store import upgrade as upgrade_module
+from portal.store.engine import upgrade as upgrade_module
 
 Make = Callable[..., Store]
 

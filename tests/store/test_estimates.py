@@ -7,7 +7,7 @@ import pytest
 from portal.errors import InvalidRequest
 from portal.models.session import SessionRecord, SessionState
 from portal.store import Store
-from portal.store.estimates import Outcome
+from portal.store.sessions.estimates import Outcome
 
 NOW = 1_800_000_000.0
 OPTIONS = {"environment": "pytorch", "partition": "gpu", "gpus": 2}

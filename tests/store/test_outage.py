@@ -26,7 +26,7 @@ from portal.models.history import ClusterSample
 from portal.models.session import SessionRecord
 from portal.models.usage import JobUsage
 from portal.store import Store
-from portal.store.address import without_secrets
+from portal.store.engine.address import without_secrets
 
 Make = Callable[..., Store]
 

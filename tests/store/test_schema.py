@@ -23,8 +23,8 @@ from sqlalchemy import Connection, inspect, text
 from portal.errors import StoreUnavailable
 from portal.models.announcement import AnnouncementDraft
 from portal.store import HEAD, Store
-from portal.store.columns import metadata
-from portal.store.upgrade import VERSION_TABLE
+from portal.store.engine.columns import metadata
+from portal.store.engine.upgrade import VERSION_TABLE
 
 Make = Callable[..., Store]
 DRAFT = AnnouncementDraft(text="Hello", starts_at=1, ends_at=2)
@@ -121,8 +121,8 @@ async def test_the_next_version_upgrades_what_this_one_wrote(
     scripts = tmp_path / "migrations"
     shutil.copytree(ROOT / "portal/store/migrations", scripts)
     (scripts / "versions/v9999_next.py").write_text(SECOND)
-    monkeypatch.setattr("portal.store.upgrade._HERE", str(scripts))
-    monkeypatch.setattr("portal.store.upgrade._scripts", ScriptDirectory(str(scripts)))
+    monkeypatch.setattr("portal.store.engine.upgrade._HERE", str(scripts))
+    monkeypatch.setattr("portal.store.engine.upgrade._scripts", ScriptDirectory(str(scripts)))
     for module in ("upgrade", "database"):
         monkeypatch.setattr(f"portal.store.{module}.HEAD", "9999")
     waiting = make_store(url)  # it was not told to upgrade
@@ -189,7 +189,7 @@ async def test_a_failed_upgrade_leaves_nothing_half_done(
     shutil.copytree(ROOT / "portal/store/migrations", broken)
     step = broken / "versions/v0001_first.py"
     step.write_text(step.read_text().replace("    _append_only()\n", "    1 / 0\n"))
-    monkeypatch.setattr("portal.store.upgrade._HERE", str(broken))
+    monkeypatch.setattr("portal.store.engine.upgrade._HERE", str(broken))
     store = make_store(url)
     with pytest.raises(ZeroDivisionError):
         await store.upgrade()

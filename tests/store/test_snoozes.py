@@ -6,7 +6,7 @@ import pytest
 
 from portal.errors import InvalidRequest
 from portal.store import Store
-from portal.store.snoozes import Snooze
+from portal.store.sessions.snoozes import Snooze
 
 
 async def test_the_last_one_counts(store: Store) -> None:

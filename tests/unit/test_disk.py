@@ -12,7 +12,7 @@ from sqlalchemy.exc import OperationalError
 
 from portal import disk
 from portal.handlers.base.base import explain
-from portal.store.faults import fault_of
+from portal.store.engine.faults import fault_of
 
 ROOM = 1024 * 1024
 

@@ -92,7 +92,7 @@ WHY: dict[str, tuple[int, str]] = {
     "portal/sessions/idle_gpus.py": (1, "rows of snoozes; it counts idle time by the uptime"),
     "portal/slurm/end.py": (1, "compared with the end that Slurm names"),
     "portal/slurm/watched.py": (1, RECORD),
-    "portal/store/database.py": (1, RECORD),
+    "portal/store/engine/database.py": (1, RECORD),
     "portal/telemetry/__init__.py": (2, "compared with the times that Prometheus gives"),
     "portal/telemetry/prometheus.py": (1, "compared with the times that Prometheus gives"),
     "portal/telemetry/simulated.py": (1, "in the place of the times that Prometheus gives"),

@@ -1,4 +1,5 @@
-"""Alembic's way in. ``portal.store.upgrade`` gives the connection, in a transaction of its own.
+"""Alembic's way in. ``portal.store.engine.upgrade`` gives the connection, in a transaction of its
+own.
 
 A new step: ``alembic revision -m "what it does"`` in the checkout (``[tool.alembic]`` in
 pyproject.toml), then write upgrade() by hand; tests/test_store_schema.py compares what comes out
@@ -7,8 +8,8 @@ with the tables in the code. There is no way back but the copy from before the u
 
 from alembic import context
 
-from portal.store.columns import metadata
-from portal.store.upgrade import VERSION_TABLE
+from portal.store.engine.columns import metadata
+from portal.store.engine.upgrade import VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -45,7 +45,7 @@ from portal.models.person import Person
 from portal.models.resources import Resources
 from portal.slurm import Output, SlurmRunner
 from portal.store import Store
-from portal.store.estimates import Outcome
+from portal.store.sessions.estimates import Outcome
 
 ROWS = (Association(user="ada", account="research", qos=("normal",), is_default_account=True),)
 ENVIRONMENT = Environment(name="pytorch", title="PyTorch", kind=Kind.VENV, path="/v")

@@ -20,7 +20,7 @@ from portal.models.session import SessionRecord, SessionState
 from portal.models.stop_reason import StopReason
 from portal.sessions.idle import IdleClock, Rules, Seen, due, look, snoozed, state, stops_at
 from portal.sessions.idle_gpus import Around, IdleGpus
-from portal.store.snoozes import Snooze
+from portal.store.sessions.snoozes import Snooze
 from portal.telemetry import Telemetry
 
 RULES = Rules(mode=IdleMode.ON, limit=3600, warn=900, snooze=1800, snoozes=2, silence=90)

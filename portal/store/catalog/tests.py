@@ -10,7 +10,7 @@ from sqlalchemy import Column, Connection, Index, Table, delete, select
 from portal.models.catalog import EnvironmentTest, Verdict
 from portal.models.image_job import LIVE
 
-from .columns import COUNT, NAME, ROW, TEXT, TIME, Json, metadata
+from ..engine.columns import COUNT, NAME, ROW, TEXT, TIME, Json, metadata
 from .image_work import WorkTable
 
 tests = Table(

@@ -27,7 +27,7 @@ VERSION_TABLE = "portal_version"  # JupyterHub's is alembic_version: both may sh
 _LOCK_SECONDS = 120  # to wait for another process that upgrades
 _LOCK_NUMBER = 7_075_674_107  # any number, the same in every process (pg_advisory_xact_lock)
 
-_HERE = str(Path(__file__).with_name("migrations"))
+_HERE = str(Path(__file__).parents[1] / "migrations")
 _scripts = ScriptDirectory(_HERE)
 HEAD = str(_scripts.get_current_head())
 

@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, Select, func, literal, select
 from portal.errors import InvalidRequest
 from portal.models.usage import JobUsage, UsageRow
 
-from .database import Database
-from .listing import instant
+from ..engine.database import Database
+from ..engine.listing import instant
 from .usage_tables import JobKey, days, groups, jobs, write
 
 By = Literal["user", "group", "environment", "course", "account"]

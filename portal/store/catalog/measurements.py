@@ -8,8 +8,8 @@ from sqlalchemy import Column, Connection, Double, Index, Row, Table, delete, fu
 
 from portal.models.catalog import Measurement
 
-from .columns import COUNT, NAME, ROW, TIME, metadata
-from .database import Database
+from ..engine.columns import COUNT, NAME, ROW, TIME, metadata
+from ..engine.database import Database
 
 measurements = Table(
     "measurements",

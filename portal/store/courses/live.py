@@ -9,8 +9,8 @@ from sqlalchemy import Connection, Row, select, update
 from portal.errors import NotFound
 from portal.models.course_live import CourseMessage, Help, HelpState, Presence
 
-from .course_tables import course_help, course_messages, course_presence
-from .database import Database
+from ..engine.database import Database
+from .tables import course_help, course_messages, course_presence
 
 _OPEN = (str(HelpState.ASKED), str(HelpState.GRANTED))
 _LARGEST_ID = 2**63 - 1

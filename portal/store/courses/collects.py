@@ -9,8 +9,8 @@ from sqlalchemy import Row, select, update
 from portal.errors import NotFound
 from portal.models.course_live import Collect, Collected
 
-from .course_tables import course_collected, course_collects
-from .database import Database
+from ..engine.database import Database
+from .tables import course_collected, course_collects
 
 _MOST = 200  # of one course
 _LARGEST_ID = 2**63 - 1

@@ -20,9 +20,9 @@ from portal.errors import NotFound
 from portal.models.catalog import EnvironmentVersion, Origin
 from portal.models.environment import Environment, EnvironmentState
 
-from .columns import COUNT, NAME, ROW, TEXT, TIME, Json, metadata
-from .database import Database
-from .listing import instant, one_page
+from ..engine.columns import COUNT, NAME, ROW, TEXT, TIME, Json, metadata
+from ..engine.database import Database
+from ..engine.listing import instant, one_page
 
 versions = Table(
     "environment_versions",

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Column, Index, Table, delete, select
 
-from .columns import NAME, TIME, metadata
-from .database import Database
-from .listing import instant, moment
+from ..engine.columns import NAME, TIME, metadata
+from ..engine.database import Database
+from ..engine.listing import instant, moment
 from .sessions import sessions
 
 estimates = Table(

@@ -8,9 +8,9 @@ from sqlalchemy import Column, Connection, Index, Row, Table, delete, select, up
 
 from portal.models.announcement import Announcement, AnnouncementDraft
 
-from .columns import NAME, ROW, TEXT, TIME, metadata
-from .database import Database
-from .listing import instant, one_page
+from ..engine.columns import NAME, ROW, TEXT, TIME, metadata
+from ..engine.database import Database
+from ..engine.listing import instant, one_page
 
 announcements = Table(
     "announcements",

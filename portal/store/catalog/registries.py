@@ -9,8 +9,8 @@ from sqlalchemy import Column, Row, Table, delete, select
 
 from portal.models.catalog import KeptRegistry, Registry
 
-from .columns import COUNT, NAME, TEXT, TIME, metadata
-from .database import Database
+from ..engine.columns import COUNT, NAME, TEXT, TIME, metadata
+from ..engine.database import Database
 
 registries = Table(
     "registries",

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 
 from sqlalchemy import Column, Connection, Table, select, update
 
-from .columns import NAME, TIME, Json, metadata
-from .database import Database
-from .listing import instant
+from ..engine.columns import NAME, TIME, Json, metadata
+from ..engine.database import Database
+from ..engine.listing import instant
 
 startups = Table(
     "session_startups",

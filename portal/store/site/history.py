@@ -13,9 +13,9 @@ from sqlalchemy import Column, Connection, Table, delete, func, select
 
 from portal.models.history import ClusterSample, HistoryPoint
 
-from .columns import COUNT, metadata
-from .database import Database
-from .listing import instant
+from ..engine.columns import COUNT, metadata
+from ..engine.database import Database
+from ..engine.listing import instant
 
 _COUNTS = tuple(name for name in ClusterSample.model_fields if name not in ("at", "gpus_busy"))
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400

@@ -8,9 +8,9 @@ from sqlalchemy import Column, Connection, Index, Row, Table, delete, func, sele
 
 from portal.models.session import SessionRecord, SessionState
 
-from .columns import COUNT, NAME, TEXT, TIME, Json, metadata
-from .database import Database
-from .listing import containing, folded, moment, one_page, order_by
+from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, metadata
+from ..engine.database import Database
+from ..engine.listing import containing, folded, moment, one_page, order_by
 
 sessions = Table(
     "sessions",

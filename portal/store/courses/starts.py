@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Row, delete, select, update
 from portal.errors import NotFound
 from portal.models.course_start import CourseStart, KeptReservation, Seat, StartKind
 
-from .course_tables import course_reservations, course_seats, course_starts
-from .database import Database
+from ..engine.database import Database
+from .tables import course_reservations, course_seats, course_starts
 
 
 class CourseStartTable:

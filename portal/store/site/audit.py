@@ -9,9 +9,9 @@ from sqlalchemy import Column, Index, Row, Table, select
 
 from portal.models.audit import AuditEntry, Outcome
 
-from .columns import NAME, ROW, TEXT, TIME, metadata
-from .database import Database
-from .listing import containing, folded, moment, one_page, order_by
+from ..engine.columns import NAME, ROW, TEXT, TIME, metadata
+from ..engine.database import Database
+from ..engine.listing import containing, folded, moment, one_page, order_by
 
 audit = Table(
     "audit",

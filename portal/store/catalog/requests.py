@@ -9,9 +9,9 @@ from sqlalchemy import Column, Connection, Row, Table, delete, func, select, upd
 from portal.errors import NotFound
 from portal.models.catalog import EnvironmentRequest, EnvironmentRequestDraft, RequestState
 
-from .columns import NAME, ROW, TEXT, TIME, metadata
-from .database import Database
-from .listing import instant, one_page
+from ..engine.columns import NAME, ROW, TEXT, TIME, metadata
+from ..engine.database import Database
+from ..engine.listing import instant, one_page
 
 requests = Table(
     "environment_requests",

@@ -10,9 +10,9 @@ from sqlalchemy import Column, Table, case, select
 
 from portal.models.usage import SessionReports
 
-from .columns import COUNT, NAME, TIME, metadata
-from .database import Database
-from .listing import instant
+from ..engine.columns import COUNT, NAME, TIME, metadata
+from ..engine.database import Database
+from ..engine.listing import instant
 
 reports = Table(
     "session_reports",

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Row, delete, select, update
 from portal.errors import Conflict, NotFound
 from portal.models.course import Course, CourseMember, CourseState, KeptCourse
 
-from .course_tables import course_members, courses
-from .database import Database
+from ..engine.database import Database
+from .tables import course_members, courses
 
 _AGAIN = "Somebody else has changed this course meanwhile. Look at it again, then save."
 

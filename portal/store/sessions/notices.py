@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 from sqlalchemy import Column, Table, select
 
-from .columns import COUNT, NAME, TEXT, TIME, metadata
-from .database import Database
-from .listing import instant
+from ..engine.columns import COUNT, NAME, TEXT, TIME, metadata
+from ..engine.database import Database
+from ..engine.listing import instant
 
 wishes = Table(
     "notice_wishes",

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Column, Table, select
 
-from .columns import COUNT, NAME, TIME, metadata
-from .database import Database
-from .listing import instant
+from ..engine.columns import COUNT, NAME, TIME, metadata
+from ..engine.database import Database
+from ..engine.listing import instant
 
 snoozes = Table(
     "idle_snoozes",

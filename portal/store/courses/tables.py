@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from sqlalchemy import Column, Index, Table
 
-from .columns import COUNT, NAME, ROW, TEXT, TIME, Json, metadata
+from ..engine.columns import COUNT, NAME, ROW, TEXT, TIME, Json, metadata
 
 courses = Table(
     "courses",

@@ -6,8 +6,8 @@ from sqlalchemy import func, select
 
 from portal.models.course_live import HandoutRevision
 
-from .course_tables import course_handouts
-from .database import Database
+from ..engine.database import Database
+from .tables import course_handouts
 
 _MOST = 100  # revisions that are read of one course
 

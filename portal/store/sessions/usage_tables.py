@@ -28,9 +28,9 @@ from sqlalchemy import (
 from portal.errors import InvalidRequest
 from portal.models.usage import JobUsage
 
-from .columns import COUNT, NAME, ROW, TIME, Json, metadata, storable
-from .database import Database
-from .listing import instant
+from ..engine.columns import COUNT, NAME, ROW, TIME, Json, metadata, storable
+from ..engine.database import Database
+from ..engine.listing import instant
 
 JobKey = tuple[str, int]  # job_id, submitted_at
 

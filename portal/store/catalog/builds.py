@@ -7,7 +7,7 @@ from sqlalchemy import Column, Double, Index, Table, select
 from portal.models.catalog import Build
 from portal.models.image_job import WorkState
 
-from .columns import NAME, ROW, TEXT, TIME, Json, metadata
+from ..engine.columns import NAME, ROW, TEXT, TIME, Json, metadata
 from .image_work import WorkTable
 
 builds = Table(

@@ -10,8 +10,8 @@ from portal.errors import NotFound
 from portal.models import Frozen
 from portal.models.image_job import LIVE, WorkState
 
-from .database import Database
-from .listing import instant, one_page
+from ..engine.database import Database
+from ..engine.listing import instant, one_page
 
 T = TypeVar("T", bound=Frozen)
 

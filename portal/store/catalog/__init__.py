@@ -1,0 +1,1 @@
+"""The tables of environments: versions, builds, tests and what people ask for."""

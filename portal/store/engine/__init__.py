@@ -1,0 +1,1 @@
+"""The database itself: its address, its transactions, its columns and its upgrades."""

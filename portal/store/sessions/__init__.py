@@ -1,0 +1,1 @@
+"""The tables of sessions: what they were, said and used."""

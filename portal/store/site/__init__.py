@@ -1,0 +1,1 @@
+"""The tables of the whole site: announcements, the audit log, the cluster over time."""
