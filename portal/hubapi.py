@@ -28,7 +28,7 @@ from .errors import (
     TooManyRequests,
     Unavailable,
 )
-from .models.stop_reason import REASON_HEADER, StopReason
+from .models.session.stop_reason import REASON_HEADER, StopReason
 
 FOR_HEADER = "X-Portal-For"
 PROMPT_HEADER = "X-Portal-Prompt"

@@ -8,7 +8,7 @@ from traitlets import Any, Dict, Float, Integer, List, Unicode, default
 from traitlets.config import Config
 
 from portal.launch.request import DEFAULT_RESOURCES
-from portal.models.environment import Bind
+from portal.models.catalog.environment import Bind
 
 from .lifecycle.reports import service_address
 

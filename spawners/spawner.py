@@ -26,7 +26,7 @@ from portal.errors import (
     StartFailed,
 )
 from portal.launch.request import LaunchRequest
-from portal.models.cluster import Job
+from portal.models.cluster.cluster import Job
 from portal.models.person import Person
 from portal.sessions.ending import Ending, explain
 

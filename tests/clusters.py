@@ -7,10 +7,10 @@ from typing import Any
 
 from portal.errors import PortalError
 from portal.models import scope
-from portal.models.cluster import ClusterSnapshot, GpuPool, Job, JobState, Node
-from portal.models.gpu import GpuReading
+from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Job, JobState, Node
+from portal.models.cluster.gpu import GpuReading
 from portal.models.person import Person
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord, SessionState
 from portal.slurm import Cluster
 from portal.telemetry import Telemetry
 

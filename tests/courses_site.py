@@ -25,8 +25,8 @@ from portal.courses.settings import Courses
 from portal.errors import DirectoryUnavailable, NotFound
 from portal.handlers.routes import ENDPOINTS
 from portal.handlers.services.services import Parts
-from portal.models.cluster import ClusterSnapshot, GpuPool, Node, Partition
-from portal.models.course import CourseMember, Role
+from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node, Partition
+from portal.models.course.course import CourseMember, Role
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
 from portal.store import Store
 from portal.web.allowance import Allowance

@@ -17,8 +17,8 @@ from portal.demo.python_packages import session_key, session_wheel
 from portal.errors import ConfigurationError
 from portal.images.definition import image_path, recipe_key
 from portal.launch.image_job import VARIABLE
-from portal.models.environment import Environment
-from portal.models.image_job import ImageJob, Work
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.image_job import ImageJob, Work
 
 NOBODY = 65534
 # As `python -I -m portal.images.job` of an installed portal, from the checkout.

@@ -15,7 +15,7 @@ from hub_client import wait_until
 
 from portal.errors import StoreUnavailable
 from portal.models.announcement import Announcement, AnnouncementDraft
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
 
 

@@ -35,11 +35,11 @@ from portal.courses.settings import Courses
 from portal.handlers.courses import collects
 from portal.handlers.courses import handouts as course_handouts
 from portal.handlers.services.services import Parts
-from portal.models.cluster import ClusterSnapshot, Job, JobState
-from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
-from portal.models.course_start import StartKind
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
+from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.start import StartKind
 from portal.models.scope import SESSION_OWN
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
 
 KERNELS = Path(__file__).resolve().parent.parent / "kernels"

@@ -22,7 +22,7 @@ from portal.courses.files.paths import folder_problem, link_problem, problem_of,
 from portal.courses.files.source_sync import source_problem
 from portal.courses.settings import Courses
 from portal.errors import InvalidRequest, NotFound, PortalError
-from portal.models.course import Course, CourseState, Handouts, KeptCourse
+from portal.models.course.course import Course, CourseState, Handouts, KeptCourse
 from portal.store import Store
 
 TODAY = date.today()

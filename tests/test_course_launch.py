@@ -32,8 +32,9 @@ from portal.launch.kinds.preview import Preview
 from portal.launch.kinds.rehearsal import Rehearsal
 from portal.launch.limits import environment_limits, within
 from portal.launch.request import Asked, LaunchRequest
-from portal.models.cluster import ClusterSnapshot, Reservation
-from portal.models.course import (
+from portal.models.catalog.environment import Bind, Environment, Kind, Server
+from portal.models.cluster.cluster import ClusterSnapshot, Reservation
+from portal.models.course.course import (
     Course,
     CourseReservation,
     CourseState,
@@ -41,8 +42,7 @@ from portal.models.course import (
     Role,
     SingleTime,
 )
-from portal.models.environment import Bind, Environment, Kind, Server
-from portal.models.resources import Duration, Resources
+from portal.models.session.resources import Duration, Resources
 from spawners.config.named_servers import NamedServers
 from spawners.launch.courses import _with_reservation
 

@@ -30,7 +30,7 @@ from portal.courses.roster.membership_cache import CourseBook
 from portal.courses.schedule.reservations import Reservations
 from portal.courses.settings import Courses
 from portal.errors import NotFound
-from portal.models.course import Course, CourseMember, CourseState, KeptCourse
+from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.control import ClusterControl
 from portal.slurm.reserving import Reserving

@@ -29,10 +29,10 @@ from portal.dashboard import dashboard as dashboard_module
 from portal.dashboard.builder import Builder
 from portal.dashboard.view import Placed
 from portal.errors import SlurmUnavailable
-from portal.models.cluster import ClusterSnapshot
-from portal.models.history import ClusterSample
+from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.cluster.history import ClusterSample
 from portal.models.person import Person
-from portal.models.session import SessionState
+from portal.models.session.session import SessionState
 from portal.slurm import Cluster, SlurmRunner
 from portal.store import Store
 from tests.benchmarks.synthetic import synthetic

@@ -14,8 +14,8 @@ from machine_clock import awake
 from test_slurm_cluster import need_slurm, requests
 
 from portal.dashboard import Dashboard
-from portal.models.cluster import Job
-from portal.models.gpu import GpuState
+from portal.models.cluster.cluster import Job
+from portal.models.cluster.gpu import GpuState
 from portal.models.person import Person
 from portal.slurm import Cluster, SlurmRunner, gpu_holders
 

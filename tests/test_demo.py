@@ -23,7 +23,7 @@ from portal.demo.ports import free_port
 from portal.demo.process import leftovers, start_time
 from portal.errors import NotFound
 from portal.launch.container import sbatch_options
-from portal.models.resources import Resources
+from portal.models.session.resources import Resources
 
 pytestmark = pytest.mark.slurm
 

@@ -19,7 +19,7 @@ from portal.demo.people import myself
 from portal.demo.ports import free_port
 from portal.demo.prepared import Prepared, source_digest
 from portal.models.audit import AuditEntry, Outcome
-from portal.models.catalog import Verdict
+from portal.models.catalog.catalog import Verdict
 from portal.store import Store
 
 SLOW = ("making the accounting database", "adding accounts", "testing the environments")

@@ -26,7 +26,7 @@ from portal.courses.definition.document import read_course
 from portal.directory import LDAPAuthenticator
 from portal.doctor.checks import ALL
 from portal.launch.request import OPTION_KEYS
-from portal.models.environment import Environment
+from portal.models.catalog.environment import Environment
 from portal.slurm import SlurmRunner
 from spawners.spawner import PortalSpawner
 

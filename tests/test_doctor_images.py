@@ -12,7 +12,7 @@ from test_doctor import asked
 
 from portal.doctor.checks import access, images
 from portal.doctor.finding import Level, Result
-from portal.models.cluster import Association
+from portal.models.cluster.cluster import Association
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
 

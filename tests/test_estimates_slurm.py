@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from portal.errors import SlurmRefused, SlurmUnavailable
-from portal.models.cluster import JobState
-from portal.models.resources import Resources
+from portal.models.cluster.cluster import JobState
+from portal.models.session.resources import Resources
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.complaints import error_of
 from portal.slurm.parse.test_only import expected_start

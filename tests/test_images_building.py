@@ -23,9 +23,9 @@ from portal.images.definition import build_key, image_path, path_digest, recipe_
 from portal.images.definition_file import read_definition
 from portal.images.outcome import CouldNotRun, WorkFailed
 from portal.images.probe import FoundPython
-from portal.models.environment import Environment
-from portal.models.image import parse_source
-from portal.models.image_job import ImageJob, Work
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.image import parse_source
+from portal.models.catalog.image_job import ImageJob, Work
 
 pytestmark = pytest.mark.containers
 

@@ -6,9 +6,9 @@ import pytest
 
 from portal.images.channel import emit, read_events, say
 from portal.launch.image_job import VARIABLE, image_job_command
-from portal.models.environment import Environment
-from portal.models.image_job import Event, ImageJob, Work
-from portal.models.resources import Resources
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.image_job import Event, ImageJob, Work
+from portal.models.session.resources import Resources
 
 NONCE = "k7Jx2w"
 

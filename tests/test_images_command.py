@@ -14,9 +14,9 @@ import pytest
 
 from portal.catalog.image_files import ImageFiles
 from portal.errors import ConfigurationError
-from portal.models.catalog import Origin
-from portal.models.environment import Environment, EnvironmentState, Kind
-from portal.models.session import SessionRecord, SessionState
+from portal.models.catalog.catalog import Origin
+from portal.models.catalog.environment import Environment, EnvironmentState, Kind
+from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent

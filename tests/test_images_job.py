@@ -33,8 +33,8 @@ from registry import Registry, registry
 from portal.images.apptainer import Apptainer
 from portal.images.building import finished
 from portal.images.channel import read_events
-from portal.models.environment import Server
-from portal.models.image_job import BuildResult, Event, ImageJob
+from portal.models.catalog.environment import Server
+from portal.models.catalog.image_job import BuildResult, Event, ImageJob
 
 pytestmark = pytest.mark.containers
 

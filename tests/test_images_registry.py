@@ -22,9 +22,9 @@ from portal.images.credentials import Secrets
 from portal.images.pull_files import authorities_in, environment_of
 from portal.images.registry import Registries
 from portal.images.registry_words import Fault, fault_of
-from portal.models.catalog import KeptRegistry
-from portal.models.catalog import Registry as RegistryRow
-from portal.models.image import Source, parse_source
+from portal.models.catalog.catalog import KeptRegistry
+from portal.models.catalog.catalog import Registry as RegistryRow
+from portal.models.catalog.image import Source, parse_source
 
 USER, PASSWORD = "$oauthtoken", "nvapi-Ünter:my-key"
 

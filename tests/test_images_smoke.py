@@ -19,8 +19,8 @@ from portal.demo.apptainer import apptainer_environment
 from portal.images import smoke
 from portal.images.outcome import CouldNotRun, WorkFailed
 from portal.images.processes import children, descendants
-from portal.models.environment import Environment, Server
-from portal.models.image_job import Event, ImageJob, TestResult, Work
+from portal.models.catalog.environment import Environment, Server
+from portal.models.catalog.image_job import Event, ImageJob, TestResult, Work
 
 pytestmark = pytest.mark.containers
 

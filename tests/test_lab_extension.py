@@ -15,7 +15,9 @@ import pytest
 from pydantic import BaseModel
 from test_session_package import KERNELS, installed  # noqa: F401  a fixture
 
-from portal.models import course_live, idle, move, situation
+from portal.models import situation
+from portal.models.course import live
+from portal.models.session import idle, move
 
 NAME = "@data-scientist-portal/session"
 SOURCE = KERNELS / "labextension"
@@ -119,9 +121,9 @@ def test_one_version() -> None:
         ("Message", situation.Message),
         ("IdleState", idle.IdleState),
         ("Move", move.Move),
-        ("CourseSituation", course_live.CourseSituation),
-        ("CourseMessage", course_live.CourseMessage),
-        ("Help", course_live.Help),
+        ("CourseSituation", live.CourseSituation),
+        ("CourseMessage", live.CourseMessage),
+        ("Help", live.Help),
     ],
 )
 def test_what_it_reads_is_what_the_service_says(name: str, model: type[BaseModel]) -> None:

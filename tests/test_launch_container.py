@@ -22,8 +22,8 @@ from portal.launch.container import (
     session_script,
     session_variables,
 )
-from portal.models.environment import Environment
-from portal.models.resources import Resources
+from portal.models.catalog.environment import Environment
+from portal.models.session.resources import Resources
 
 IMAGE = f"/i/{'a' * 64}-{'b' * 10}.sif"
 NODE = {"home": "/h", "apptainer": "/bin/apptainer"}

@@ -18,7 +18,8 @@ from portal.launch.fields import OF, document, fields_of_move
 from portal.launch.kinds import KINDS, USUAL
 from portal.launch.policy import allowed_partitions, decide
 from portal.launch.request import Asked, LaunchRequest, options_from_fields, options_from_form
-from portal.models.cluster import (
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import (
     Association,
     ClusterSnapshot,
     GpuPool,
@@ -26,9 +27,8 @@ from portal.models.cluster import (
     Partition,
     Reservation,
 )
-from portal.models.environment import Environment
 from portal.models.person import Person
-from portal.models.resources import (
+from portal.models.session.resources import (
     Duration,
     Memory,
     Resources,

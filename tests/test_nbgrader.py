@@ -21,9 +21,9 @@ from session_server import KERNELS, SessionServer, a_server, make_python
 
 from portal.launch.container import session_command
 from portal.launch.kinds.course import EXCHANGE, CourseSession
-from portal.models.course import Role
-from portal.models.environment import Environment, Kind
-from portal.models.resources import Resources
+from portal.models.catalog.environment import Environment, Kind
+from portal.models.course.course import Role
+from portal.models.session.resources import Resources
 from spawners.launch.nbgrader_exchange import exchange_of
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands as others")

@@ -24,8 +24,8 @@ from portal.doctor.checks.notices import mail_server as mail_server_check
 from portal.doctor.finding import Finding, Level
 from portal.errors import ConfigurationError, InvalidRequest, NotFound, Unavailable
 from portal.handlers.sessions.notices import NoticeWish, OwnNotices
-from portal.models.cluster import Job, JobState
-from portal.models.session import SessionRecord, SessionState
+from portal.models.cluster.cluster import Job, JobState
+from portal.models.session.session import SessionRecord, SessionState
 from portal.notices import Notices, notices
 from portal.notices.due import Notice, due
 from portal.notices.server import MailRefused, MailServer

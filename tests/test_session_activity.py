@@ -17,7 +17,7 @@ import pytest
 from portal_session.activity import STALE, Activity
 from portal_session.processes import SHARE, Processes
 
-from portal.models.activity import SessionActivity
+from portal.models.session.activity import SessionActivity
 
 HERTZ = os.sysconf("SC_CLK_TCK")
 SERVER, KERNEL, SHELL = 100, 200, 300

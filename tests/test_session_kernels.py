@@ -40,8 +40,8 @@ from test_session_command_line import a_server, provisioners  # noqa: F401  a fi
 
 from portal.demo.apptainer import apptainer_environment
 from portal.launch.container import kernel_container
-from portal.models.environment import Environment
-from portal.models.resources import Resources
+from portal.models.catalog.environment import Environment
+from portal.models.session.resources import Resources
 
 PATIENCE = 60
 os_kill = os.kill

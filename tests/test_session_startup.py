@@ -15,8 +15,8 @@ from portal_session import startup
 from portal_session.service import ServiceError
 from pydantic import ValidationError
 
-from portal.models.session import SessionRecord, SessionState
-from portal.models.startup import StartupReport
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.startup import StartupReport
 from portal.sessions.startup import startup_of
 
 ROOT = Path(__file__).resolve().parent.parent

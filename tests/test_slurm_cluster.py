@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from portal.errors import InvalidRequest, SlurmRefused, SlurmUnavailable
-from portal.models.cluster import ClusterSnapshot, Job, JobState
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.slurm import Cluster, SlurmRunner, end_words
 
 sys.path.insert(0, str(Path(__file__).parent / "slurm_outputs"))

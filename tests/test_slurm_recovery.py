@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from portal.models.cluster import Job, JobState
+from portal.models.cluster.cluster import Job, JobState
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.end import JobEnds
 

@@ -15,7 +15,7 @@ from frameworks import environment_for, executing, kernelspec, python_kernel, py
 from portal_session.measurements import MIME
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from portal.models.catalog import MeasurementReport
+from portal.models.catalog.catalog import MeasurementReport
 
 STARTERS = Path(__file__).resolve().parent.parent / "deploy/environments/starters"
 R = "r"

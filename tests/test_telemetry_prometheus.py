@@ -23,8 +23,8 @@ from tornado.web import Application, RequestHandler
 
 from portal.demo.ports import free_port
 from portal.errors import ConfigurationError
-from portal.models.cluster import ClusterSnapshot, GpuPool, Job, JobState, Node
-from portal.models.gpu import GpuReading
+from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Job, JobState, Node
+from portal.models.cluster.gpu import GpuReading
 from portal.telemetry import Telemetry
 
 PAGES = Path(__file__).parent / "telemetry_pages"

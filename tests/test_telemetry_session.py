@@ -39,7 +39,7 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
-from portal.models.telemetry import TelemetryReport
+from portal.models.session.telemetry import TelemetryReport
 
 GIB = 1024**3
 JOB = "1234"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from portal.errors import SlurmUnavailable
-from portal.models.cluster import Job, JobState
+from portal.models.cluster.cluster import Job, JobState
 from portal.sessions.meter import UsageMeter
 from portal.slurm import Cluster, SlurmRunner
 from portal.store import Store

@@ -17,11 +17,11 @@ from portal.errors import PortalError
 from portal.images.channel import MARK
 from portal.images.settings import Images
 from portal.launch.image_job import VARIABLE
-from portal.models.catalog import Build, EnvironmentTest, EnvironmentVersion, Origin
-from portal.models.cluster import ClusterSnapshot, Job, JobState
-from portal.models.environment import Environment
-from portal.models.image import ResolvedImage, Source
-from portal.models.image_job import ImageJob, Work
+from portal.models.catalog.catalog import Build, EnvironmentTest, EnvironmentVersion, Origin
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.image import ResolvedImage, Source
+from portal.models.catalog.image_job import ImageJob, Work
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.slurm import Cluster
 from portal.store import Store
 

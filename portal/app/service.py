@@ -37,7 +37,7 @@ from portal.images.registry import Registries
 from portal.images.settings import Images
 from portal.launch.extending import Extending
 from portal.launch.request import DEFAULT_RESOURCES
-from portal.models.resources import Resources
+from portal.models.session.resources import Resources
 from portal.notices import Notices
 from portal.sessions.idle_gpus import IdleGpus
 from portal.slurm import Cluster, SlurmRunner

@@ -13,11 +13,11 @@ from pydantic import ValidationError
 from portal.errors import Conflict, InvalidRequest, PortalError, SlurmRefused, SlurmUnavailable
 from portal.images.definition import build_key, image_path, path_digest, recipe_key
 from portal.images.outcome import WorkFailed
-from portal.models.catalog import Build, EnvironmentVersion
-from portal.models.cluster import ClusterSnapshot
-from portal.models.environment import Environment, EnvironmentState, Kind
-from portal.models.image import Source, SourceKind, parse_source
-from portal.models.image_job import LIVE, BuildResult, Work, WorkState
+from portal.models.catalog.catalog import Build, EnvironmentVersion
+from portal.models.catalog.environment import Environment, EnvironmentState, Kind
+from portal.models.catalog.image import Source, SourceKind, parse_source
+from portal.models.catalog.image_job import LIVE, BuildResult, Work, WorkState
+from portal.models.cluster.cluster import ClusterSnapshot
 from portal.store import Store
 
 from .ages import Ages

@@ -11,8 +11,8 @@ from traitlets import Float
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import Conflict, InvalidRequest, NotFound, PortalError
-from portal.models.catalog import EnvironmentVersion, Origin
-from portal.models.environment import Environment, EnvironmentState, Kind
+from portal.models.catalog.catalog import EnvironmentVersion, Origin
+from portal.models.catalog.environment import Environment, EnvironmentState, Kind
 from portal.store import Store
 
 from .files import PREVIEW, EnvironmentCatalog

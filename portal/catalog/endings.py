@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from portal.models.cluster import Job, JobState
-from portal.models.image_job import Work, WorkState
-from portal.models.resources import time_text
+from portal.models.catalog.image_job import Work, WorkState
+from portal.models.cluster.cluster import Job, JobState
+from portal.models.session.resources import time_text
 
 
 class End(NamedTuple):

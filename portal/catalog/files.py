@@ -14,7 +14,7 @@ from traitlets.config import LoggingConfigurable
 
 from portal.cache import SharedAnswer
 from portal.errors import NotFound
-from portal.models.environment import Environment
+from portal.models.catalog.environment import Environment
 from portal.models.person import Person
 from portal.store import Store
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portal.images.channel import read_events
-from portal.models.cluster import ClusterSnapshot, Job, JobState
-from portal.models.image_job import Event, Work, WorkState
+from portal.models.catalog.image_job import Event, Work, WorkState
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.log_text import clean
 from portal.slurm.job_log import read_log
 from portal.slurm.reasons import pending_words

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from portal.models import Frozen
-from portal.models.catalog import Verdict
-from portal.models.environment import Environment
-from portal.models.offered import refusals_of
+from portal.models.catalog.catalog import Verdict
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.offered import refusals_of
 
 
 class GpuOffer(Frozen):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from portal.models.environment import Environment
+from portal.models.catalog.environment import Environment
 from portal.store import Store
 
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from portal.models.audit import AuditEntry, Outcome
-from portal.models.catalog import EnvironmentVersion, Origin
-from portal.models.environment import EnvironmentState
+from portal.models.catalog.catalog import EnvironmentVersion, Origin
+from portal.models.catalog.environment import EnvironmentState
 from portal.store import Store
 
 from .files import EnvironmentCatalog, SourceFile

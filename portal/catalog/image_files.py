@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from portal.errors import ConfigurationError
-from portal.models.environment import EnvironmentState
+from portal.models.catalog.environment import EnvironmentState
 from portal.store import Store
 
 # As builds name them: digest and recipe. Others were put there by somebody, who takes them away.

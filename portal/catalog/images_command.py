@@ -11,7 +11,7 @@ from traitlets import Bool, Float, List, Unicode
 from portal.command import CommandGroup
 from portal.errors import InvalidRequest, NotFound
 from portal.images.settings import Images
-from portal.models.image_job import WorkState
+from portal.models.catalog.image_job import WorkState
 from portal.slurm import Cluster, SlurmRunner
 from portal.store import Store
 from portal.store.command import DatabaseCommand

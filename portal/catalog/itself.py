@@ -6,10 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from portal.errors import InvalidRequest
-from portal.models.catalog import EnvironmentTest
-from portal.models.cluster import ClusterSnapshot
-from portal.models.environment import Environment, Kind
-from portal.models.image_job import LIVE, WorkState
+from portal.models.catalog.catalog import EnvironmentTest
+from portal.models.catalog.environment import Environment, Kind
+from portal.models.catalog.image_job import LIVE, WorkState
+from portal.models.cluster.cluster import ClusterSnapshot
 from portal.store import Store
 
 from .ages import Ages

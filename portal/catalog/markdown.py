@@ -19,7 +19,7 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from portal.errors import InvalidRequest
-from portal.models.environment import MAX_DESCRIPTION
+from portal.models.catalog.environment import MAX_DESCRIPTION
 
 _SUMMARY = 200  # characters of a tile's text
 _NESTING = 12  # quotes and lists in one another

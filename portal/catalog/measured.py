@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from statistics import median
 
-from portal.models.catalog import Measured, Measurement
+from portal.models.catalog.catalog import Measured, Measurement
 
 
 def measured(measurements: Iterable[Measurement]) -> tuple[Measured, ...]:

@@ -12,10 +12,10 @@ from portal.errors import ConfigurationError, InvalidRequest, SlurmRefused, Slur
 from portal.images.settings import Images
 from portal.launch.container import node_copy
 from portal.launch.image_job import image_job_command
-from portal.models.cluster import ClusterSnapshot
-from portal.models.environment import Environment
-from portal.models.image_job import Work, WorkState
-from portal.models.resources import Resources
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.image_job import Work, WorkState
+from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.session.resources import Resources
 
 from .endings import End
 from .following import Follower

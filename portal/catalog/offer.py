@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from portal.cache import SharedAnswer
 from portal.errors import PortalError
-from portal.models.catalog import Verdict
-from portal.models.environment import USABLE, Environment, EnvironmentState, Kind
-from portal.models.offered import OfferedEnvironment
+from portal.models.catalog.catalog import Verdict
+from portal.models.catalog.environment import USABLE, Environment, EnvironmentState, Kind
+from portal.models.catalog.offered import OfferedEnvironment
 from portal.store import Store
 
 Mark = tuple[int, int]  # size and mtime_ns of an image file

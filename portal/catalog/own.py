@@ -17,9 +17,9 @@ from traitlets.config import LoggingConfigurable
 
 from portal.errors import Conflict, InvalidRequest, NotAllowed, NotFound, PortalError
 from portal.models import Frozen
-from portal.models.catalog import EnvironmentTest
-from portal.models.environment import AbsolutePath, Environment, Kind, Server
-from portal.models.image_job import LIVE
+from portal.models.catalog.catalog import EnvironmentTest
+from portal.models.catalog.environment import AbsolutePath, Environment, Kind, Server
+from portal.models.catalog.image_job import LIVE
 from portal.models.person import Person
 from portal.models.plain_text import PLAIN_LINE
 from portal.store import Store

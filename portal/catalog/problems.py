@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pydantic import ValidationError
 
 from portal.models import Frozen
-from portal.models.environment import Environment
+from portal.models.catalog.environment import Environment
 
 from .shapes import shape_of
 

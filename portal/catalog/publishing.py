@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from portal.errors import Conflict, PortalError
-from portal.models.catalog import EnvironmentVersion
-from portal.models.environment import Environment, EnvironmentState, Kind
+from portal.models.catalog.catalog import EnvironmentVersion
+from portal.models.catalog.environment import Environment, EnvironmentState, Kind
 from portal.store import Store
 
 from .files import PREVIEW, PREVIEWS, EnvironmentCatalog

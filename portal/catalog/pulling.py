@@ -10,8 +10,8 @@ from portal.images import pull_files
 from portal.images.pull_files import PullFiles
 from portal.images.registry import Registries
 from portal.images.settings import Images
-from portal.models.catalog import Build
-from portal.models.image import Source, SourceKind, parse_source
+from portal.models.catalog.catalog import Build
+from portal.models.catalog.image import Source, SourceKind, parse_source
 from portal.store import Store
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from portal.models.environment import Environment
+from portal.models.catalog.environment import Environment
 
 from .document import DocumentError, read_document
 from .problems import CatalogError, explained

@@ -10,7 +10,7 @@ from typing import Any
 from traitlets import Enum, Integer, List, TraitError, Unicode, validate
 from traitlets.config import LoggingConfigurable
 
-from portal.models.environment import MAX_DESCRIPTION, Environment
+from portal.models.catalog.environment import MAX_DESCRIPTION, Environment
 from portal.models.person import Person
 
 from .problems import CatalogError, Place, dotted

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from portal.models.environment import VERSION
-from portal.models.resources import MEMORY, SLURM_NAME, TIME
+from portal.models.catalog.environment import VERSION
+from portal.models.session.resources import MEMORY, SLURM_NAME, TIME
 
 _PATTERNS = {
     MEMORY: "must be a size such as 32G or 512M",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from portal.cache import SharedAnswer
-from portal.models.catalog import Verdict
+from portal.models.catalog.catalog import Verdict
 from portal.store import Store
 
 

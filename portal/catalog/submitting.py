@@ -15,12 +15,12 @@ from portal.gpus.settings import Gpus
 from portal.images.settings import Images
 from portal.launch.image_job import image_job_command
 from portal.launch.policy import choose_partition
-from portal.models.catalog import Build, EnvironmentTest
-from portal.models.cluster import ClusterSnapshot
-from portal.models.environment import Environment
-from portal.models.image_job import ImageJob, Work
+from portal.models.catalog.catalog import Build, EnvironmentTest
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.image_job import ImageJob, Work
+from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.person import Person
-from portal.models.resources import Resources
+from portal.models.session.resources import Resources
 from portal.slurm.job_log import make_log
 
 from .following import Follower

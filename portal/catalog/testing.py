@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from portal.errors import Conflict, InvalidRequest, NotFound, SlurmRefused, SlurmUnavailable
-from portal.models.catalog import EnvironmentTest, Verdict
-from portal.models.cluster import ClusterSnapshot
-from portal.models.environment import Environment
-from portal.models.image_job import LIVE, TestResult, Work, WorkState
-from portal.models.resources import Resources
+from portal.models.catalog.catalog import EnvironmentTest, Verdict
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.image_job import LIVE, TestResult, Work, WorkState
+from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.session.resources import Resources
 from portal.store import Store
 
 from .ages import Ages

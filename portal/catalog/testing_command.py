@@ -15,8 +15,8 @@ from traitlets import Bool, Float, Unicode
 
 from portal.command import SiteCommand
 from portal.errors import ConfigurationError, InvalidRequest, PortalError, Unavailable
-from portal.models.catalog import EnvironmentTest
-from portal.models.image_job import LIVE, WorkState
+from portal.models.catalog.catalog import EnvironmentTest
+from portal.models.catalog.image_job import LIVE, WorkState
 
 _AWAY = 502, 503, 504  # what a proxy and the service say while something restarts
 _PATIENCE = 300.0  # seconds that the service may be away meanwhile

@@ -10,7 +10,7 @@ from typing import Any
 
 from portal.gpus import VENDORS
 from portal.models import Frozen
-from portal.models.environment import Environment, EnvironmentState, Kind
+from portal.models.catalog.environment import Environment, EnvironmentState, Kind
 from portal.store import Store
 
 from .files import EnvironmentCatalog

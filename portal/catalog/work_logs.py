@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from portal.models.image_job import Work
+from portal.models.catalog.image_job import Work
 
 from .following import MAX_LOG
 

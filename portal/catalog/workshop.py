@@ -16,9 +16,9 @@ from portal.errors import Conflict, NotFound, PortalError
 from portal.gpus.settings import Gpus
 from portal.images.registry import Registries
 from portal.images.settings import Images
-from portal.models.catalog import Build, EnvironmentTest, EnvironmentVersion
-from portal.models.environment import Environment, EnvironmentState
-from portal.models.image_job import LIVE, WorkState
+from portal.models.catalog.catalog import Build, EnvironmentTest, EnvironmentVersion
+from portal.models.catalog.environment import Environment, EnvironmentState
+from portal.models.catalog.image_job import LIVE, WorkState
 
 from . import following, work_logs
 from .building import BuildQueue, with_image

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from portal.models.environment import Environment
+from portal.models.catalog.environment import Environment
 
 from .document import CoreSchema
 

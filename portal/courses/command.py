@@ -14,7 +14,7 @@ from traitlets import Bool
 from portal.catalog import CatalogRules, EnvironmentCatalog
 from portal.command import CommandGroup
 from portal.errors import InvalidRequest, NotFound
-from portal.models.course import CourseMember, CourseState, KeptCourse
+from portal.models.course.course import CourseMember, CourseState, KeptCourse
 from portal.models.person import Person
 from portal.models.scope import COURSES_MANAGE
 from portal.store import Store

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from portal.hubapi import HubApi
 from portal.models.audit import AuditEntry
-from portal.models.cluster import ClusterSnapshot
-from portal.models.environment import Environment
-from portal.models.session import SessionRecord
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.session.session import SessionRecord
 from portal.slurm import Cluster
 from portal.slurm.control import ClusterControl
 from portal.slurm.reserving import Reserving

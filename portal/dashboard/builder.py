@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..models.cluster import ClusterSnapshot, Job, Node
-from ..models.dashboard import ClusterSummary, GpuItem, JobItem, NodeItem
-from ..models.gpu import GpuReading, GpuState
-from ..models.session import SessionRecord
+from ..models.cluster.cluster import ClusterSnapshot, Job, Node
+from ..models.cluster.dashboard import ClusterSummary, GpuItem, JobItem, NodeItem
+from ..models.cluster.gpu import GpuReading, GpuState
+from ..models.session.session import SessionRecord
 from ..slurm.queue import positions
 from . import gpus, jobs
 from .nodes import node_item

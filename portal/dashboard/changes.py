@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..models.dashboard import Changes
+from ..models.cluster.dashboard import Changes
 from .builder import Items
 from .view import ClusterView, mine
 

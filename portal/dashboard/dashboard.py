@@ -15,8 +15,8 @@ from traitlets.config import LoggingConfigurable
 from ..cache import SharedAnswer
 from ..errors import PortalError, SlurmUnavailable
 from ..models import scope
-from ..models.cluster import ClusterSnapshot
-from ..models.dashboard import Changes, GpuItem, JobItem
+from ..models.cluster.cluster import ClusterSnapshot
+from ..models.cluster.dashboard import Changes, GpuItem, JobItem
 from ..models.person import Person
 from ..sessions.meter import UsageMeter
 from ..slurm import Cluster

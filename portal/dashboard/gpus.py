@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..models.cluster import GpuPool, Node
-from ..models.dashboard import GpuItem, JobItem
-from ..models.gpu import GpuReading, GpuState
+from ..models.cluster.cluster import GpuPool, Node
+from ..models.cluster.dashboard import GpuItem, JobItem
+from ..models.cluster.gpu import GpuReading, GpuState
 from .nodes import pools_by_index, unheld
 
 _STEP = 5.0  # percent: the utilisation never rests, and is shown in these steps

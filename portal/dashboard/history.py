@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import PortalError
-from ..models.cluster import ClusterSnapshot
-from ..models.gpu import GpuReading, GpuState
-from ..models.history import ClusterSample
+from ..models.cluster.cluster import ClusterSnapshot
+from ..models.cluster.gpu import GpuReading, GpuState
+from ..models.cluster.history import ClusterSample
 from .builder import Readings
 from .view import ClusterView
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..models.cluster import Job, JobState
-from ..models.dashboard import JobItem
-from ..models.session import SessionRecord
+from ..models.cluster.cluster import Job, JobState
+from ..models.cluster.dashboard import JobItem
+from ..models.session.session import SessionRecord
 from ..slurm.reasons import pending_words, state_words
 
 _NAMES = ("user", "name", "account", "environment", "session_id")

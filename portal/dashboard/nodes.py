@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from ..models.cluster import GpuPool, Node
-from ..models.dashboard import NodeItem
-from ..models.gpu import GpuState
+from ..models.cluster.cluster import GpuPool, Node
+from ..models.cluster.dashboard import NodeItem
+from ..models.cluster.gpu import GpuState
 from ..slurm.reasons import node_words
 
 # Words of a node's state that say that it is not there; the other unusable ones keep jobs away.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..cache import SharedAnswer
 from ..errors import PortalError
-from ..models.session import SessionRecord
+from ..models.session.session import SessionRecord
 
 if TYPE_CHECKING:
     from ..store import Store

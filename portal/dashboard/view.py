@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..models.cluster import ClusterSnapshot
-from ..models.dashboard import Board, ClusterSummary, GpuItem, JobItem, NodeItem
-from ..models.session import SessionRecord
+from ..models.cluster.cluster import ClusterSnapshot
+from ..models.cluster.dashboard import Board, ClusterSummary, GpuItem, JobItem, NodeItem
+from ..models.session.session import SessionRecord
 
 Item = TypeVar("Item", JobItem, GpuItem)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import yaml
 
 from ..errors import ConfigurationError
-from ..models.environment import Environment
+from ..models.catalog.environment import Environment
 from ..where import data_path
 from .apptainer import users_can_mount
 from .image import build_image, image_key

@@ -18,7 +18,7 @@ from tornado import web
 from traitlets import Float, default
 
 from ..errors import DirectoryUnavailable
-from ..models.course import group_of
+from ..models.course.course import group_of
 from ..service_accounts import is_service, refusal, service_accounts
 from .login import PortalLogin
 

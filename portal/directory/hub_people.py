@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from ..errors import NotFound
-from ..models.course import group_of
+from ..models.course.course import group_of
 
 
 class Hub(Protocol):

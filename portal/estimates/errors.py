@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 
-from portal.models.estimate import EstimateError
+from portal.models.session.estimate import EstimateError
 from portal.store.sessions.estimates import Outcome
 
 TEN_MINUTES = 600.0

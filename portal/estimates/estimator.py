@@ -34,10 +34,10 @@ from portal.launch.nearby import Candidate, candidates
 from portal.launch.policy import Associations
 from portal.launch.request import LaunchRequest
 from portal.launch.running_limits import HeldBack, held_back
-from portal.models.cluster import ClusterSnapshot
-from portal.models.estimate import Basis, Estimate, Nearby, Outlook, StartAnswer
+from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.person import Person
-from portal.models.resources import Resources
+from portal.models.session.estimate import Basis, Estimate, Nearby, Outlook, StartAnswer
+from portal.models.session.resources import Resources
 from portal.slurm import SlurmRunner
 from portal.slurm.budget import QueryBudget
 from portal.slurm.test_only import AnswerNotUnderstood, NoNodeNow, test_only

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..models import Frozen
-from ..models.environment import Kernel, Server
+from ..models.catalog.environment import Kernel, Server
 from ..session_packages import TOGETHER, constraints, requirements, uv_environment, uv_program
 from .definition import BASH_KERNEL, PREFIX
 from .outcome import WorkFailed

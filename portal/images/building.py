@@ -17,8 +17,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ..models.image import SourceKind, parse_source
-from ..models.image_job import BuildResult, Event, ImageJob
+from ..models.catalog.image import SourceKind, parse_source
+from ..models.catalog.image_job import BuildResult, Event, ImageJob
 from . import channel, definition, rooted, signing
 from .additions import Added, put_together
 from .apptainer import Apptainer, ApptainerFailed, NoEnclosure, partition, unpack

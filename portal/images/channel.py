@@ -11,7 +11,7 @@ import threading
 
 from pydantic import ValidationError
 
-from ..models.image_job import Event
+from ..models.catalog.image_job import Event
 
 MARK = "PORTAL"
 MOST = 8 * 2**20  # characters of a container's own lines; those of the job always come

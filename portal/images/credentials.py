@@ -17,7 +17,7 @@ from traitlets import Unicode
 from traitlets.config import LoggingConfigurable
 
 from ..errors import ConfigurationError, InvalidRequest
-from ..models.catalog import KeptRegistry
+from ..models.catalog.catalog import KeptRegistry
 
 _LONGEST = 4096  # bytes of a password
 

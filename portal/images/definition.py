@@ -11,7 +11,7 @@ import os
 import stat
 from pathlib import Path
 
-from ..models.image import Source, SourceKind
+from ..models.catalog.image import Source, SourceKind
 from ..session_packages import constraints, requirements
 from .outcome import WorkFailed
 

@@ -14,7 +14,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from ..models.image import parse_source
+from ..models.catalog.image import parse_source
 from .outcome import WorkFailed
 
 # Agents that fetch or copy an image (apptainer-build(1)); the others install packages as root.

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from ..errors import PortalError
 from ..launch.image_job import VARIABLE
-from ..models.image_job import Event, ImageJob, Work
+from ..models.catalog.image_job import Event, ImageJob, Work
 from . import channel
 from .outcome import CouldNotRun, WorkFailed
 from .processes import end_descendants, take_orphans

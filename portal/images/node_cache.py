@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from ..models.image_job import Event, ImageJob
+from ..models.catalog.image_job import Event, ImageJob
 from . import channel, signing
 from .apptainer import Apptainer
 from .apptainer import unpack as unpack_image

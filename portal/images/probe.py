@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ..models import Frozen
-from ..models.image_job import Facts
+from ..models.catalog.image_job import Facts
 from .apptainer import Apptainer, ApptainerFailed
 from .outcome import WorkFailed
 

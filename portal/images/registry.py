@@ -18,8 +18,8 @@ from traitlets import Float, Instance, Integer, List, Unicode, default
 from traitlets.config import LoggingConfigurable
 
 from ..errors import InvalidRequest, PortalError, RegistryUnavailable
-from ..models.catalog import KeptRegistry, Registry
-from ..models.image import ResolvedImage, Source, SourceKind
+from ..models.catalog.catalog import KeptRegistry, Registry
+from ..models.catalog.image import ResolvedImage, Source, SourceKind
 from . import pull_files
 from .credentials import Login, Secrets
 from .definition_file import base_hosts, read_definition

@@ -9,7 +9,7 @@ from typing import Any
 from traitlets import Bool, Dict, Unicode, default
 from traitlets.config import LoggingConfigurable
 
-from ..models.resources import Resources
+from ..models.session.resources import Resources
 
 
 class Images(LoggingConfigurable):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import ConfigurationError
-from ..models.catalog import Registry
+from ..models.catalog.catalog import Registry
 from .credentials import Login
 from .fence import OPEN
 from .guard import Guard

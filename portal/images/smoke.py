@@ -30,9 +30,9 @@ from ..launch.container import (
     session_script,
     session_variables,
 )
-from ..models.environment import Environment, Kernel, Kind, Server
-from ..models.image_job import Event, Facts, ImageJob, KernelResult, TestResult
-from ..models.resources import Resources
+from ..models.catalog.environment import Environment, Kernel, Kind, Server
+from ..models.catalog.image_job import Event, Facts, ImageJob, KernelResult, TestResult
+from ..models.session.resources import Resources
 from . import channel, signing
 from .apptainer import Apptainer
 from .outcome import CouldNotRun, WorkFailed

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 from ..models import Frozen
-from ..models.cluster import ClusterSnapshot, JobState, Node, Partition
+from ..models.cluster.cluster import ClusterSnapshot, JobState, Node, Partition
 
 
 class GpuSupply(Frozen):

@@ -19,8 +19,8 @@ from pathlib import Path
 from ..errors import ConfigurationError
 from ..gpus import DEFAULT as DEFAULT_VENDOR
 from ..gpus import GpuVendor
-from ..models.environment import Bind, Environment, Kind, Server
-from ..models.resources import Resources
+from ..models.catalog.environment import Bind, Environment, Kind, Server
+from ..models.session.resources import Resources
 from ..where import data_path
 from .fields import sbatch_pairs
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from ..errors import InvalidRequest, NotAllowed
-from ..models.cluster import Reservation
-from ..models.course import Course, CourseName
-from ..models.environment import Environment, Kind, Server
-from ..models.resources import Duration, Resources
+from ..models.catalog.environment import Environment, Kind, Server
+from ..models.cluster.cluster import Reservation
+from ..models.course.course import Course, CourseName
+from ..models.session.resources import Duration, Resources
 from .fields import IN_COURSES
 
 OPTION = "course"  # the key of ``user_options`` with the course's name

@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..models.cluster import ClusterSnapshot, Node
-from ..models.estimate import Basis, Estimate, Outlook
-from ..models.resources import Resources
+from ..models.cluster.cluster import ClusterSnapshot, Node
+from ..models.session.estimate import Basis, Estimate, Outlook
+from ..models.session.resources import Resources
 from .fields import FIELDS
 from .limits import suits
 from .waiting import queue_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..models.estimate import Basis, Estimate, Outlook
+from ..models.session.estimate import Basis, Estimate, Outlook
 
 _SOURCES = {
     Basis.SLURM: "Slurm's estimate; earlier where jobs end before their time.",

@@ -16,9 +16,9 @@ from traitlets import Bool, Integer, TraitError, Tuple, validate
 from traitlets.config import Configurable
 
 from ..errors import Conflict, InvalidRequest, NotAllowed, PortalError
-from ..models.cluster import Association, ClusterSnapshot, Job, JobState
-from ..models.environment import Environment
-from ..models.resources import time_text
+from ..models.catalog.environment import Environment
+from ..models.cluster.cluster import Association, ClusterSnapshot, Job, JobState
+from ..models.session.resources import time_text
 from ..models.situation import ExtendOffer
 from .limits import ANY_TIME, charged, limiting, longest_wall
 

@@ -1,8 +1,8 @@
 """The table of what one may ask of a session: everything about a field that is the same everywhere.
 
-What a field may be stands in its type (portal/models/resources.py), what it means for a session in
-``limits.py``. The request, the launch form and its script, the dialogs of a move, sbatch's options,
-the API's document and the stored last choice all go through this table.
+What a field may be stands in its type (portal/models/session/resources.py), what it means for a
+session in ``limits.py``. The request, the launch form and its script, the dialogs of a move,
+sbatch's options, the API's document and the stored last choice all go through this table.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..models import Frozen
-from ..models.cluster import Node
-from ..models.resources import Resources
+from ..models.cluster.cluster import Node
+from ..models.session.resources import Resources
 
 _MEMORY = re.compile(r"([0-9]+)\s*([MGT])(?:i?B)?", re.IGNORECASE)
 

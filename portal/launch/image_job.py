@@ -6,8 +6,8 @@ has to do from one environment variable. Nothing secret is in it, and nothing of
 
 from __future__ import annotations
 
-from ..models.image_job import ImageJob
-from ..models.resources import Resources
+from ..models.catalog.image_job import ImageJob
+from ..models.session.resources import Resources
 from .container import sbatch_options, session_script
 
 VARIABLE = "PORTAL_IMAGE_JOB"

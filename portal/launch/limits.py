@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..models.cluster import Association, ClusterSnapshot, Node, Partition, Qos
-from ..models.environment import Environment
-from ..models.offered import refusals_of
-from ..models.resources import Resources, time_text
+from ..models.catalog.environment import Environment
+from ..models.catalog.offered import refusals_of
+from ..models.cluster.cluster import Association, ClusterSnapshot, Node, Partition, Qos
+from ..models.session.resources import Resources, time_text
 
 OVER_PARTITION = "OverPartQOS"  # the job's QOS comes before the partition's
 ANY_TIME = "PartitionTimeLimit"  # flags that let a job exceed the partition's own limits

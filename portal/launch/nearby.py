@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import PortalError
-from ..models.cluster import ClusterSnapshot
+from ..models.cluster.cluster import ClusterSnapshot
 from ..models.person import Person
-from ..models.resources import Duration, Resources
+from ..models.session.resources import Duration, Resources
 from .policy import Associations, allowed_partitions, choose_partition, objections
 from .request import LaunchRequest
 

@@ -10,11 +10,11 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 
 from ..errors import InvalidRequest, NotAllowed
-from ..models.cluster import Association, ClusterSnapshot, Node, Partition, Reservation
-from ..models.environment import Environment
-from ..models.offered import refusals_of
+from ..models.catalog.environment import Environment
+from ..models.catalog.offered import refusals_of
+from ..models.cluster.cluster import Association, ClusterSnapshot, Node, Partition, Reservation
 from ..models.person import Person
-from ..models.resources import Resources
+from ..models.session.resources import Resources
 from .kinds.kind import Kind, environment_of
 from .limits import (
     accounting_limits,

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from ..errors import InvalidRequest
 from ..models import Frozen
-from ..models.environment import Environment
-from ..models.resources import Resources
+from ..models.catalog.environment import Environment
+from ..models.session.resources import Resources
 from .fields import OF
 from .kinds import OWN_OPTIONS, USUAL, kind_of
 from .kinds.kind import Kind

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..models.cluster import Association, ClusterSnapshot, Job
-from ..models.resources import Resources
+from ..models.cluster.cluster import Association, ClusterSnapshot, Job
+from ..models.session.resources import Resources
 from .limits import asked_tres, charged, effective_qos, first_limit, limiting, tres_words
 from .waiting import queue_of
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..models.cluster import ClusterSnapshot, Job, JobState
+from ..models.cluster.cluster import ClusterSnapshot, Job, JobState
 
 # Reasons (squeue(1)) for which slurmctld passes a waiting job over and starts those behind it.
 _PASSED = (

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from . import Frozen
 from .announcement import Level
-from .course_live import CourseSituation
-from .idle import IdleState
-from .move import Move
+from .course.live import CourseSituation
+from .session.idle import IdleState
+from .session.move import Move
 
 
 class ExtendOffer(Frozen):

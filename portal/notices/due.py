@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from portal.models.cluster import Job
-from portal.models.session import SessionRecord, SessionState
+from portal.models.cluster.cluster import Job
+from portal.models.session.session import SessionRecord, SessionState
 
 FRESH = 600.0  # seconds after which it is no news any more that a session has started
 STARTED = "started"

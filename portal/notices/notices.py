@@ -18,8 +18,8 @@ from portal.errors import (
     PortalError,
     StoreUnavailable,
 )
-from portal.models.cluster import ClusterSnapshot
-from portal.models.session import SessionRecord
+from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.session.session import SessionRecord
 from portal.store import Store
 
 from .due import Notice, due

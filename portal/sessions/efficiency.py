@@ -6,9 +6,9 @@ from enum import StrEnum
 from typing import Any
 
 from portal.models import Frozen
-from portal.models.resources import memory_mib, time_seconds
-from portal.models.session import SessionRecord
-from portal.models.usage import JobUsage, SessionReports
+from portal.models.session.resources import memory_mib, time_seconds
+from portal.models.session.session import SessionRecord
+from portal.models.session.usage import JobUsage, SessionReports
 
 
 class Source(StrEnum):

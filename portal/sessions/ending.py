@@ -11,9 +11,9 @@ import re
 
 from ..launch.cause import cause_of
 from ..models import Frozen
-from ..models.cluster import Job, JobState
-from ..models.resources import time_text
-from ..models.session import SessionRecord
+from ..models.cluster.cluster import Job, JobState
+from ..models.session.resources import time_text
+from ..models.session.session import SessionRecord
 
 # Every code, and its title on pages.
 TITLES = {

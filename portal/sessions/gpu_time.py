@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from portal.models.cluster import Job, JobState
-from portal.models.gpu import GpuReading
-from portal.models.session import SessionRecord
-from portal.models.usage import JobUsage
+from portal.models.cluster.cluster import Job, JobState
+from portal.models.cluster.gpu import GpuReading
+from portal.models.session.session import SessionRecord
+from portal.models.session.usage import JobUsage
 
 Key = tuple[str, int]  # job id and submit time: Slurm may count ids anew
 Readings = Mapping[tuple[str, int], GpuReading]

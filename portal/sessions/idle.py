@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from portal.errors import Conflict
-from portal.models.idle import IdleMode, IdleState
+from portal.models.session.idle import IdleMode, IdleState
 from portal.models.words import count
 
 _SAVE = 60.0  # seconds before the stop

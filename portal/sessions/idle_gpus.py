@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 from portal.errors import Conflict, NotFound, PortalError, StoreUnavailable
 from portal.hubapi import HubApi
-from portal.models.activity import SessionActivity
 from portal.models.audit import AuditEntry, Outcome
-from portal.models.cluster import ClusterSnapshot, Job
-from portal.models.gpu import GpuReading
-from portal.models.idle import IdleMode, IdleState
-from portal.models.session import SessionRecord, SessionState
-from portal.models.stop_reason import StopCode, StopReason
+from portal.models.cluster.cluster import ClusterSnapshot, Job
+from portal.models.cluster.gpu import GpuReading
+from portal.models.session.activity import SessionActivity
+from portal.models.session.idle import IdleMode, IdleState
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.stop_reason import StopCode, StopReason
 from portal.models.words import duration
 from portal.store import Store
 from portal.store.sessions.snoozes import Snooze

@@ -5,7 +5,7 @@ from __future__ import annotations
 from traitlets import Enum, Integer, Set, Unicode
 from traitlets.config import LoggingConfigurable
 
-from portal.models.idle import IdleMode
+from portal.models.session.idle import IdleMode
 
 
 class IdleSettings(LoggingConfigurable):

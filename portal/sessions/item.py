@@ -9,12 +9,12 @@ from typing import Any
 
 from portal.launch.kinds.tensorboard import OPTION
 from portal.models import Frozen
-from portal.models.cluster import ClusterSnapshot
-from portal.models.dashboard import JobItem
-from portal.models.environment import Environment
-from portal.models.idle import IdleState
-from portal.models.session import SessionRecord, SessionState
-from portal.models.usage import JobUsage, SessionReports
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.cluster.dashboard import JobItem
+from portal.models.session.idle import IdleState
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.usage import JobUsage, SessionReports
 
 from .efficiency import Efficiency, efficiency_of
 from .ending import TITLES, words_for

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from portal.errors import PortalError
-from portal.models.cluster import ClusterSnapshot, Job
-from portal.models.session import SessionRecord
+from portal.models.cluster.cluster import ClusterSnapshot, Job
+from portal.models.session.session import SessionRecord
 
 from .gpu_time import Batch, Busy, GpuTime, Key, Readings, Sessions, key_of
 

@@ -19,8 +19,8 @@ from portal.errors import HubUnavailable, PortalError
 from portal.hubapi import HubApi
 from portal.launch.fields import KEPT, DialogField
 from portal.models import Frozen
-from portal.models.move import LIVE, Move
-from portal.models.session import SessionRecord
+from portal.models.session.move import LIVE, Move
+from portal.models.session.session import SessionRecord
 
 _WHILE_LIVE = 1.0  # seconds between two questions
 _AFTERWARDS = 60.0  # the Hub forgets a move some minutes after its end

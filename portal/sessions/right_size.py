@@ -13,9 +13,9 @@ from portal.errors import InvalidRequest
 from portal.launch.limits import environment_limits
 from portal.launch.request import OPTION_KEYS, Asked
 from portal.models import Frozen
-from portal.models.environment import Environment
-from portal.models.resources import Memory, time_text
-from portal.models.session import SessionRecord, SessionState
+from portal.models.catalog.environment import Environment
+from portal.models.session.resources import Memory, time_text
+from portal.models.session.session import SessionRecord, SessionState
 
 from .efficiency import Efficiency, Source
 

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from portal.models.announcement import Announcement
-from portal.models.cluster import Job
-from portal.models.course_live import CourseSituation
-from portal.models.dashboard import GpuItem
-from portal.models.environment import Environment
-from portal.models.idle import IdleState
-from portal.models.move import Move
-from portal.models.session import SessionRecord
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import Job
+from portal.models.cluster.dashboard import GpuItem
+from portal.models.course.live import CourseSituation
+from portal.models.session.idle import IdleState
+from portal.models.session.move import Move
+from portal.models.session.session import SessionRecord
+from portal.models.session.usage import JobUsage, SessionReports
 from portal.models.situation import ExtendOffer, GpuNow, Message, Situation
-from portal.models.usage import JobUsage, SessionReports
 
 from .efficiency import efficiency_of
 from .links import spawn_url

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from portal.models.session import SessionRecord
-from portal.models.startup import Startup, Step, StepItem
+from portal.models.session.session import SessionRecord
+from portal.models.session.startup import Startup, Step, StepItem
 
 _TITLES: dict[str, str] = {
     "queue": "Waiting in Slurm's queue",

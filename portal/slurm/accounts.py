@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from ..cache import SharedAnswer, SharedAnswers
 from ..errors import InvalidRequest, SlurmRefused, SlurmUnavailable
-from ..models.cluster import Association
-from ..models.resources import SLURM_NAME
+from ..models.cluster.cluster import Association
+from ..models.session.resources import SLURM_NAME
 from . import parse, queries
 from .private_data import PrivateData
 from .run import SlurmRunner

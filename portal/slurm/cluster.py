@@ -17,7 +17,7 @@ from traitlets import Float, Instance, Integer
 from traitlets.config import LoggingConfigurable
 
 from ..errors import SlurmUnavailable
-from ..models.cluster import Association, ClusterSnapshot, Job, Node, Qos, Reservation
+from ..models.cluster.cluster import Association, ClusterSnapshot, Job, Node, Qos, Reservation
 from . import parse, queries
 from .accounts import Accounts
 from .budget import QueryBudget

@@ -17,8 +17,8 @@ from traitlets.config import LoggingConfigurable
 
 from ..cache import SharedAnswer
 from ..errors import Conflict, InvalidRequest, NotAllowed, PortalError, SlurmRefused
+from ..models.cluster.rights import Rights
 from ..models.plain_text import plain_line
-from ..models.rights import Rights
 from . import queries
 from .parse import rights as told
 from .run import SlurmRunner, own_account

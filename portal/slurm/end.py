@@ -12,7 +12,7 @@ from typing import Any
 
 from ..cache import SharedAnswers
 from ..errors import SlurmRefused, SlurmUnavailable
-from ..models.cluster import Job, JobState
+from ..models.cluster.cluster import Job, JobState
 from . import parse, queries
 from .run import SlurmRunner
 

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from ..errors import PortalError
-from ..models.cluster import ClusterSnapshot, Job, Node
+from ..models.cluster.cluster import ClusterSnapshot, Job, Node
 from . import parse, queries
 from .budget import QueryBudget
 from .run import SlurmRunner

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ..models.cluster import Job, JobState
+from ..models.cluster.cluster import Job, JobState
 
 _PENDING = {
     "Resources": "waiting for resources",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ..errors import Conflict, InvalidRequest, SlurmRefused
-from ..models.cluster import Reservation
+from ..models.cluster.cluster import Reservation
 from . import parse, queries
 from .parse import rights
 from .run import SlurmRunner

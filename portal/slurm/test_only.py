@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..errors import SlurmRefused, SlurmUnavailable
 from ..launch.container import sbatch_options, session_script
-from ..models.resources import Resources
+from ..models.session.resources import Resources
 from .parse.test_only import expected_start
 from .run import SlurmRunner
 

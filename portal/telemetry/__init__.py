@@ -14,9 +14,9 @@ from traitlets import Enum
 
 from ..cache import SharedAnswer
 from ..errors import Unavailable
-from ..models.cluster import ClusterSnapshot, Job, Node
-from ..models.gpu import GpuReading
-from ..models.telemetry import ReportedGpu, TelemetryReport
+from ..models.cluster.cluster import ClusterSnapshot, Job, Node
+from ..models.cluster.gpu import GpuReading
+from ..models.session.telemetry import ReportedGpu, TelemetryReport
 from .held import Gpu, holders
 from .pace import Pace
 from .reported import Reported, sums

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..models.cluster import ClusterSnapshot, Job
+from ..models.cluster.cluster import ClusterSnapshot, Job
 
 Gpu = tuple[str, int]  # node name, Slurm's index on that node
 

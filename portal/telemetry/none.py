@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..models.cluster import ClusterSnapshot
+from ..models.cluster.cluster import ClusterSnapshot
 from .settings import TelemetrySettings
 
 

@@ -19,8 +19,8 @@ from tornado.simple_httpclient import (
 )
 
 from ..errors import ConfigurationError, Unavailable
-from ..models.cluster import ClusterSnapshot
-from ..models.gpu import GpuReading
+from ..models.cluster.cluster import ClusterSnapshot
+from ..models.cluster.gpu import GpuReading
 from . import prometheus_answer
 from .exporter import Exporter
 from .exporters import EXPORTERS

@@ -13,8 +13,8 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
-from ..models.cluster import ClusterSnapshot, Node
-from ..models.gpu import GpuReading
+from ..models.cluster.cluster import ClusterSnapshot, Node
+from ..models.cluster.gpu import GpuReading
 from .exporter import Exporter
 from .held import Gpu
 

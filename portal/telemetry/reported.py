@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import TypedDict
 
 from ..errors import InvalidRequest, NotAllowed
-from ..models.cluster import ClusterSnapshot, Job, Node
-from ..models.gpu import GpuReading
-from ..models.telemetry import ReportedGpu, TelemetryReport
+from ..models.cluster.cluster import ClusterSnapshot, Job, Node
+from ..models.cluster.gpu import GpuReading
+from ..models.session.telemetry import ReportedGpu, TelemetryReport
 from .held import Gpu, holders
 
 SOURCE = "session"

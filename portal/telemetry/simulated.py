@@ -12,8 +12,8 @@ import re
 import time
 from hashlib import blake2b
 
-from ..models.cluster import ClusterSnapshot, Job, Node
-from ..models.gpu import GpuReading
+from ..models.cluster.cluster import ClusterSnapshot, Job, Node
+from ..models.cluster.gpu import GpuReading
 from .held import Gpu, held
 from .settings import TelemetrySettings
 

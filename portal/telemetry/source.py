@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from ..models.cluster import ClusterSnapshot
-from ..models.gpu import GpuReading
+from ..models.cluster.cluster import ClusterSnapshot
+from ..models.cluster.gpu import GpuReading
 from .held import Gpu
 
 

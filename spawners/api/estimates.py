@@ -13,8 +13,8 @@ from tornado import web
 
 from portal.errors import InvalidRequest, NotAllowed, PortalError
 from portal.launch.request import OPTION_KEYS, Asked, LaunchRequest, options_from_fields
-from portal.models.cluster import ClusterSnapshot
-from portal.models.estimate import StartAnswer
+from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.session.estimate import StartAnswer
 
 from ..launch.launch import considered
 

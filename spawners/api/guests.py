@@ -11,7 +11,7 @@ from __future__ import annotations
 from jupyterhub import orm
 
 from portal.errors import NotAllowed, NotFound, PortalError
-from portal.models.course import STAFF, Role
+from portal.models.course.course import STAFF, Role
 
 from ..context import Shared
 from .moves import MovesBase

@@ -14,7 +14,7 @@ from jupyterhub import orm
 
 from portal.errors import NotAllowed, NotFound, PortalError
 from portal.launch.course import CourseKind, ServerOf, server_of
-from portal.models.course import STAFF
+from portal.models.course.course import STAFF
 
 from ..context import Shared
 from .moves import MovesBase

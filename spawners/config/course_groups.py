@@ -9,7 +9,7 @@ from __future__ import annotations
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 
-from portal.models.course import CourseState, group_of
+from portal.models.course.course import CourseState, group_of
 
 from ..context import Shared
 from .roles import role_groups

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from sqlalchemy import make_url
 
 from portal import disk
-from portal.models.session import SessionRecord
+from portal.models.session.session import SessionRecord
 
 from ..context import Shared
 from ..settings import SessionSettings

@@ -15,10 +15,10 @@ from portal.launch.availability import Availability
 from portal.launch.fields import FIELDS
 from portal.launch.kinds import OFFERED, USUAL
 from portal.launch.limits import longest_walls
-from portal.models.cluster import Association, Qos
-from portal.models.environment import Environment
-from portal.models.offered import refusals_of
-from portal.models.resources import Resources, time_seconds
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.offered import refusals_of
+from portal.models.cluster.cluster import Association, Qos
+from portal.models.session.resources import Resources, time_seconds
 
 from ..host.storage import StorageArea
 from . import words

@@ -11,8 +11,8 @@ from typing import Any
 from portal.errors import InvalidRequest
 from portal.launch.fields import FIELDS
 from portal.launch.request import Asked
-from portal.models.environment import Environment
-from portal.models.resources import Resources
+from portal.models.catalog.environment import Environment
+from portal.models.session.resources import Resources
 
 
 def whole(value: Any) -> int:

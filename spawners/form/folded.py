@@ -13,9 +13,9 @@ from portal.launch.availability import Availability
 from portal.launch.fields import FIELDS, Field
 from portal.launch.limits import default_qos
 from portal.launch.policy import usable_reservation
-from portal.models.cluster import Association, ClusterSnapshot, Reservation
+from portal.models.cluster.cluster import Association, ClusterSnapshot, Reservation
 from portal.models.person import Person
-from portal.models.resources import Resources
+from portal.models.session.resources import Resources
 
 from . import words
 from .view import Choice, FoldedField

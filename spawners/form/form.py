@@ -19,10 +19,10 @@ from portal.catalog.habits import NO_HABITS, Habits, ordered
 from portal.catalog.tile import Tile, common_tags, tile_of
 from portal.launch.availability import Availability, availability
 from portal.launch.policy import allowed_partitions, choose_partition
-from portal.models.cluster import Association, ClusterSnapshot
-from portal.models.environment import Environment
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.person import Person
-from portal.models.resources import Resources, time_text
+from portal.models.session.resources import Resources, time_text
 from portal.where import data_path
 
 from ..host.storage import StorageArea

@@ -17,7 +17,7 @@ from portal.errors import PortalError
 from portal.launch.course import server_of
 from portal.launch.kinds.course import CourseSession
 from portal.models import Frozen
-from portal.models.course import CourseState
+from portal.models.course.course import CourseState
 
 from ..context import Shared
 from .next_meeting import AHEAD, next_meeting

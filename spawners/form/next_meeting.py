@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from portal.courses.definition.calendar import meetings
-from portal.models.course import Course
+from portal.models.course.course import Course
 from portal.models.words import count
 
 AHEAD = 14 * 86400  # seconds in which the next meeting is looked for

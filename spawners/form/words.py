@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from portal.errors import PortalError
-from portal.models.cluster import ClusterSnapshot, Job, JobState
-from portal.models.resources import memory_mib, time_seconds
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
+from portal.models.session.resources import memory_mib, time_seconds
 from portal.models.words import count, duration
 from portal.slurm import pending_words, state_words
 

@@ -26,9 +26,9 @@ from portal.launch.kinds.course import CourseSession
 from portal.launch.kinds.kind import Place
 from portal.launch.policy import usable_reservation
 from portal.launch.request import Asked
-from portal.models.cluster import Association, ClusterSnapshot
-from portal.models.course import STAFF, Course, KeptCourse, Role
-from portal.models.environment import Bind, Environment
+from portal.models.catalog.environment import Bind, Environment
+from portal.models.cluster.cluster import Association, ClusterSnapshot
+from portal.models.course.course import STAFF, Course, KeptCourse, Role
 from portal.models.words import count
 from portal.store import Store
 

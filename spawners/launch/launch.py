@@ -18,9 +18,9 @@ from portal.launch.kinds.course import CourseSession
 from portal.launch.kinds.kind import Place
 from portal.launch.policy import decide
 from portal.launch.request import Asked, LaunchRequest
-from portal.models.cluster import Association, ClusterSnapshot
-from portal.models.environment import Environment
-from portal.models.resources import Resources
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import Association, ClusterSnapshot
+from portal.models.session.resources import Resources
 
 from ..host.storage import StorageArea
 from .courses import course_form, course_offer

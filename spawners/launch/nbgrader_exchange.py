@@ -12,7 +12,7 @@ from pathlib import Path
 
 from portal.courses.files.nbgrader_exchange import INSIDE, admit, folder_of
 from portal.errors import ConfigurationError
-from portal.models.course import CourseName
+from portal.models.course.course import CourseName
 
 
 async def exchange_of(directory: str, course: CourseName, account: str) -> str:

@@ -8,7 +8,7 @@ from jupyterhub import orm
 
 from portal.errors import Conflict
 from portal.launch.request import LaunchRequest
-from portal.models.cluster import Job, JobState
+from portal.models.cluster.cluster import Job, JobState
 
 from .job_log import make_log
 from .submit import submit_once

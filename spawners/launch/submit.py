@@ -34,7 +34,7 @@ from portal.launch.container import (
     session_variables,
 )
 from portal.launch.request import LaunchRequest
-from portal.models.environment import Bind, Environment, Kind
+from portal.models.catalog.environment import Bind, Environment, Kind
 from portal.slurm import CommandTimedOut
 
 from ..lifecycle.reports import report_environment

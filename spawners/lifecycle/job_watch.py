@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from portal.errors import PortalError
-from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.slurm import Cluster
 
 

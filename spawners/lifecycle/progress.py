@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from typing import Any
 
-from portal.models.cluster import ClusterSnapshot, Job
+from portal.models.cluster.cluster import ClusterSnapshot, Job
 
 from ..form import words
 from .job_watch import unanswering

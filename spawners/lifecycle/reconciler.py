@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from portal.errors import PortalError
-from portal.models.cluster import Job, JobState
-from portal.models.session import SessionRecord, SessionState
-from portal.models.stop_reason import StopCode
+from portal.models.cluster.cluster import Job, JobState
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.stop_reason import StopCode
 from portal.sessions.ending import Ending, explain
 from portal.sessions.log import tail
 from portal.slurm import Cluster

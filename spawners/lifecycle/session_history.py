@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from portal.launch.request import LaunchRequest
-from portal.models.cluster import Job
-from portal.models.session import SessionRecord, SessionState
+from portal.models.cluster.cluster import Job
+from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.ending import Ending
 
 from .reconciler import ended

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from portal.errors import PortalError
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
 
 from .reconciler import Closing

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from jupyterhub import orm
 
-from portal.models.stop_reason import REASON_HEADER, StopCode, StopReason
+from portal.models.session.stop_reason import REASON_HEADER, StopCode, StopReason
 from portal.sessions.ending import Ending, stop_words
 
 from .culler import SERVICE as CULLER

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from portal.models.cluster import Job
+from portal.models.cluster.cluster import Job
 
 from .job_watch import JobWatch
 

@@ -20,8 +20,8 @@ from portal.errors import Conflict, InvalidRequest, PortalError, SlurmUnavailabl
 from portal.launch.fields import KEPT
 from portal.launch.kinds import OWN_OPTIONS
 from portal.launch.request import LaunchRequest
-from portal.models.cluster import Job
-from portal.models.move import LIVE, Move, MoveState
+from portal.models.cluster.cluster import Job
+from portal.models.session.move import LIVE, Move, MoveState
 from portal.sessions.ending import Ending, explain
 
 from ..form import words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portal.models import Frozen
-from portal.models.move import LIVE, Move, MoveState
+from portal.models.session.move import LIVE, Move, MoveState
 
 
 class Successor(Frozen):

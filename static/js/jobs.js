@@ -10,7 +10,7 @@ import { Pager } from "./pager.js";
 import { capital, clock, count, duration, exactly, memory, ranges } from "./words.js";
 
 const LIMIT = 50;
-// Slurm's states that mean it holds its nodes, and that it waits (portal.models.cluster).
+// Slurm's states that mean it holds its nodes, and that it waits (portal.models.cluster.cluster).
 const STATES = {
   running: "running,completing,resizing,signaling,stage_out,stopped,suspended,update_db",
   pending:

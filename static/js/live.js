@@ -1,6 +1,6 @@
 // Follows the cluster: the service's event stream, and where that does not get through, polling.
 //
-// The stream brings `reset` (fetch the board), `change` (portal.models.dashboard.Changes) and `own`
+// The stream brings `reset` (fetch the board), `change` (portal.models.cluster.dashboard.Changes) and `own`
 // (the same, of what is the viewer's). After a break it goes on behind the last event.
 
 import { apiUrl, call, facts, loginEnded } from "./api.js";

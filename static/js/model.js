@@ -1,9 +1,9 @@
-// What the cluster page knows: the board (portal.models.dashboard.Board), kept up with changes.
+// What the cluster page knows: the board (portal.models.cluster.dashboard.Board), kept up with changes.
 
 import { call } from "./api.js";
 import { natural } from "./sorting.js";
 
-// What an event leaves out has its default (portal.models.dashboard).
+// What an event leaves out has its default (portal.models.cluster.dashboard).
 const NODE = { reason: "", partitions: [], cpus: 0, cpus_allocated: 0, memory: 0, memory_allocated: 0, gpus: 0, gpus_allocated: 0, gpu_types: [] };
 const GPU = { job_id: null, user: null, environment: null, mine: false, utilization: null, memory_used: null, memory_total: null, source: null };
 const JOB = {

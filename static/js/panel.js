@@ -13,7 +13,7 @@ export class Panel {
     this.model = model;
     this.pinned = null;
     this.shown = null;
-    this.control = null; // portal.models.rights.Rights, for those who may ask for it
+    this.control = null; // portal.models.cluster.rights.Rights, for those who may ask for it
     this.onClose = onClose;
     place.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.pinned) {

@@ -3,7 +3,7 @@
 export const UNKNOWN = "unknown";
 const known = (value) => value !== null && value !== undefined;
 
-// Each state of a GPU (portal.models.gpu.GpuState), in the order of the bar and the legend.
+// Each state of a GPU (portal.models.cluster.gpu.GpuState), in the order of the bar and the legend.
 export const GPU_STATES = {
   busy: { word: "busy", text: "in use by a job" },
   idle: { word: "idle", text: "held by a job that does not use it" },

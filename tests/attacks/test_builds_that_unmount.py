@@ -16,7 +16,7 @@ from image_builds import build_job, give, start
 
 from portal.images.definition import path_digest
 from portal.images.workplace import remove_tree
-from portal.models.image import parse_source
+from portal.models.catalog.image import parse_source
 
 pytestmark = pytest.mark.containers
 

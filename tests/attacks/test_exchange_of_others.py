@@ -19,7 +19,7 @@ import pytest
 from portal.acl import NoAcls, others_of, problem_of
 from portal.courses.files.nbgrader_exchange import INSIDE, Exchanges, admit, expel, folder_of
 from portal.errors import ConfigurationError
-from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.store import Store
 from spawners.launch.nbgrader_exchange import exchange_of
 

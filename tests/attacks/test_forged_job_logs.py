@@ -16,7 +16,7 @@ import pytest
 from portal import acl
 from portal.catalog.following import Follower, log_text
 from portal.images.channel import MARK, read_events
-from portal.models.image_job import Event, Work
+from portal.models.catalog.image_job import Event, Work
 from portal.slurm.job_log import make_log, read_log
 
 NONCE = "5f" * 16

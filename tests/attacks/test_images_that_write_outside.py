@@ -20,7 +20,7 @@ from portal.images import building
 from portal.images.definition import path_digest
 from portal.images.outcome import CouldNotRun, WorkFailed
 from portal.images.workplace import remove_tree
-from portal.models.image import parse_source
+from portal.models.catalog.image import parse_source
 
 pytestmark = pytest.mark.containers
 

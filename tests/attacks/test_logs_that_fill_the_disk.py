@@ -15,8 +15,8 @@ from portal.catalog import work_logs
 from portal.catalog.following import MAX_LOG
 from portal.catalog.own import OwnDraft, OwnEnvironments
 from portal.images import channel
-from portal.models.environment import Kind
-from portal.models.image_job import Event
+from portal.models.catalog.environment import Kind
+from portal.models.catalog.image_job import Event
 from portal.models.person import Person
 from portal.slurm.job_log import make_log
 from portal.store import Store

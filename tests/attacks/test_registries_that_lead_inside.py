@@ -20,7 +20,7 @@ from portal.errors import PortalError
 from portal.images.credentials import Secrets
 from portal.images.guard import Guard, places
 from portal.images.registry import Registries
-from portal.models.image import parse_source
+from portal.models.catalog.image import parse_source
 
 PASSWORD = "nvapi-of-the-site"
 MANIFEST = json.dumps(

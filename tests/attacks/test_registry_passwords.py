@@ -17,7 +17,7 @@ from portal.errors import InvalidRequest
 from portal.images.credentials import Secrets
 from portal.images.definition_file import base_hosts
 from portal.images.registry import Registries
-from portal.models.image import parse_source
+from portal.models.catalog.image import parse_source
 
 __all__ = ["site"]  # a fixture
 

@@ -20,7 +20,7 @@ from portal.courses.definition.rules import CourseRules
 from portal.courses.roster.site_roles import course_groups_with_roles, groups_with_roles
 from portal.courses.settings import Courses
 from portal.doctor.checks.hub import course_roles
-from portal.models.course import Course, CourseState, KeptCourse, Role
+from portal.models.course.course import Course, CourseState, KeptCourse, Role
 from spawners.config import course_groups, roles
 
 

@@ -22,8 +22,8 @@ from portal.courses.live.board import Rows, Seen, tiles
 from portal.courses.roster.joining import NOT_JOINED, not_joined, takes_joining
 from portal.courses.settings import Courses
 from portal.courses.start.starting import Starter
-from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
-from portal.models.course_start import SeatState, StartKind
+from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.start import SeatState, StartKind
 from portal.store import HEAD, Store
 from portal.store.engine import upgrade
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from portal.courses.definition.limits import more_than_approved
-from portal.models.course import Course
+from portal.models.course.course import Course
 
 NAMED = {"partition": "gpu", "qos": "class", "gpu_type": "t4"}
 SIZES = {"gpus": 1, "cpus": 4, "memory": "8G", "time": "1:00:00", "nodes": 1}

@@ -14,9 +14,9 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
-from portal.models.course_live import Presence
-from portal.models.session import SessionRecord, SessionState
+from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.live import Presence
+from portal.models.session.session import SessionRecord, SessionState
 from portal.slurm import parse
 from portal.store import Store
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from portal.estimates import HUB, StartEstimates
 from portal.launch.request import LaunchRequest
-from portal.models.environment import Environment, Kind
+from portal.models.catalog.environment import Environment, Kind
 from portal.models.person import Person
-from portal.models.resources import Resources
+from portal.models.session.resources import Resources
 from portal.slurm import Cluster as Watcher
 from portal.slurm import SlurmRunner
 from portal.store import Store

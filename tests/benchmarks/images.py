@@ -10,7 +10,7 @@ from pathlib import Path
 
 from portal.errors import PortalError
 from portal.images.apptainer import Apptainer, unpack
-from portal.models.environment import Environment
+from portal.models.catalog.environment import Environment
 
 from .cluster import Cluster, NotMeasured
 from .lab import by_hand, shipped

@@ -16,8 +16,8 @@ import httpx
 import yaml
 
 from portal.launch.container import sbatch_options, session_command, session_script, user_base
-from portal.models.environment import Environment
-from portal.models.resources import Resources
+from portal.models.catalog.environment import Environment
+from portal.models.session.resources import Resources
 from tests.hub_client import Person
 
 from .cluster import Cluster, NotMeasured, wait_for

@@ -31,7 +31,7 @@ from typing import Any
 
 from portal.demo.ports import free_port
 from portal.models import scope
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord, SessionState
 from portal.slurm import parse
 from portal.store import Store
 

@@ -24,9 +24,9 @@ from test_form import GIB, ROWS, environment, snapshot  # noqa: E402
 from portal.catalog.habits import NO_HABITS, Habits  # noqa: E402
 from portal.errors import InvalidRequest, NotFound  # noqa: E402
 from portal.launch.request import options_from_form  # noqa: E402
-from portal.models.cluster import Job, JobState  # noqa: E402
+from portal.models.cluster.cluster import Job, JobState  # noqa: E402
 from portal.models.person import Person  # noqa: E402
-from portal.models.resources import Resources  # noqa: E402
+from portal.models.session.resources import Resources  # noqa: E402
 from spawners.form import words  # noqa: E402
 from spawners.form.form import LaunchForm  # noqa: E402
 from spawners.host.storage import StorageArea  # noqa: E402

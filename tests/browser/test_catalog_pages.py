@@ -16,10 +16,10 @@ import pytest
 from hub_client import wait_until
 from looks import check
 
-from portal.models.catalog import Measurement, Verdict
-from portal.models.environment import Environment
-from portal.models.image_job import Facts, KernelResult, TestResult, WorkState
-from portal.models.session import SessionRecord, SessionState
+from portal.models.catalog.catalog import Measurement, Verdict
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.image_job import Facts, KernelResult, TestResult, WorkState
+from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
 from tests.benchmarks.page import hubs_own
 from tests.benchmarks.synthetic_service import ADMIN_TOKEN, Service, synthetic_service

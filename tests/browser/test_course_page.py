@@ -15,7 +15,7 @@ from lab_page import command, toast
 from looks import PICTURES
 from session_server import BASE, TOKEN, SessionServer, a_server, add_lab_extension, make_python
 
-from portal.models.course_live import CourseMessage, CourseSituation, Help, HelpState
+from portal.models.course.live import CourseMessage, CourseSituation, Help, HelpState
 from portal.models.situation import Situation
 
 playwright = pytest.importorskip("playwright.sync_api")

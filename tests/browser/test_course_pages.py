@@ -17,11 +17,18 @@ from hub_client import PASSWORD, Person, wait_until
 from looks import check
 from remembered import database
 
-from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role, WeeklyTime
-from portal.models.course_live import Presence
-from portal.models.environment import Environment
-from portal.models.resources import Resources
-from portal.models.session import SessionRecord, SessionState
+from portal.models.catalog.environment import Environment
+from portal.models.course.course import (
+    Course,
+    CourseMember,
+    CourseState,
+    KeptCourse,
+    Role,
+    WeeklyTime,
+)
+from portal.models.course.live import Presence
+from portal.models.session.resources import Resources
+from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
 
 playwright = pytest.importorskip("playwright.sync_api")

@@ -19,7 +19,7 @@ from hub_client import PASSWORD, Person, wait_until
 from looks import check
 from remembered import database
 
-from portal.models.image_job import BuildResult, Facts, Server, TestResult, WorkState
+from portal.models.catalog.image_job import BuildResult, Facts, Server, TestResult, WorkState
 from portal.store import Store
 
 playwright = pytest.importorskip("playwright.sync_api")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from portal.models.cluster import ClusterSnapshot, GpuPool, Node, Partition
-from portal.models.environment import Environment, Kind
+from portal.models.catalog.environment import Environment, Kind
+from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node, Partition
 from portal.models.person import Person
 from portal.where import data_path
 from spawners.form.form import LaunchForm

@@ -22,7 +22,7 @@ from postgres import PostgreSQL
 from remembered import lock, put
 
 from portal.demo.ports import free_port
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord, SessionState
 
 API = "/services/portal/api/v1/"
 

@@ -16,7 +16,7 @@ from processes import variables_of
 from remembered import closed, database, of_job
 from terminal import terminal
 
-from portal.models.session import SessionState
+from portal.models.session.session import SessionState
 
 API = "/services/portal/api/v1/"
 SMALL = {"cpus": 1, "memory": "1G", "time": "0:30:00"}

@@ -12,8 +12,8 @@ from jobs import cpu_nodes_held, living_jobs
 from mail_server import Inbox, mail_server
 from remembered import database
 
-from portal.models.cluster import Job, JobState
-from portal.models.session import SessionState
+from portal.models.cluster.cluster import Job, JobState
+from portal.models.session.session import SessionState
 from portal.notices import Notices
 from portal.store import Store
 

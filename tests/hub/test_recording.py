@@ -19,7 +19,7 @@ from processes import variables_of
 from remembered import closed, database, forget, lock, measured, of_job, put, remembered
 from terminal import terminal
 
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord, SessionState
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -17,9 +17,9 @@ from portal.doctor.finding import Finding, Level
 from portal.doctor.site import Site
 from portal.models.announcement import AnnouncementDraft
 from portal.models.audit import AuditEntry, Outcome
-from portal.models.history import ClusterSample
-from portal.models.session import SessionRecord
-from portal.models.usage import JobUsage
+from portal.models.cluster.history import ClusterSample
+from portal.models.session.session import SessionRecord
+from portal.models.session.usage import JobUsage
 from portal.store import HEAD, Store
 
 GPU_TIME = JobUsage(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from portal.errors import NotFound
-from portal.models.course_live import CourseMessage, Help, HelpState, Presence
+from portal.models.course.live import CourseMessage, Help, HelpState, Presence
 from portal.store import Store
 
 TOLD = Presence(course="deep", person="ada", session_id="A", seen_at=100.5, notebooks=("a.ipynb",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from portal.errors import NotFound
-from portal.models.course_start import (
+from portal.models.course.start import (
     CourseStart,
     KeptReservation,
     ReservationState,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from portal.errors import Conflict, NotFound
-from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
-from portal.models.environment import Environment
-from portal.models.session import SessionRecord, SessionState
-from portal.models.usage import JobUsage
+from portal.models.catalog.environment import Environment
+from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.usage import JobUsage
 from portal.store import Store
 
 LAB = Environment(name="lab", title="Lab", kind="container", image="/images/lab.sif")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from portal.errors import InvalidRequest
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
 from portal.store.sessions.estimates import Outcome
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from portal.errors import InvalidRequest
-from portal.models.history import ClusterSample
+from portal.models.cluster.history import ClusterSample
 from portal.store import Store
 
 DAY = 86400

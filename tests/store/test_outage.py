@@ -22,9 +22,9 @@ from postgres import PASSWORD, PostgreSQL
 from sqlalchemy import make_url
 
 from portal.errors import ConfigurationError, StoreUnavailable
-from portal.models.history import ClusterSample
-from portal.models.session import SessionRecord
-from portal.models.usage import JobUsage
+from portal.models.cluster.history import ClusterSample
+from portal.models.session.session import SessionRecord
+from portal.models.session.usage import JobUsage
 from portal.store import Store
 from portal.store.engine.address import without_secrets
 
@@ -381,7 +381,7 @@ async def test_a_copy_that_was_put_back_is_seen(sqlite_url: str, make_store: Mak
 GPU_TIME = JobUsage(job_id="1", submitted_at=1, day="2026-11-21", user="ada", held=60)
 WRITER = """
 import asyncio, sys
-from portal.models.session import SessionRecord
+from portal.models.session.session import SessionRecord
 from portal.store import Store
 async def main():
     store = Store(url=sys.argv[1])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from portal.errors import InvalidRequest
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from portal.errors import InvalidRequest
-from portal.models.usage import JobUsage, SessionReports, UsageRow
+from portal.models.session.usage import JobUsage, SessionReports, UsageRow
 from portal.store import Store
 
 HOUR = 3600.0

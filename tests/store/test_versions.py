@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from portal.errors import NotFound
-from portal.models.catalog import Origin, Verdict
-from portal.models.environment import Environment, EnvironmentState
+from portal.models.catalog.catalog import Origin, Verdict
+from portal.models.catalog.environment import Environment, EnvironmentState
 from portal.store import Store
 
 

@@ -87,7 +87,10 @@ WHY: dict[str, tuple[int, str]] = {
     "portal/images/workplace.py": (1, FILE),
     "portal/launch/availability.py": (1, CALENDAR),
     "portal/launch/policy.py": (1, CALENDAR),
-    "portal/models/cluster.py": (1, "the age of a snapshot that this process did not ask for"),
+    "portal/models/cluster/cluster.py": (
+        1,
+        "the age of a snapshot that this process did not ask for",
+    ),
     "portal/notices/notices.py": (1, CALENDAR),
     "portal/sessions/idle_gpus.py": (1, "rows of snoozes; it counts idle time by the uptime"),
     "portal/slurm/end.py": (1, "compared with the end that Slurm names"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from portal.models.course import Course
+from portal.models.course.course import Course
 
 _DAY = timedelta(days=1)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from portal.models import Frozen
-from portal.models.cluster import ClusterSnapshot, Node
-from portal.models.course import KeptCourse
-from portal.models.resources import Resources
+from portal.models.cluster.cluster import ClusterSnapshot, Node
+from portal.models.course.course import KeptCourse
+from portal.models.session.resources import Resources
 from portal.slurm.parse.gres import UNNAMED
 
 

@@ -10,7 +10,7 @@ from portal.catalog.document import read_document
 from portal.catalog.yaml_text import document_text
 from portal.errors import InvalidRequest
 from portal.models import Frozen
-from portal.models.course import Course, CourseMember, Login, Role
+from portal.models.course.course import Course, CourseMember, Login, Role
 
 _People = Annotated[tuple[Login, ...], Field(max_length=10_000)]
 LISTS = {
@@ -37,7 +37,7 @@ class CourseMembers(Frozen):
 
 
 class CourseFile(Frozen):
-    """The document: ``course`` as portal/models/course.py has it, and ``members``."""
+    """The document: ``course`` as portal/models/course/course.py has it, and ``members``."""
 
     course: Course
     members: CourseMembers = CourseMembers()

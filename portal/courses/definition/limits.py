@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from portal.launch.fields import FIELDS
 from portal.launch.limits import environment_limits, partition_limits
-from portal.models.cluster import ClusterSnapshot
-from portal.models.course import Course
-from portal.models.course_problem import CourseProblem
-from portal.models.environment import Environment
-from portal.models.resources import Resources
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.course.course import Course
+from portal.models.course.problem import CourseProblem
+from portal.models.session.resources import Resources
 
 from .calendar import all_meetings
 

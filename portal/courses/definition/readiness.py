@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 
 from portal.errors import InvalidRequest, PortalError
 from portal.models import Frozen
-from portal.models.cluster import Association, ClusterSnapshot
-from portal.models.course import CourseMember, CourseState, KeptCourse, Role
+from portal.models.cluster.cluster import Association, ClusterSnapshot
+from portal.models.course.course import CourseMember, CourseState, KeptCourse, Role
 from portal.store import Store
 
 from ..roster.homes import HomeFinder

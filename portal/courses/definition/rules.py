@@ -13,10 +13,10 @@ from zoneinfo import ZoneInfo
 from portal.catalog.files import EnvironmentCatalog
 from portal.errors import NotFound, PortalError
 from portal.launch.course import unfit
-from portal.models.cluster import ClusterSnapshot
-from portal.models.course import Course, CourseState, KeptCourse
-from portal.models.course_problem import CourseProblem
-from portal.models.environment import USABLE, Environment
+from portal.models.catalog.environment import USABLE, Environment
+from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.course.course import Course, CourseState, KeptCourse
+from portal.models.course.problem import CourseProblem
 from portal.models.person import Person
 from portal.models.scope import COURSES_MANAGE
 from portal.store import Store

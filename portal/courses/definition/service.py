@@ -8,14 +8,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from portal.errors import Conflict, InvalidRequest, NotAllowed
-from portal.models.course import (
-    STAFF,
-    Course,
-    CourseMember,
-    CourseState,
-    KeptCourse,
-    Role,
-)
+from portal.models.course.course import STAFF, Course, CourseMember, CourseState, KeptCourse, Role
 from portal.models.person import Person
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
 from portal.store import Store

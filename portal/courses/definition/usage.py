@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portal.models import Frozen
-from portal.models.course import KeptCourse, Role
+from portal.models.course.course import KeptCourse, Role
 from portal.store import Store
 
 

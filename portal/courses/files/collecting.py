@@ -21,9 +21,9 @@ from zoneinfo import ZoneInfo
 
 import portal
 from portal.errors import Conflict, InvalidRequest, Unavailable
-from portal.models.course import CourseState, KeptCourse, Role
-from portal.models.course_files import CollectItem
-from portal.models.course_live import Collect, Collected
+from portal.models.course.course import CourseState, KeptCourse, Role
+from portal.models.course.files import CollectItem
+from portal.models.course.live import Collect, Collected
 from portal.store import Store
 
 from ..settings import Courses

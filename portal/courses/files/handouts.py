@@ -18,10 +18,10 @@ from typing import Any
 
 from portal.addresses import LOOPBACK
 from portal.errors import InvalidRequest, NotFound, PortalError
-from portal.models.course import CourseState, KeptCourse
-from portal.models.course import Handouts as Source
-from portal.models.course_files import HandoutFile, HandoutState
-from portal.models.course_live import HandoutRevision
+from portal.models.course.course import CourseState, KeptCourse
+from portal.models.course.course import Handouts as Source
+from portal.models.course.files import HandoutFile, HandoutState
+from portal.models.course.live import HandoutRevision
 from portal.store import Store
 
 from ..definition.calendar import meetings

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from portal.addresses import destination
 from portal.errors import InvalidRequest, NotFound
-from portal.models.course import Handouts
+from portal.models.course.course import Handouts
 
 from ..definition.sources import below, repository_problem, root_of
 from .git import Git, pinned

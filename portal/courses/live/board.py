@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from portal.models.course import CourseMember, KeptCourse, Role
-from portal.models.course_board import Tile, TileState
-from portal.models.course_live import Help, HelpState, Presence
-from portal.models.course_start import CourseStart, Seat, SeatState
-from portal.models.dashboard import GpuItem, JobItem
-from portal.models.session import SessionRecord, SessionState
+from portal.models.cluster.dashboard import GpuItem, JobItem
+from portal.models.course.board import Tile, TileState
+from portal.models.course.course import CourseMember, KeptCourse, Role
+from portal.models.course.live import Help, HelpState, Presence
+from portal.models.course.start import CourseStart, Seat, SeatState
+from portal.models.session.session import SessionRecord, SessionState
 
 from ..roster.joining import NOT_JOINED, not_joined
 

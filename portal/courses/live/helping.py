@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from portal.errors import Conflict, InvalidRequest, NotAllowed, NotFound, PortalError
 from portal.hubapi import HubApi
 from portal.models.audit import AuditEntry, Outcome
-from portal.models.course import STAFF, CourseState, KeptCourse, Role
-from portal.models.course_live import Help, HelpState
-from portal.models.session import SessionRecord, SessionState
+from portal.models.course.course import STAFF, CourseState, KeptCourse, Role
+from portal.models.course.live import Help, HelpState
+from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
 
 from ..settings import Courses

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portal.errors import Conflict
-from portal.models.course_live import CourseMessage
+from portal.models.course.live import CourseMessage
 from portal.store import Store
 
 MOST = 10  # that are shown at the same time

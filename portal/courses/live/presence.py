@@ -8,9 +8,9 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from portal.models import Frozen
-from portal.models.course import Login
-from portal.models.course_live import Presence
-from portal.models.session import SessionRecord
+from portal.models.course.course import Login
+from portal.models.course.live import Presence
+from portal.models.session.session import SessionRecord
 
 KINDS = ("course", "rehearsal", "preview", "room")
 _MOST = 50  # notebooks

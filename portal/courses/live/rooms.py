@@ -17,10 +17,10 @@ from typing import ClassVar
 from portal.errors import Conflict, NotFound, PortalError
 from portal.hubapi import HubApi
 from portal.models.audit import AuditEntry, Outcome
-from portal.models.course import STAFF, CourseState, KeptCourse
-from portal.models.course_room import Room
-from portal.models.session import SessionRecord, SessionState
-from portal.models.stop_reason import StopCode, StopReason
+from portal.models.course.course import STAFF, CourseState, KeptCourse
+from portal.models.course.room import Room
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.stop_reason import StopCode, StopReason
 from portal.store import Store
 
 from ..roster.membership_cache import runs

@@ -13,8 +13,8 @@ from typing import ClassVar, Literal
 from portal.directory import Directory
 from portal.errors import Conflict, InvalidRequest, NotFound, PortalError
 from portal.models import Frozen
-from portal.models.course import CourseMember, CourseState, KeptCourse, Role
-from portal.models.course_problem import RosterProblem
+from portal.models.course.course import CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.problem import RosterProblem
 from portal.service_accounts import is_service, service_accounts
 from portal.store import Store
 

@@ -7,7 +7,7 @@ instructor's doing; who has opened the course's session or pressed Join has agre
 from __future__ import annotations
 
 from portal.errors import Conflict
-from portal.models.course import Course, CourseMember
+from portal.models.course.course import Course, CourseMember
 
 _WAY = (
     "they open the course's page and press Join, or an admin gives the course a Slurm account of "

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from portal.cache import SharedAnswers
 from portal.errors import NotAllowed
-from portal.models.course import CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.course import CourseMember, CourseState, KeptCourse, Role
 from portal.store import Store
 
 _AGE = 3.0  # seconds for which an answer is fresh

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from portal.errors import InvalidRequest
-from portal.models.course_problem import RosterProblem
+from portal.models.course.problem import RosterProblem
 from portal.service_accounts import is_service, refusal
 
 _MOST_LINES = 20_000

@@ -12,7 +12,7 @@ from typing import Any
 from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 
-from portal.models.course import group_of
+from portal.models.course.course import group_of
 
 _ADMINS = ("admin_groups", "instructor_groups")  # of whichever authenticator
 

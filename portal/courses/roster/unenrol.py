@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from portal.errors import PortalError
 from portal.hubapi import HubApi
-from portal.models.course import KeptCourse
-from portal.models.session import SessionRecord, SessionState
-from portal.models.stop_reason import StopCode, StopReason
+from portal.models.course.course import KeptCourse
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.stop_reason import StopCode, StopReason
 from portal.store import Store
 
 _AT_ONCE = 8  # questions to the Hub

@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 
 from portal.errors import NotFound, PortalError
 from portal.models.audit import Outcome
-from portal.models.course import CourseState, KeptCourse
-from portal.models.session import SessionRecord, SessionState
-from portal.models.stop_reason import StopCode, StopReason
+from portal.models.course.course import CourseState, KeptCourse
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.stop_reason import StopCode, StopReason
 
 from ..context import SERVICE, Around
 from ..start.starting import Starter

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from portal.errors import PortalError
 from portal.models.audit import Outcome
-from portal.models.course import CourseState, KeptCourse
-from portal.models.course_start import ReservationState, StartKind
+from portal.models.course.course import CourseState, KeptCourse
+from portal.models.course.start import ReservationState, StartKind
 
 from ..context import SERVICE, Around
 from ..definition.calendar import Meeting, meetings

@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from portal.errors import Conflict, PortalError, SlurmRefused, SlurmUnavailable, Unavailable
 from portal.models import Frozen
 from portal.models.audit import Outcome
-from portal.models.cluster import Reservation
-from portal.models.course import CourseState, KeptCourse
-from portal.models.course_start import KeptReservation, ReservationState
+from portal.models.cluster.cluster import Reservation
+from portal.models.course.course import CourseState, KeptCourse
+from portal.models.course.start import KeptReservation, ReservationState
 from portal.slurm.reserving import GpusNotReservable, Wanted
 from portal.slurm.run import own_account
 

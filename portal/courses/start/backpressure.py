@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Collection
 
 from portal.cache import SharedAnswer
-from portal.models.course_start import SeatState
-from portal.models.session import SessionRecord
+from portal.models.course.start import SeatState
+from portal.models.session.session import SessionRecord
 from portal.store import Store
 
 from .live_start import LiveStart

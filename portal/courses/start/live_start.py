@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from portal.errors import PortalError
-from portal.models.course_start import CourseStart, Seat, SeatState
+from portal.models.course.start import CourseStart, Seat, SeatState
 from portal.store import Store
 
 from .seats import server_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from portal.errors import NotFound, PortalError
-from portal.models.course_start import Seat, SeatState, StartKind
-from portal.models.stop_reason import StopCode, StopReason
+from portal.models.course.start import Seat, SeatState, StartKind
+from portal.models.session.stop_reason import StopCode, StopReason
 
 from ..context import Around
 from .live_start import LiveStart, UnderWay

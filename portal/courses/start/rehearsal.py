@@ -6,14 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from portal.models.course_start import (
-    Count,
-    CourseStart,
-    Seat,
-    SeatState,
-    StartKind,
-    StartReport,
-)
+from portal.models.course.start import Count, CourseStart, Seat, SeatState, StartKind, StartReport
 
 PATIENCE = 900.0  # seconds after which a rehearsal's sessions are ready or never will be
 _NO_REASON = "It did not start, and nobody said why."

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from portal.models.course_live import Presence
-from portal.models.course_start import Seat, SeatState, StartKind
-from portal.models.session import SessionRecord, SessionState
+from portal.models.course.live import Presence
+from portal.models.course.start import Seat, SeatState, StartKind
+from portal.models.session.session import SessionRecord, SessionState
 
 # Endings (portal.sessions.ending.TITLES) that nobody wanted.
 _FAILED = frozenset(

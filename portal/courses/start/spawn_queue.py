@@ -15,9 +15,9 @@ from portal.errors import (
     TooManyRequests,
     Unavailable,
 )
-from portal.models.cluster import Job
-from portal.models.course_start import Seat, SeatState
-from portal.models.session import SessionState
+from portal.models.cluster.cluster import Job
+from portal.models.course.start import Seat, SeatState
+from portal.models.session.session import SessionState
 
 from ..context import Around
 from .live_start import LiveStart, UnderWay

@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 
 from portal.errors import Conflict, InvalidRequest, PortalError
 from portal.models.audit import Outcome
-from portal.models.course import KeptCourse, Role
-from portal.models.course_start import OVER, CourseStart, Seat, SeatState, StartKind
+from portal.models.course.course import KeptCourse, Role
+from portal.models.course.start import OVER, CourseStart, Seat, SeatState, StartKind
 
 from ..context import Around
 from ..definition.calendar import Meeting

@@ -7,7 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
-from portal.models.environment import Kind
+from portal.models.catalog.environment import Kind
 
 from ..command import ask
 from ..finding import Result, check, ok, skipped, warning, worst

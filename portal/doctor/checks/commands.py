@@ -10,7 +10,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from portal.models.environment import Kind
+from portal.models.catalog.environment import Kind
 
 from ..command import ask
 from ..finding import Result, check, ok, skipped, warning, worst

@@ -6,7 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from portal.models.environment import Environment, Kind
+from portal.models.catalog.environment import Environment, Kind
 
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from packaging.requirements import Requirement
 
 from portal.courses.roster.site_roles import course_groups_with_roles
-from portal.models.course import group_of
+from portal.models.course.course import group_of
 
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site

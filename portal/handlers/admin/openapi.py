@@ -14,7 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from portal import __version__
 from portal.models import Frozen
-from portal.models.course_problem import CourseProblem
+from portal.models.course.problem import CourseProblem
 from portal.models.scope import MEANINGS
 
 from ..base.endpoint import JSON, Endpoint, Nothing, Operation, body_required

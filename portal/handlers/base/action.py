@@ -12,8 +12,8 @@ from typing import NoReturn
 from portal.errors import Conflict, NotAllowed, NotFound, PortalError, StoreUnavailable
 from portal.models import Frozen, scope
 from portal.models.audit import Outcome
-from portal.models.dashboard import JobItem
-from portal.models.session import SessionRecord
+from portal.models.cluster.dashboard import JobItem
+from portal.models.session.session import SessionRecord
 
 from .endpoint import Endpoint
 

@@ -12,9 +12,9 @@ from jupyterhub.services.auth import HubAuth, HubOAuth
 
 from portal.errors import InvalidRequest, NotAllowed, Unavailable
 from portal.models.audit import Outcome
-from portal.models.cluster import Job
+from portal.models.cluster.cluster import Job
 from portal.models.scope import SESSION_OWN
-from portal.models.session import SessionRecord
+from portal.models.session.session import SessionRecord
 
 from .action import Action
 from .base import NotLoggedIn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portal.models.catalog import Build
+from portal.models.catalog.catalog import Build
 from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.action import Action

@@ -11,7 +11,7 @@ from portal.catalog.comparison import LineChange, PackageChange, changed_lines, 
 from portal.catalog.yaml_text import yaml_text
 from portal.errors import NotFound
 from portal.models import Frozen
-from portal.models.catalog import EnvironmentVersion
+from portal.models.catalog.catalog import EnvironmentVersion
 from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.endpoint import Endpoint, Operation, Query

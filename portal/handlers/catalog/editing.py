@@ -12,8 +12,8 @@ from portal.catalog.reading import read_definition
 from portal.catalog.yaml_text import definition_of, document_text, yaml_text
 from portal.errors import InvalidRequest
 from portal.models import Frozen
-from portal.models.catalog import EnvironmentVersion
-from portal.models.environment import EnvironmentState
+from portal.models.catalog.catalog import EnvironmentVersion
+from portal.models.catalog.environment import EnvironmentState
 from portal.models.plain_text import PLAIN_TEXT
 from portal.models.scope import ENVIRONMENTS_MANAGE
 

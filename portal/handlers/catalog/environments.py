@@ -9,8 +9,8 @@ from pydantic import Field
 from portal.catalog import CatalogError
 from portal.errors import Unavailable
 from portal.models import Frozen
-from portal.models.catalog import EnvironmentVersion
-from portal.models.environment_item import EnvironmentDetail, EnvironmentItem
+from portal.models.catalog.catalog import EnvironmentVersion
+from portal.models.catalog.environment_item import EnvironmentDetail, EnvironmentItem
 from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.action import Action

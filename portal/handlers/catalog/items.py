@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 from portal.catalog.measured import measured
 from portal.catalog.yaml_text import definition_of, yaml_text
 from portal.errors import NotFound, StoreUnavailable
-from portal.models.catalog import EnvironmentTest, EnvironmentVersion, Verdict
-from portal.models.environment import Environment
-from portal.models.environment_item import (
+from portal.models.catalog.catalog import EnvironmentTest, EnvironmentVersion, Verdict
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.environment_item import (
     EnvironmentDetail,
     EnvironmentItem,
     Limits,
     TestItem,
     VersionItem,
 )
-from portal.models.image_job import Facts, TestResult
+from portal.models.catalog.image_job import Facts, TestResult
 from portal.models.person import Person
-from portal.models.resources import Resources
 from portal.models.scope import ENVIRONMENTS_MANAGE, NODES_MANAGE
+from portal.models.session.resources import Resources
 
 if TYPE_CHECKING:
     from ..services.services import Parts

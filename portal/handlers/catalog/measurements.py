@@ -7,10 +7,10 @@ import time
 from portal.catalog.measured import measured
 from portal.errors import Conflict, InvalidRequest, NotFound, TooManyRequests
 from portal.models import Frozen
-from portal.models.catalog import Measured, Measurement, MeasurementReport
-from portal.models.cluster import Job
+from portal.models.catalog.catalog import Measured, Measurement, MeasurementReport
+from portal.models.cluster.cluster import Job
 from portal.models.scope import SESSION_OWN
-from portal.models.session import SessionRecord
+from portal.models.session.session import SessionRecord
 from portal.telemetry.pace import Pace
 
 from ..base.endpoint import Endpoint, Nothing, Operation

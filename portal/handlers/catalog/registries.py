@@ -15,8 +15,8 @@ from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.images.credentials import Secrets
 from portal.images.pull_files import authorities_in
 from portal.models import Frozen
-from portal.models.catalog import KeptRegistry, Registry, RegistryDraft
-from portal.models.image import SourceKind, parse_source
+from portal.models.catalog.catalog import KeptRegistry, Registry, RegistryDraft
+from portal.models.catalog.image import SourceKind, parse_source
 from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.action import Action, Done

@@ -9,8 +9,8 @@ from pydantic import Field, StringConstraints
 
 from portal.errors import Conflict, InvalidRequest, TooManyRequests
 from portal.models import Frozen
-from portal.models.catalog import EnvironmentRequest, EnvironmentRequestDraft, RequestState
-from portal.models.environment import Name
+from portal.models.catalog.catalog import EnvironmentRequest, EnvironmentRequestDraft, RequestState
+from portal.models.catalog.environment import Name
 from portal.models.plain_text import PLAIN_TEXT
 from portal.models.scope import ENVIRONMENTS_MANAGE
 

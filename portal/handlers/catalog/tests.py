@@ -9,8 +9,8 @@ from pydantic import Field
 
 from portal.errors import InvalidRequest, NotFound
 from portal.models import Frozen
-from portal.models.catalog import EnvironmentTest
-from portal.models.environment import Environment, EnvironmentState
+from portal.models.catalog.catalog import EnvironmentTest
+from portal.models.catalog.environment import Environment, EnvironmentState
 from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.action import Action, Done

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from portal.catalog.own import OwnDraft
 from portal.models import Frozen
-from portal.models.catalog import EnvironmentTest
-from portal.models.environment import Environment, Kind, Server
+from portal.models.catalog.catalog import EnvironmentTest
+from portal.models.catalog.environment import Environment, Kind, Server
 
 from ..base.action import Action
 from ..base.endpoint import Endpoint, Nothing, Operation

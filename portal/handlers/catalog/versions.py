@@ -9,8 +9,8 @@ from pydantic import Field, StringConstraints
 from portal.catalog.yaml_text import yaml_text
 from portal.errors import NotFound
 from portal.models import Frozen
-from portal.models.catalog import Build, EnvironmentTest, EnvironmentVersion
-from portal.models.environment import Name
+from portal.models.catalog.catalog import Build, EnvironmentTest, EnvironmentVersion
+from portal.models.catalog.environment import Name
 from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.action import Action

@@ -9,8 +9,8 @@ from pydantic import StringConstraints
 
 from portal.errors import InvalidRequest
 from portal.models import Frozen
-from portal.models.catalog import EnvironmentTest, EnvironmentVersion
-from portal.models.image import ResolvedImage, parse_source
+from portal.models.catalog.catalog import EnvironmentTest, EnvironmentVersion
+from portal.models.catalog.image import ResolvedImage, parse_source
 from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.endpoint import Endpoint, Operation

@@ -13,8 +13,8 @@ from tornado.iostream import StreamClosedError
 from portal.catalog.workshop import WorkKind
 from portal.errors import TooManyRequests, Unavailable
 from portal.models import Frozen
-from portal.models.catalog import Build, EnvironmentTest
-from portal.models.image_job import LIVE
+from portal.models.catalog.catalog import Build, EnvironmentTest
+from portal.models.catalog.image_job import LIVE
 
 from ..base.endpoint import Endpoint, Query
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from portal.models import Frozen
-from portal.models.dashboard import Board, ClusterSummary
-from portal.models.rights import Rights
+from portal.models.cluster.dashboard import Board, ClusterSummary
+from portal.models.cluster.rights import Rights
 from portal.models.scope import JOBS_MANAGE, JOBS_READ, MEANINGS, NODES_MANAGE
 
 from ..base.endpoint import Endpoint, Operation

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from portal.models.dashboard import GpuItem
+from portal.models.cluster.dashboard import GpuItem
 from portal.models.person import Person
 
 from ..base.csv import MEDIA, CsvEndpoint

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from portal.models.history import HistoryPoint
+from portal.models.cluster.history import HistoryPoint
 
 from ..base.csv import MEDIA, CsvEndpoint
 from ..base.endpoint import Endpoint, Nothing, Operation, Query

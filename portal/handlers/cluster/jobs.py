@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from portal.errors import NotFound
-from portal.models.dashboard import JobItem
+from portal.models.cluster.dashboard import JobItem
 from portal.models.person import Person
 from portal.slurm.control import JOB_ID
 

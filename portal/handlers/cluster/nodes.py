@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from portal.errors import NotFound
-from portal.models.dashboard import NodeItem
+from portal.models.cluster.dashboard import NodeItem
 from portal.slurm.control import NODE_NAME
 
 from ..base.csv import MEDIA, CsvEndpoint

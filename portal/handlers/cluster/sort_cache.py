@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from weakref import WeakKeyDictionary
 
 from portal.models import Frozen
-from portal.models.dashboard import GpuItem, JobItem
+from portal.models.cluster.dashboard import GpuItem, JobItem
 from portal.models.person import Person
 from portal.models.scope import JOBS_READ
 

@@ -16,7 +16,7 @@ from tornado.iostream import StreamClosedError
 
 from portal.errors import Unavailable
 from portal.models import Frozen
-from portal.models.dashboard import Changes
+from portal.models.cluster.dashboard import Changes
 
 from ..base.endpoint import Endpoint, Nothing, Operation, Query
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from portal.errors import InvalidRequest
 from portal.models.scope import USAGE_READ
-from portal.models.usage import UsageRow
+from portal.models.session.usage import UsageRow
 
 from ..base.csv import MEDIA, CsvEndpoint
 from ..base.endpoint import Endpoint, Nothing, Operation, Query

@@ -7,7 +7,7 @@ from typing import ClassVar
 from portal.courses.roster.membership_cache import Membership
 from portal.errors import NotAllowed, NotFound
 from portal.models.audit import Outcome
-from portal.models.course import STAFF, KeptCourse, Role
+from portal.models.course.course import STAFF, KeptCourse, Role
 from portal.models.scope import COURSES_MANAGE
 
 from ..base.action import Action

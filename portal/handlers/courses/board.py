@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from portal.models.course import STAFF
-from portal.models.course_board import CourseBoard
+from portal.models.course.board import CourseBoard
+from portal.models.course.course import STAFF
 
 from ..base.endpoint import Operation, Query
 from .access import CourseAction

@@ -13,8 +13,8 @@ from tornado.iostream import StreamClosedError
 from portal.courses.live.presence import kind_of
 from portal.errors import Conflict, NotFound
 from portal.models import Frozen
-from portal.models.course_files import CollectList
-from portal.models.course_live import Collect
+from portal.models.course.files import CollectList
+from portal.models.course.live import Collect
 from portal.models.scope import SESSION_OWN
 
 from ..base.endpoint import Nothing, Operation, Query

@@ -12,9 +12,17 @@ from portal.courses.definition.rules import Checked
 from portal.courses.roster.membership_cache import Membership, runs
 from portal.errors import NotAllowed, PortalError
 from portal.models import Frozen
-from portal.models.course import STAFF, Course, CourseName, CourseState, KeptCourse, Login, Role
-from portal.models.course_problem import CourseProblem
-from portal.models.environment import Environment
+from portal.models.catalog.environment import Environment
+from portal.models.course.course import (
+    STAFF,
+    Course,
+    CourseName,
+    CourseState,
+    KeptCourse,
+    Login,
+    Role,
+)
+from portal.models.course.problem import CourseProblem
 from portal.models.scope import COURSES_MANAGE
 
 from ..base.action import Action

@@ -11,9 +11,9 @@ from pydantic import Field, StringConstraints
 from portal.courses.live.presence import kind_of
 from portal.errors import Conflict, Unavailable
 from portal.models import Frozen
-from portal.models.course import CourseState
-from portal.models.course_files import HandoutState
-from portal.models.course_live import Presence
+from portal.models.course.course import CourseState
+from portal.models.course.files import HandoutState
+from portal.models.course.live import Presence
 from portal.models.scope import SESSION_OWN
 
 from ..base.endpoint import Nothing, Operation, Query

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 from portal.courses.definition.calendar import meetings
 from portal.errors import InvalidRequest
 from portal.models import Frozen
-from portal.models.course import CourseName, Role
+from portal.models.course.course import CourseName, Role
 from portal.models.plain_text import PLAIN_TEXT
 from portal.models.scope import COURSES_MANAGE
 

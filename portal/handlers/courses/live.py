@@ -12,10 +12,10 @@ from portal.courses.live import messages
 from portal.courses.live.presence import PresenceReport, kind_of, lowered, presence_of, raised
 from portal.errors import Conflict, NotFound
 from portal.models import Frozen
-from portal.models.course_live import CourseMessage, Help, HelpState
+from portal.models.course.live import CourseMessage, Help, HelpState
 from portal.models.plain_text import PLAIN_TEXT
 from portal.models.scope import SESSION_OWN
-from portal.models.session import SessionRecord
+from portal.models.session.session import SessionRecord
 
 from ..base.endpoint import Nothing, Operation
 from ..base.own_session import OwnSession

@@ -18,8 +18,8 @@ from portal.courses.roster.joining import not_joined, refusal
 from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnavailable
 from portal.launch.extending import clock, extended
 from portal.models import Frozen
-from portal.models.course import STAFF, CourseMember, Login
-from portal.models.session import SessionRecord, SessionState
+from portal.models.course.course import STAFF, CourseMember, Login
+from portal.models.session.session import SessionRecord, SessionState
 
 from ..base.action import Done, SessionAction
 from ..base.endpoint import Operation

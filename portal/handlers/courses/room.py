@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from portal.errors import NotAllowed
-from portal.models.course import STAFF
-from portal.models.course_room import Room
+from portal.models.course.course import STAFF
+from portal.models.course.room import Room
 
 from ..base.action import Done
 from ..base.endpoint import Operation

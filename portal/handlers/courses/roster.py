@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 
 from portal.courses.roster.enrolment import Enrolled
 from portal.models import Frozen
-from portal.models.course import CourseMember, Login, Role
+from portal.models.course.course import CourseMember, Login, Role
 from portal.models.scope import COURSES_MANAGE
 
 from ..base.csv import MEDIA, CsvEndpoint

@@ -14,8 +14,8 @@ from portal.courses.schedule.reservations import MeetingReservation
 from portal.courses.start.rehearsal import report
 from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.models import Frozen
-from portal.models.course import STAFF, CourseState, KeptCourse
-from portal.models.course_start import CourseStart, Seat, StartKind, StartReport
+from portal.models.course.course import STAFF, CourseState, KeptCourse
+from portal.models.course.start import CourseStart, Seat, StartKind, StartReport
 
 from ..base.action import Done
 from ..base.endpoint import Operation

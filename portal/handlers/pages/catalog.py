@@ -17,9 +17,9 @@ from portal.catalog.markdown import markdown_html
 from portal.catalog.tile import KINDS, Tile, common_tags, day, icon_of, version_rows
 from portal.errors import StoreUnavailable, Unavailable
 from portal.models import Frozen, scope
-from portal.models.catalog import Measured
-from portal.models.environment_item import EnvironmentDetail
-from portal.models.image_job import KernelResult, WorkState
+from portal.models.catalog.catalog import Measured
+from portal.models.catalog.environment_item import EnvironmentDetail
+from portal.models.catalog.image_job import KernelResult, WorkState
 from portal.models.person import Person
 
 from ..catalog.items import Shown, as_seen_by_catalog

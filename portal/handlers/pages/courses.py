@@ -17,10 +17,10 @@ from portal.courses.roster.joining import not_joined
 from portal.courses.roster.membership_cache import Membership, runs
 from portal.errors import NotAllowed, NotFound, StoreUnavailable
 from portal.models import Frozen
-from portal.models.course import STAFF, CourseState, KeptCourse, Role, zones
-from portal.models.environment import Kind, Server
+from portal.models.catalog.environment import Kind, Server
+from portal.models.course.course import STAFF, CourseState, KeptCourse, Role, zones
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord, SessionState
 
 from ..courses.access import COURSE
 from .pages import Page

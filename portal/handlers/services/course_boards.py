@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from portal.cache import SharedAnswers
 from portal.courses.live.board import Rows, Seen, bare, tiles
 from portal.errors import PortalError
-from portal.models.course import KeptCourse
-from portal.models.course_board import CourseBoard, Tile
+from portal.models.course.board import CourseBoard, Tile
+from portal.models.course.course import KeptCourse
 
 if TYPE_CHECKING:
     from portal.dashboard import ClusterView

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from portal.cache import SharedAnswer
 from portal.courses.live.presence import kind_of
 from portal.errors import NotFound
-from portal.models.course import CourseMember, KeptCourse
-from portal.models.course_live import Collect, CourseMessage, CourseSituation, Presence
-from portal.models.session import SessionRecord
+from portal.models.course.course import CourseMember, KeptCourse
+from portal.models.course.live import Collect, CourseMessage, CourseSituation, Presence
+from portal.models.session.session import SessionRecord
 
 if TYPE_CHECKING:
     from .services import Parts

@@ -16,8 +16,8 @@ from portal.courses.schedule.prestart import Ahead
 from portal.courses.schedule.reservations import Reservations
 from portal.courses.start.backpressure import Rush
 from portal.courses.start.starting import Starter
-from portal.models.environment import Environment
-from portal.models.image_job import WorkState
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.image_job import WorkState
 from portal.slurm.reserving import Reserving
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from portal.cache import SharedAnswer
-from portal.models.course_live import Collect
-from portal.models.session import SessionRecord
+from portal.models.course.live import Collect
+from portal.models.session.session import SessionRecord
 
 if TYPE_CHECKING:
     from .services import Parts

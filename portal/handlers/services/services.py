@@ -32,9 +32,9 @@ from portal.errors import PortalError, StoreUnavailable
 from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
 from portal.models.audit import AuditEntry, Outcome
-from portal.models.cluster import ClusterSnapshot
-from portal.models.resources import Resources
-from portal.models.session import SessionRecord
+from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.session.resources import Resources
+from portal.models.session.session import SessionRecord
 from portal.notices import Notices
 from portal.sessions.idle_gpus import Around, IdleGpus
 from portal.sessions.moves import Moves

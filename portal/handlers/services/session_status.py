@@ -13,15 +13,15 @@ from portal.errors import NotFound, StoreUnavailable
 from portal.launch.course import narrowed
 from portal.launch.extending import Running, offer
 from portal.models.announcement import Announcement
-from portal.models.cluster import Association, ClusterSnapshot, Job
-from portal.models.environment import Environment
-from portal.models.idle import IdleState
-from portal.models.move import Move
-from portal.models.resources import time_seconds
-from portal.models.rights import Rights
-from portal.models.session import SessionRecord
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import Association, ClusterSnapshot, Job
+from portal.models.cluster.rights import Rights
+from portal.models.session.idle import IdleState
+from portal.models.session.move import Move
+from portal.models.session.resources import time_seconds
+from portal.models.session.session import SessionRecord
+from portal.models.session.usage import JobUsage, SessionReports
 from portal.models.situation import ExtendOffer, Situation
-from portal.models.usage import JobUsage, SessionReports
 from portal.sessions.situation import Known, situation_of
 
 from .course_status import CourseSituations

@@ -9,10 +9,10 @@ from pydantic import Field, StringConstraints
 
 from portal.errors import Conflict, NotFound
 from portal.models import Frozen, scope
-from portal.models.cluster import JobState
-from portal.models.dashboard import JobItem
+from portal.models.cluster.cluster import JobState
+from portal.models.cluster.dashboard import JobItem
 from portal.models.plain_text import PLAIN_LINE
-from portal.models.session import SessionState
+from portal.models.session.session import SessionState
 from portal.slurm.control import JOB_ID, NODE_NAME
 
 from ..base.action import Action, Done, SessionAction

@@ -17,9 +17,9 @@ from portal.launch.fields import KEPT, document
 from portal.launch.policy import decide
 from portal.launch.request import Asked
 from portal.models import Frozen
-from portal.models.estimate import EstimateError, StartAnswer
 from portal.models.person import Person
 from portal.models.scope import SESSION_OWN, USAGE_READ
+from portal.models.session.estimate import EstimateError, StartAnswer
 
 from ..base.endpoint import Endpoint, Operation, Query
 from ..base.own_session import OwnSession

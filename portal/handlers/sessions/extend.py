@@ -14,9 +14,9 @@ from pydantic import Field
 from portal.errors import Conflict, NotAllowed, SlurmUnavailable, TooManyRequests
 from portal.launch.extending import Running, clock, extended
 from portal.models import Frozen
-from portal.models.cluster import Job
+from portal.models.cluster.cluster import Job
 from portal.models.scope import JOBS_MANAGE, SESSION_OWN
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord, SessionState
 from portal.models.situation import ExtendOffer
 
 from ..base.action import Action

@@ -8,10 +8,10 @@ from pydantic import Field
 
 from portal.errors import Conflict, NotAllowed
 from portal.launch.fields import fields_of_move
-from portal.models.move import Move
-from portal.models.resources import Resources
 from portal.models.scope import JOBS_MANAGE, SESSION_OWN, SESSIONS_READ
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.move import Move
+from portal.models.session.resources import Resources
+from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.moves import BeforeMove, options_of
 
 from ..base.action import Action

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from portal.models.scope import SESSION_OWN
+from portal.models.session.startup import StartupReport, Step
 from portal.models.situation import Situation
-from portal.models.startup import StartupReport, Step
 
 from ..base.endpoint import Nothing, Operation
 from ..base.own_session import OwnSession

@@ -12,12 +12,12 @@ from pydantic import Field
 
 from portal.errors import InvalidRequest, NotFound, StoreUnavailable
 from portal.models import Frozen
-from portal.models.environment import Environment
+from portal.models.catalog.environment import Environment
 from portal.models.person import Person
 from portal.models.scope import JOBS_MANAGE, SESSIONS_READ
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.startup import Startup
 from portal.models.situation import ExtendOffer
-from portal.models.startup import Startup
 from portal.sessions.efficiency import Source
 from portal.sessions.item import SessionItem, Surroundings, session_item
 from portal.sessions.log import tail

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portal.models import scope
-from portal.models.idle import IdleState
+from portal.models.session.idle import IdleState
 
 from ..base.action import Action
 from ..base.endpoint import Operation

@@ -8,7 +8,7 @@ from typing import Any
 
 from portal.errors import StoreUnavailable, TooManyRequests
 from portal.models.scope import TELEMETRY_REPORT
-from portal.models.telemetry import TelemetryReport
+from portal.models.session.telemetry import TelemetryReport
 from portal.telemetry import sums
 
 from ..base.endpoint import Nothing, Operation

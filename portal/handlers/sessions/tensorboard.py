@@ -11,7 +11,7 @@ from portal.errors import Conflict, NotAllowed, NotFound
 from portal.launch.kinds.tensorboard import LONGEST, MOST, OPTION, SERVER, read_folders
 from portal.models import Frozen
 from portal.models.scope import SESSIONS_READ
-from portal.models.session import SessionState
+from portal.models.session.session import SessionState
 
 from ..base.action import Action
 from ..base.endpoint import Operation

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from zoneinfo import ZoneInfo
 
 from ...errors import InvalidRequest
-from ...models.course import STAFF, CourseState, KeptCourse, Role
-from ...models.environment import AbsolutePath
+from ...models.catalog.environment import AbsolutePath
+from ...models.course.course import STAFF, CourseState, KeptCourse, Role
 from ..course import OPTION, course_named, day, server_for
 from ..fields import IN_COURSES
 from .kind import Hub, Kind, Place
 
 if TYPE_CHECKING:
-    from ...models.cluster import Association, ClusterSnapshot
+    from ...models.cluster.cluster import Association, ClusterSnapshot
     from ..request import Asked
 
 # Where a course with grades has nbgrader's exchange in its sessions.

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 from ...errors import InvalidRequest, NotAllowed
 from ...models import Frozen
-from ...models.cluster import Association, ClusterSnapshot
-from ...models.environment import Environment
-from ...models.resources import Resources
+from ...models.catalog.environment import Environment
+from ...models.cluster.cluster import Association, ClusterSnapshot
+from ...models.session.resources import Resources
 
 if TYPE_CHECKING:
     from ..request import Asked

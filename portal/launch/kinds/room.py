@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...models.course import KeptCourse, Role
+from ...models.course.course import KeptCourse, Role
 from .course import CourseSession
 
 

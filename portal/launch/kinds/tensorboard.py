@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from ...errors import InvalidRequest, NotAllowed
-from ...models.environment import Environment
-from ...models.resources import Resources
+from ...models.catalog.environment import Environment
+from ...models.session.resources import Resources
 from ..limits import within
 from .kind import Hub, Kind, Place, environment_of
 
 if TYPE_CHECKING:
-    from ...models.cluster import Association, ClusterSnapshot
+    from ...models.cluster.cluster import Association, ClusterSnapshot
     from ..request import Asked
 
 OPTION = "tensorboard"  # the key of ``user_options`` with the folders

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...models.cluster import Association, Job, JobState
+from ...models.cluster.cluster import Association, Job, JobState
 from .gres import tres, tres_gpus
 from .values import (
     exit_status,

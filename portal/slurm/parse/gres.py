@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from ...models.cluster import GpuPool
+from ...models.cluster.cluster import GpuPool
 
 _ENTRY = re.compile(r"([^,()=]+(?:\(null\)[^,()=]*)?)(?:\(([^)]*)\))?(?:=([^,()]+))?(?:,|$)")
 _COUNT = re.compile(r"(\d+)([KMGT]?)$")

@@ -13,7 +13,7 @@ import re
 import secrets
 from collections.abc import Mapping
 
-from ...models.cluster import Job
+from ...models.cluster.cluster import Job
 from .gres import gpus, tres, tres_gpus
 from .values import (
     exit_status,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...models.cluster import Qos
+from ...models.cluster.cluster import Qos
 from .gres import amount, tres
 from .values import mebibytes, names, seconds
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ...models.cluster import Node, Partition, Reservation
+from ...models.cluster.cluster import Node, Partition, Reservation
 from .gres import pools, tres, tres_gpus
 from .values import (
     hosts,

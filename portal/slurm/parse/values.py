@@ -6,7 +6,7 @@ import re
 import time
 from functools import lru_cache
 
-from ...models.cluster import JobState
+from ...models.cluster.cluster import JobState
 
 _NONE = frozenset(
     {"", "(null)", "null", "none", "n/a", "n/s", "unknown", "unlimited", "infinite", "not_set",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import Column, Double, Index, Table, select
 
-from portal.models.catalog import Build
-from portal.models.image_job import WorkState
+from portal.models.catalog.catalog import Build
+from portal.models.catalog.image_job import WorkState
 
 from ..engine.columns import NAME, ROW, TEXT, TIME, Json, metadata
 from .image_work import WorkTable

@@ -8,7 +8,7 @@ from sqlalchemy import Row, Select, Table, select, update
 
 from portal.errors import NotFound
 from portal.models import Frozen
-from portal.models.image_job import LIVE, WorkState
+from portal.models.catalog.image_job import LIVE, WorkState
 
 from ..engine.database import Database
 from ..engine.listing import instant, one_page

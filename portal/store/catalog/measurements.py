@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Double, Index, Row, Table, delete, func, select
 
-from portal.models.catalog import Measurement
+from portal.models.catalog.catalog import Measurement
 
 from ..engine.columns import COUNT, NAME, ROW, TIME, metadata
 from ..engine.database import Database

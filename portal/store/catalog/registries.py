@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Column, Row, Table, delete, select
 
-from portal.models.catalog import KeptRegistry, Registry
+from portal.models.catalog.catalog import KeptRegistry, Registry
 
 from ..engine.columns import COUNT, NAME, TEXT, TIME, metadata
 from ..engine.database import Database

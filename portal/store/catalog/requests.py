@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Row, Table, delete, func, select, update
 
 from portal.errors import NotFound
-from portal.models.catalog import EnvironmentRequest, EnvironmentRequestDraft, RequestState
+from portal.models.catalog.catalog import EnvironmentRequest, EnvironmentRequestDraft, RequestState
 
 from ..engine.columns import NAME, ROW, TEXT, TIME, metadata
 from ..engine.database import Database

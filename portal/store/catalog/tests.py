@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 from sqlalchemy import Column, Connection, Index, Table, delete, select
 
-from portal.models.catalog import EnvironmentTest, Verdict
-from portal.models.image_job import LIVE
+from portal.models.catalog.catalog import EnvironmentTest, Verdict
+from portal.models.catalog.image_job import LIVE
 
 from ..engine.columns import COUNT, NAME, ROW, TEXT, TIME, Json, metadata
 from .image_work import WorkTable

@@ -17,8 +17,8 @@ from sqlalchemy import (
 )
 
 from portal.errors import NotFound
-from portal.models.catalog import EnvironmentVersion, Origin
-from portal.models.environment import Environment, EnvironmentState
+from portal.models.catalog.catalog import EnvironmentVersion, Origin
+from portal.models.catalog.environment import Environment, EnvironmentState
 
 from ..engine.columns import COUNT, NAME, ROW, TEXT, TIME, Json, metadata
 from ..engine.database import Database

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Row, select, update
 
 from portal.errors import NotFound
-from portal.models.course_live import Collect, Collected
+from portal.models.course.live import Collect, Collected
 
 from ..engine.database import Database
 from .tables import course_collected, course_collects

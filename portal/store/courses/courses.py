@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, select, update
 
 from portal.errors import Conflict, NotFound
-from portal.models.course import Course, CourseMember, CourseState, KeptCourse
+from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse
 
 from ..engine.database import Database
 from .tables import course_members, courses

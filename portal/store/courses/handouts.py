@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import func, select
 
-from portal.models.course_live import HandoutRevision
+from portal.models.course.live import HandoutRevision
 
 from ..engine.database import Database
 from .tables import course_handouts

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select, update
 
 from portal.errors import NotFound
-from portal.models.course_live import CourseMessage, Help, HelpState, Presence
+from portal.models.course.live import CourseMessage, Help, HelpState, Presence
 
 from ..engine.database import Database
 from .tables import course_help, course_messages, course_presence

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, select, update
 
 from portal.errors import NotFound
-from portal.models.course_start import CourseStart, KeptReservation, Seat, StartKind
+from portal.models.course.start import CourseStart, KeptReservation, Seat, StartKind
 
 from ..engine.database import Database
 from .tables import course_reservations, course_seats, course_starts

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Column, Table, case, select
 
-from portal.models.usage import SessionReports
+from portal.models.session.usage import SessionReports
 
 from ..engine.columns import COUNT, NAME, TIME, metadata
 from ..engine.database import Database

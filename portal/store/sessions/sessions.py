@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Index, Row, Table, delete, func, select
 
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord, SessionState
 
 from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, metadata
 from ..engine.database import Database

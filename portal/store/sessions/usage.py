@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Select, func, literal, select
 
 from portal.errors import InvalidRequest
-from portal.models.usage import JobUsage, UsageRow
+from portal.models.session.usage import JobUsage, UsageRow
 
 from ..engine.database import Database
 from ..engine.listing import instant

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from portal.errors import InvalidRequest
-from portal.models.usage import JobUsage
+from portal.models.session.usage import JobUsage
 
 from ..engine.columns import COUNT, NAME, ROW, TIME, Json, metadata, storable
 from ..engine.database import Database

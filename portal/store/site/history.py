@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Table, delete, func, select
 
-from portal.models.history import ClusterSample, HistoryPoint
+from portal.models.cluster.history import ClusterSample, HistoryPoint
 
 from ..engine.columns import COUNT, metadata
 from ..engine.database import Database

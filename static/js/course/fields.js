@@ -1,4 +1,4 @@
-// The fields of a course (portal.models.course.Course), as the form shows them; the kinds are those
+// The fields of a course (portal.models.course.course.Course), as the form shows them; the kinds are those
 // of static/js/curate/fields.js.
 
 const DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"].map((name, day) => [String(day), name]);

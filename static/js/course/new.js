@@ -19,7 +19,7 @@ title.addEventListener("input", () => {
   if (!named) name.value = proposed(title.value);
 });
 
-const LONGEST = 20; // characters of a name: portal/models/course.py
+const LONGEST = 20; // characters of a name: portal/models/course/course.py
 
 // "Deep Learning 101" is "deep-learning-101".
 function proposed(text) {

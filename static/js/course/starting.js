@@ -86,7 +86,7 @@ function grouped(seats) {
   return made;
 }
 
-// What came of it (portal.models.course_start.StartReport).
+// What came of it (portal.models.course.start.StartReport).
 function reportOf(report) {
   const parts = [
     `${report.ready} of ${report.total} were ready`,

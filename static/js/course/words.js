@@ -8,7 +8,7 @@ export const coursePage = (name, more = "") => `${facts.prefix}courses/${encodeU
 export const at = (name, ...more) => ["courses", name, ...more].map((step) => encodeURIComponent(step)).join("/");
 export const person = (course, name, ...more) => at(course, "people", name, ...more);
 
-// portal.models.course_board.TileState
+// portal.models.course.board.TileState
 export const TILE_STATES = {
   none: ["other", "not started"],
   waiting: ["waits", "waiting"],
@@ -20,7 +20,7 @@ export const tileState = (state) => {
   return el(`span.state.state-${look}`, {}, words);
 };
 
-// portal.models.course_start.SeatState
+// portal.models.course.start.SeatState
 export const SEAT_STATES = {
   waiting: "wait for their turn",
   starting: "are starting",

@@ -1,4 +1,4 @@
-// The fields of an environment (portal.models.environment.Environment), as the form shows them.
+// The fields of an environment (portal.models.catalog.environment.Environment), as the form shows them.
 //
 // kind: text (default), area (Markdown), choice, number, words (a list, separated by commas),
 // rows (a list of objects) or pairs (an object of texts). `of`: the kinds of environment that have it.

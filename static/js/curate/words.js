@@ -4,7 +4,7 @@ import { call, facts } from "../api.js";
 import { el } from "../dom.js";
 import { clock, exactly } from "../words.js";
 
-// portal.models.environment.EnvironmentState
+// portal.models.catalog.environment.EnvironmentState
 const VERSION_STATES = {
   draft: ["other", "draft"],
   building: ["waits", "building"],
@@ -14,7 +14,7 @@ const VERSION_STATES = {
   deprecated: ["held", "deprecated"],
   withdrawn: ["other", "withdrawn"],
 };
-// portal.models.image_job.WorkState
+// portal.models.catalog.image_job.WorkState
 const WORK_STATES = {
   waiting: ["waits", "waiting"],
   running: ["waits", "running"],

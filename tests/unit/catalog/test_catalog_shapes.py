@@ -7,7 +7,7 @@ import re
 import pytest
 
 from portal.catalog.problems import explained
-from portal.models.environment import Environment
+from portal.models.catalog.environment import Environment
 
 KERNEL = {"name": "r", "title": "R", "language": "r"}
 GOOD = {"name": "torch", "title": "Torch", "kind": "container", "image": "/a.sif"}

@@ -18,8 +18,8 @@ from portal.catalog.writing import CatalogNotWritable
 from portal.catalog.yaml_text import definition_of, yaml_text
 from portal.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from portal.models.audit import AuditEntry
-from portal.models.catalog import Origin, Verdict
-from portal.models.environment import Environment, EnvironmentState
+from portal.models.catalog.catalog import Origin, Verdict
+from portal.models.catalog.environment import Environment, EnvironmentState
 from portal.models.person import Person
 from portal.store import Store
 

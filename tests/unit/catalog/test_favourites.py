@@ -15,10 +15,10 @@ from portal.catalog.gpu_offers import any_gpu, gpu_offers
 from portal.catalog.habits import NO_HABITS
 from portal.catalog.tile import Tiles, tile_of, version_rows
 from portal.errors import StoreUnavailable
-from portal.models.catalog import Measurement, Verdict
-from portal.models.environment import Environment
-from portal.models.offered import OfferedEnvironment
-from portal.models.session import SessionRecord
+from portal.models.catalog.catalog import Measurement, Verdict
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.offered import OfferedEnvironment
+from portal.models.session.session import SessionRecord
 from portal.store import Store
 from spawners.form import favourites
 from spawners.form.favourites import Favourites

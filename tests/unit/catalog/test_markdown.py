@@ -10,7 +10,7 @@ import pytest
 
 from portal.catalog.markdown import markdown_html, markdown_line, may_link
 from portal.errors import InvalidRequest
-from portal.models.environment import MAX_DESCRIPTION
+from portal.models.catalog.environment import MAX_DESCRIPTION
 
 _TAGS = {
     *("p", "h3", "h4", "h5", "h6", "ul", "ol", "li", "em", "strong", "code", "pre", "a", "br"),

@@ -16,11 +16,11 @@ from portal.catalog.offer import Offer, mark_of, offer_of
 from portal.errors import NotAllowed, NotFound, StoreUnavailable
 from portal.launch.policy import decide
 from portal.launch.request import Asked
-from portal.models.catalog import Verdict
-from portal.models.environment import Environment
-from portal.models.offered import refusals_of
+from portal.models.catalog.catalog import Verdict
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.offered import refusals_of
 from portal.models.person import Person
-from portal.models.resources import Resources
+from portal.models.session.resources import Resources
 from portal.store import Store
 
 ADA, GRACE = Person(name="ada"), Person(name="grace", admin=True)

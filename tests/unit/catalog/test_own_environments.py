@@ -10,9 +10,9 @@ from workshops import Site
 
 from portal.catalog.own import OwnDraft, OwnEnvironments
 from portal.errors import Conflict, NotFound, SlurmUnavailable
-from portal.models.cluster import JobState
-from portal.models.environment import Kind
-from portal.models.image_job import WorkState
+from portal.models.catalog.environment import Kind
+from portal.models.catalog.image_job import WorkState
+from portal.models.cluster.cluster import JobState
 from portal.models.person import Person
 from portal.store import Store
 

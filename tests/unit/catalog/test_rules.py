@@ -10,7 +10,7 @@ from traitlets import TraitError
 from traitlets.config import Config
 
 from portal.catalog import CatalogRules, EnvironmentCatalog
-from portal.models.environment import Environment
+from portal.models.catalog.environment import Environment
 from portal.models.person import Person
 
 BASE: dict[str, Any] = {"name": "one", "title": "One", "kind": "venv", "path": "/opt/one"}

@@ -11,8 +11,8 @@ import nbformat
 import pytest
 
 from portal.catalog import CatalogRules, EnvironmentCatalog
-from portal.models.environment import Environment, Kind
-from portal.models.image import SourceKind, parse_source
+from portal.models.catalog.environment import Environment, Kind
+from portal.models.catalog.image import SourceKind, parse_source
 
 ROOT = Path(__file__).resolve().parents[3]
 CATALOG = ROOT / "deploy/environments"

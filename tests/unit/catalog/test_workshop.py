@@ -12,9 +12,9 @@ from workshops import DIGEST, SOURCE, Site
 
 from portal.catalog import following
 from portal.errors import Conflict, InvalidRequest, SlurmRefused, SlurmUnavailable
-from portal.models.cluster import JobState
-from portal.models.environment import EnvironmentState
-from portal.models.image_job import LIVE, Work, WorkState
+from portal.models.catalog.environment import EnvironmentState
+from portal.models.catalog.image_job import LIVE, Work, WorkState
+from portal.models.cluster.cluster import JobState
 from portal.models.person import Person
 from portal.store import Store
 

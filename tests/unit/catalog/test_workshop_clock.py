@@ -11,8 +11,8 @@ from stepping_clock import SteppingClock
 from workshops import Site
 
 from portal.catalog import ages, following
-from portal.models.environment import EnvironmentState
-from portal.models.image_job import Work, WorkState
+from portal.models.catalog.environment import EnvironmentState
+from portal.models.catalog.image_job import Work, WorkState
 from portal.store import Store
 
 STEPS = pytest.mark.parametrize("step", [7200.0, -7200.0], ids=["ahead", "back"])

@@ -12,8 +12,8 @@ from portal.catalog.document import read_document
 from portal.catalog.reading import read_definition
 from portal.catalog.rules import CatalogRules
 from portal.catalog.yaml_text import definition_of, document_text, yaml_text
-from portal.models.catalog import EnvironmentVersion
-from portal.models.environment import Environment
+from portal.models.catalog.catalog import EnvironmentVersion
+from portal.models.catalog.environment import Environment
 
 BASE: dict[str, Any] = {"name": "one", "title": "One", "kind": "venv", "path": "/opt/one"}
 

@@ -29,18 +29,18 @@ from portal.errors import Conflict, NotFound, StoreUnavailable
 from portal.handlers.courses import board as course_board
 from portal.handlers.courses import people
 from portal.handlers.services.services import Parts
-from portal.models.cluster import ClusterSnapshot, Job, JobState
-from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
-from portal.models.course_board import Tile, TileState
-from portal.models.course_live import Help, HelpState, Presence
-from portal.models.course_start import CourseStart, Seat, SeatState, StartKind
-from portal.models.dashboard import GpuItem, JobItem
-from portal.models.environment import Environment
-from portal.models.gpu import GpuState
-from portal.models.resources import Resources
-from portal.models.rights import Rights
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
+from portal.models.cluster.dashboard import GpuItem, JobItem
+from portal.models.cluster.gpu import GpuState
+from portal.models.cluster.rights import Rights
+from portal.models.course.board import Tile, TileState
+from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.live import Help, HelpState, Presence
+from portal.models.course.start import CourseStart, Seat, SeatState, StartKind
 from portal.models.scope import COURSES_MANAGE
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.resources import Resources
+from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
 
 PREFIX = "/services/portal/"

@@ -22,9 +22,9 @@ from portal.courses.schedule.prestart import Ahead
 from portal.courses.schedule.reservations import Reservations
 from portal.courses.start.backpressure import Rush
 from portal.errors import HubUnavailable, TooManyRequests
-from portal.models.cluster import ClusterSnapshot, Reservation
-from portal.models.course_start import SeatState, StartKind
-from portal.models.session import SessionRecord, SessionState
+from portal.models.cluster.cluster import ClusterSnapshot, Reservation
+from portal.models.course.start import SeatState, StartKind
+from portal.models.session.session import SessionRecord, SessionState
 from portal.slurm.reserving import Reserving
 from portal.store import Store
 

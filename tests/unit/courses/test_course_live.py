@@ -15,10 +15,10 @@ from test_extend import of_server, person
 
 from portal.courses.live import helping
 from portal.errors import HubUnavailable, NotFound, StoreUnavailable
-from portal.models.cluster import Job, JobState
-from portal.models.course import CourseState, Role
-from portal.models.course_live import CourseSituation
-from portal.models.session import SessionRecord, SessionState
+from portal.models.cluster.cluster import Job, JobState
+from portal.models.course.course import CourseState, Role
+from portal.models.course.live import CourseSituation
+from portal.models.session.session import SessionRecord, SessionState
 
 HELP = "courses/deep/people/student01/help"
 

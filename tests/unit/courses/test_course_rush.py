@@ -9,8 +9,8 @@ import pytest
 
 from portal.courses.start.backpressure import Rush
 from portal.courses.start.live_start import LiveStart
-from portal.models.course_live import Presence
-from portal.models.course_start import CourseStart, Seat, SeatState, StartKind
+from portal.models.course.live import Presence
+from portal.models.course.start import CourseStart, Seat, SeatState, StartKind
 
 STARTED = 1000.0
 

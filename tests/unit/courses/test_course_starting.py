@@ -37,13 +37,13 @@ from portal.errors import (
     TooManyRequests,
 )
 from portal.models.audit import Outcome
-from portal.models.cluster import ClusterSnapshot, JobState, Reservation
-from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
-from portal.models.course_live import Presence
-from portal.models.course_start import CourseStart, Seat, SeatState, StartKind
-from portal.models.environment import Environment
-from portal.models.session import SessionRecord, SessionState
-from portal.models.stop_reason import StopCode, StopReason
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import ClusterSnapshot, JobState, Reservation
+from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.live import Presence
+from portal.models.course.start import CourseStart, Seat, SeatState, StartKind
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.stop_reason import StopCode, StopReason
 from portal.store import Store
 
 LOG = logging.getLogger("portal-test")

@@ -11,9 +11,9 @@ from courses_site import DEEP, PEOPLE, Site, running
 
 from portal.handlers.courses.access import CourseAction
 from portal.handlers.routes import ENDPOINTS
-from portal.models.course import Role
-from portal.models.environment import Environment
-from portal.models.session import SessionRecord, SessionState
+from portal.models.catalog.environment import Environment
+from portal.models.course.course import Role
+from portal.models.session.session import SessionRecord, SessionState
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from portal.courses.definition.calendar import Meeting, all_meetings, meetings, overlaps
-from portal.models.course import Course, SingleTime, WeeklyTime
+from portal.models.course.course import Course, SingleTime, WeeklyTime
 
 BERLIN = "Europe/Berlin"
 

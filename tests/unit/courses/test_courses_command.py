@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from portal.courses.command import CoursesApp
-from portal.models.course import CourseState, Role
+from portal.models.course.course import CourseState, Role
 from portal.store import Store
 
 LAB = "name: lab\ntitle: Lab\nkind: container\nimage: /images/lab.sif\nmax_gpus: 2\n"

@@ -15,10 +15,10 @@ from courses_site import DEEP, Cluster, Site, running, snapshot
 from portal.courses.definition.demand import demand_of
 from portal.courses.roster.homes import HomeFinder
 from portal.errors import SlurmUnavailable
-from portal.models.cluster import Association, Reservation
-from portal.models.course import Course, KeptCourse, Role
-from portal.models.session import SessionRecord, SessionState
-from portal.models.usage import JobUsage
+from portal.models.cluster.cluster import Association, Reservation
+from portal.models.course.course import Course, KeptCourse, Role
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.usage import JobUsage
 
 
 @pytest.fixture

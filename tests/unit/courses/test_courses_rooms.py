@@ -17,9 +17,9 @@ from courses_site import Site, running
 from portal.errors import HubUnavailable, NotFound
 from portal.launch.kinds.course import CourseSession
 from portal.launch.kinds.room import Room
-from portal.models.course import Role
-from portal.models.session import SessionRecord, SessionState
-from portal.models.stop_reason import StopCode, StopReason
+from portal.models.course.course import Role
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.stop_reason import StopCode, StopReason
 
 TODAY = datetime.now(UTC).date()
 NOW = {"begins": str(TODAY - timedelta(1)), "ends": str(TODAY + timedelta(1)), "together": True}

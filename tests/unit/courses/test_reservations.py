@@ -19,8 +19,8 @@ from portal.courses.roster.membership_cache import CourseBook
 from portal.courses.schedule.reservations import Reservations
 from portal.courses.settings import Courses
 from portal.errors import InvalidRequest, SlurmRefused, Unavailable
-from portal.models.cluster import ClusterSnapshot, GpuPool, Node
-from portal.models.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node
+from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.slurm import SlurmRunner, parse
 from portal.slurm.reserving import Reserving, Wanted
 from portal.slurm.run import Output

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from portal.courses.start.seats import lost
-from portal.models.course_start import Seat, SeatState
-from portal.models.session import SessionRecord, SessionState
+from portal.models.course.start import Seat, SeatState
+from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.ending import TITLES
 
 AGAIN = (SeatState.STARTING, SeatState.READY)

@@ -30,8 +30,8 @@ from portal.dashboard import changes as changes_module
 from portal.dashboard import dashboard as dashboard_module
 from portal.dashboard.streams import EventStream
 from portal.errors import SlurmUnavailable, TooManyRequests, Unavailable
-from portal.models.cluster import ClusterSnapshot
-from portal.models.dashboard import Board, Changes
+from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.cluster.dashboard import Board, Changes
 from portal.models.person import Person
 
 

@@ -14,7 +14,7 @@ from stepping_clock import SteppingClock
 
 from portal.dashboard import Dashboard
 from portal.dashboard.streams import EventStream
-from portal.models.cluster import ClusterSnapshot
+from portal.models.cluster.cluster import ClusterSnapshot
 
 HOUR = 3600.0
 STEPS = [(HOUR, -HOUR), (-HOUR, HOUR), (HOUR, HOUR), (-HOUR, -HOUR)]

@@ -25,8 +25,8 @@ from portal.dashboard import Dashboard
 from portal.dashboard.builder import Builder, Items
 from portal.dashboard.nodes import pools_by_index
 from portal.dashboard.view import Placed
-from portal.models.cluster import ClusterSnapshot, GpuPool, JobState
-from portal.models.gpu import GpuReading, GpuState
+from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, JobState
+from portal.models.cluster.gpu import GpuReading, GpuState
 from portal.slurm.reasons import node_words
 
 NAMES = ("user", "name", "account", "environment", "session_id")

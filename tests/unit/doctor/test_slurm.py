@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from portal.doctor.checks import slurm
-from portal.models.cluster import ClusterSnapshot, GpuPool, Node
+from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node
 from portal.slurm.run import Output
 
 PRIVATE = (Path(__file__).parents[2] / "slurm_outputs/22.05/private-configuration.txt").read_text()

@@ -28,7 +28,8 @@ from portal.launch.estimate import (
 from portal.launch.nearby import candidates
 from portal.launch.request import LaunchRequest
 from portal.launch.running_limits import held_back
-from portal.models.cluster import (
+from portal.models.catalog.environment import Environment, Kind
+from portal.models.cluster.cluster import (
     Association,
     ClusterSnapshot,
     GpuPool,
@@ -39,10 +40,9 @@ from portal.models.cluster import (
     Qos,
     Reservation,
 )
-from portal.models.environment import Environment, Kind
-from portal.models.estimate import Basis, Estimate, Outlook
 from portal.models.person import Person
-from portal.models.resources import Resources
+from portal.models.session.estimate import Basis, Estimate, Outlook
+from portal.models.session.resources import Resources
 from portal.slurm import Output, SlurmRunner
 from portal.store import Store
 from portal.store.sessions.estimates import Outcome

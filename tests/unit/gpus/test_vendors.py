@@ -20,9 +20,9 @@ from portal.launch.container import (
     session_command,
     session_variables,
 )
-from portal.models.environment import Environment, Server
-from portal.models.image_job import ImageJob
-from portal.models.resources import Resources
+from portal.models.catalog.environment import Environment, Server
+from portal.models.catalog.image_job import ImageJob
+from portal.models.session.resources import Resources
 
 NODE = {"home": "/h", "apptainer": "/bin/apptainer"}
 CONTAINER = Environment(name="c", title="C", kind="container", image="/i/c.sif")

@@ -23,8 +23,8 @@ from portal.handlers.cluster.jobs import JobFilter, JobQuery, JobsCsv
 from portal.handlers.cluster.jobs import selected as selected_jobs
 from portal.handlers.routes import ENDPOINTS
 from portal.models import scope
-from portal.models.dashboard import GpuItem, JobItem
-from portal.models.history import HistoryPoint
+from portal.models.cluster.dashboard import GpuItem, JobItem
+from portal.models.cluster.history import HistoryPoint
 from portal.models.person import Person
 
 # -- pages --------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ from tornado.web import Application
 from portal.courses.definition.calendar import Meeting
 from portal.handlers.pages.courses import course_page_routes, meeting_words
 from portal.handlers.pages.rendering import Pages
-from portal.models.course import Course, CourseState, KeptCourse, Role
-from portal.models.session import SessionRecord, SessionState
+from portal.models.course.course import Course, CourseState, KeptCourse, Role
+from portal.models.session.session import SessionRecord, SessionState
 
 PREFIX = "/services/portal/"
 TODAY = date.today()

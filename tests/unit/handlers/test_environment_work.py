@@ -14,10 +14,10 @@ from portal.handlers.catalog.comparison import ComparisonQuery, VersionCompariso
 from portal.handlers.catalog.tests import OneTest, TestEvents, Tests
 from portal.handlers.catalog.work import Reference, ResolveImage, TestsOfVersion, VersionsOfBuild
 from portal.models import scope
-from portal.models.catalog import Origin, Verdict
-from portal.models.environment import Environment
-from portal.models.image import ResolvedImage
-from portal.models.image_job import Facts, WorkState
+from portal.models.catalog.catalog import Origin, Verdict
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.image import ResolvedImage
+from portal.models.catalog.image_job import Facts, WorkState
 from portal.models.person import Person
 from portal.store import Store
 

@@ -24,11 +24,11 @@ from portal.errors import Conflict, NotAllowed
 from portal.handlers.services.services import Parts
 from portal.handlers.sessions import extend, snooze, starters
 from portal.launch.extending import Extending
-from portal.models.cluster import ClusterSnapshot, Job, JobState
-from portal.models.environment import Environment
-from portal.models.rights import Rights
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
+from portal.models.cluster.rights import Rights
 from portal.models.scope import JOBS_MANAGE, SESSION_OWN
-from portal.models.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
 
 PREFIX = "/services/portal/"

@@ -23,14 +23,14 @@ from portal.errors import StoreUnavailable
 from portal.handlers.services.services import Parts
 from portal.handlers.sessions.session import ENDPOINTS
 from portal.models.announcement import Announcement, AnnouncementDraft
-from portal.models.cluster import ClusterSnapshot, Job, JobState
-from portal.models.dashboard import GpuItem
-from portal.models.environment import Environment
-from portal.models.idle import IdleMode, IdleState
-from portal.models.rights import Rights
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
+from portal.models.cluster.dashboard import GpuItem
+from portal.models.cluster.rights import Rights
 from portal.models.scope import SESSION_OWN
-from portal.models.session import SessionRecord, SessionState
-from portal.models.usage import SessionReports
+from portal.models.session.idle import IdleMode, IdleState
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.usage import SessionReports
 from portal.sessions.situation import Known, situation_of
 from portal.store import Store
 

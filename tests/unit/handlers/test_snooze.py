@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from test_extend import Site, site  # noqa: F401  a fixture
 
-from portal.models.activity import SessionActivity
-from portal.models.cluster import ClusterSnapshot
-from portal.models.gpu import GpuReading
+from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.cluster.gpu import GpuReading
+from portal.models.session.activity import SessionActivity
 
 OWN = "session/snooze"
 MINUTE = 60.0

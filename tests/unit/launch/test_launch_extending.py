@@ -10,7 +10,8 @@ from traitlets.config import Config
 
 from portal.errors import Conflict, InvalidRequest, NotAllowed
 from portal.launch.extending import Extending, Running, clock, extended, offer
-from portal.models.cluster import (
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import (
     Association,
     ClusterSnapshot,
     Job,
@@ -19,7 +20,6 @@ from portal.models.cluster import (
     Qos,
     Reservation,
 )
-from portal.models.environment import Environment
 
 NOW = 1_800_000_000.0
 START, END = NOW - 1800, NOW + 1800

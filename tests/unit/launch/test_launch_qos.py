@@ -11,10 +11,17 @@ from portal.errors import NotAllowed
 from portal.launch.limits import effective_qos
 from portal.launch.policy import allowed_partitions, decide
 from portal.launch.request import Asked
-from portal.models.cluster import Association, ClusterSnapshot, GpuPool, Node, Partition, Qos
-from portal.models.environment import Environment
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import (
+    Association,
+    ClusterSnapshot,
+    GpuPool,
+    Node,
+    Partition,
+    Qos,
+)
 from portal.models.person import Person
-from portal.models.resources import Resources
+from portal.models.session.resources import Resources
 
 ADA = Person(name="ada")
 LAB = Environment(name="lab", title="Lab", kind="venv", path="/opt/lab")

@@ -19,9 +19,9 @@ from portal.launch.kinds.tensorboard import (
 )
 from portal.launch.policy import decide
 from portal.launch.request import Asked, LaunchRequest
-from portal.models.cluster import Partition
-from portal.models.environment import Environment
-from portal.models.resources import Duration, Memory, Resources
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import Partition
+from portal.models.session.resources import Duration, Memory, Resources
 
 LAB = Environment(
     name="lab",

@@ -12,7 +12,7 @@ from portal_session.gpus import amd, gpu_reader, inventory, vendor_of
 from portal_session.gpus.amd import AmdReader, of_this_job
 from portal_session.gpus.amd_output import Found, amd_smi, amd_smi_static, rocm_smi
 
-from portal.models.telemetry import TelemetryReport
+from portal.models.session.telemetry import TelemetryReport
 
 OUTPUTS = Path(__file__).parents[2] / "amd_outputs"
 JOB = "1234"

@@ -6,8 +6,8 @@ import timeit
 
 import pytest
 
-from portal.models.cluster import Job, JobState
-from portal.models.session import SessionRecord, SessionState
+from portal.models.cluster.cluster import Job, JobState
+from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.ending import TITLES, explain, words_for
 
 STEPD = (

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from portal.models.environment import Environment
-from portal.models.session import SessionRecord, SessionState
-from portal.models.usage import JobUsage, SessionReports
+from portal.models.catalog.environment import Environment
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.usage import JobUsage, SessionReports
 from portal.sessions.efficiency import Efficiency, Source, efficiency_of
 from portal.sessions.right_size import Suggestion, suggestion_for
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from portal.errors import Conflict, HubUnavailable, NotFound, StoreUnavailable
-from portal.models.activity import SessionActivity
 from portal.models.audit import AuditEntry, Outcome
-from portal.models.cluster import ClusterSnapshot, Job, JobState
-from portal.models.gpu import GpuReading
-from portal.models.idle import IdleMode, IdleState
-from portal.models.session import SessionRecord, SessionState
-from portal.models.stop_reason import StopReason
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
+from portal.models.cluster.gpu import GpuReading
+from portal.models.session.activity import SessionActivity
+from portal.models.session.idle import IdleMode, IdleState
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.stop_reason import StopReason
 from portal.sessions.idle import IdleClock, Rules, Seen, due, look, snoozed, state, stops_at
 from portal.sessions.idle_gpus import Around, IdleGpus
 from portal.store.sessions.snoozes import Snooze

@@ -7,11 +7,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from portal.models.cluster import ClusterSnapshot, Partition
-from portal.models.dashboard import JobItem
-from portal.models.environment import Environment
-from portal.models.session import SessionRecord, SessionState
-from portal.models.usage import JobUsage
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import ClusterSnapshot, Partition
+from portal.models.cluster.dashboard import JobItem
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.usage import JobUsage
 from portal.sessions.efficiency import Source
 from portal.sessions.item import SessionItem, Surroundings, session_item
 from portal.sessions.links import SessionLinks

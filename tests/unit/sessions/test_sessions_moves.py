@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from portal.errors import Conflict, HubUnavailable
-from portal.models.move import MoveState
-from portal.models.session import SessionRecord
+from portal.models.session.move import MoveState
+from portal.models.session.session import SessionRecord
 from portal.sessions import moves
 from portal.sessions.moves import Moves
 

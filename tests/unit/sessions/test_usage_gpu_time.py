@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from portal.models.cluster import Job, JobState
-from portal.models.gpu import GpuReading
-from portal.models.session import SessionRecord
-from portal.models.usage import JobUsage
+from portal.models.cluster.cluster import Job, JobState
+from portal.models.cluster.gpu import GpuReading
+from portal.models.session.session import SessionRecord
+from portal.models.session.usage import JobUsage
 from portal.sessions.gpu_time import GpuTime, by_day
 
 MIDNIGHT = 1_795_305_600.0  # 2026-11-22T00:00:00Z

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from portal.errors import SlurmUnavailable, StoreUnavailable
-from portal.models.cluster import ClusterSnapshot, Job, JobState
-from portal.models.gpu import GpuReading
-from portal.models.session import SessionRecord, SessionState
-from portal.models.usage import JobUsage
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
+from portal.models.cluster.gpu import GpuReading
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.usage import JobUsage
 from portal.sessions.meter import UsageMeter
 from portal.store import Store
 

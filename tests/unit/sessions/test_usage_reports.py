@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from portal.models.cluster import ClusterSnapshot, GpuPool, Job, JobState, Node
-from portal.models.session import SessionRecord
-from portal.models.telemetry import ReportedGpu, TelemetryReport
+from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Job, JobState, Node
+from portal.models.session.session import SessionRecord
+from portal.models.session.telemetry import ReportedGpu, TelemetryReport
 from portal.sessions.efficiency import Source, efficiency_of
 from portal.sessions.meter import UsageMeter
 from portal.store import Store

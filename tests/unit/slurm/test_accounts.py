@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from portal.errors import SlurmUnavailable
-from portal.models.cluster import Association
+from portal.models.cluster.cluster import Association
 from portal.slurm.accounts import Accounts
 from portal.slurm.complaints import error_of
 from portal.slurm.private_data import PrivateData

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from portal.errors import SlurmRefused, SlurmUnavailable
-from portal.models.cluster import Job, JobState
+from portal.models.cluster.cluster import Job, JobState
 from portal.slurm.complaints import error_of
 from portal.slurm.end import JobEnds
 

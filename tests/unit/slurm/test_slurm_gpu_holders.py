@@ -12,7 +12,7 @@ import pytest
 from clusters import NOW, job, node, pool, snapshot
 
 from portal.errors import SlurmUnavailable
-from portal.models.cluster import ClusterSnapshot, GpuPool, Job, JobState
+from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Job, JobState
 from portal.slurm import SlurmRunner, gpu_holders
 from portal.slurm.budget import QueryBudget
 from portal.slurm.gpu_holders import GpuHolders

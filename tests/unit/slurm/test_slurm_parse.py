@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from portal.errors import ConfigurationError, InvalidRequest, SlurmRefused, SlurmUnavailable
-from portal.models.cluster import GpuPool, Job, JobState, Node
+from portal.models.cluster.cluster import GpuPool, Job, JobState, Node
 from portal.slurm import end_words, parse, pending_words, state_words
 from portal.slurm.complaints import error_of, words_of
 from portal.slurm.job_id import check_job_id, job_id_of

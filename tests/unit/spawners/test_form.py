@@ -13,7 +13,9 @@ from portal.catalog.tile import tile_of
 from portal.errors import InvalidRequest
 from portal.launch.availability import availability
 from portal.launch.request import options_from_form
-from portal.models.cluster import (
+from portal.models.catalog.environment import Environment
+from portal.models.catalog.offered import OfferedEnvironment
+from portal.models.cluster.cluster import (
     Association,
     ClusterSnapshot,
     GpuPool,
@@ -24,10 +26,8 @@ from portal.models.cluster import (
     Qos,
     Reservation,
 )
-from portal.models.environment import Environment
-from portal.models.offered import OfferedEnvironment
 from portal.models.person import Person
-from portal.models.resources import Resources
+from portal.models.session.resources import Resources
 from spawners.form import words
 from spawners.form.form import LaunchForm
 from spawners.host.storage import Storage, StorageArea

@@ -11,8 +11,8 @@ import pytest
 from portal.gpus.settings import Gpus
 from portal.images.settings import Images
 from portal.launch.request import LaunchRequest
-from portal.models.environment import Environment
-from portal.models.resources import Resources
+from portal.models.catalog.environment import Environment
+from portal.models.session.resources import Resources
 from spawners.launch.submit import submit
 
 BOTH = Gpus(vendor_of_type={"mi300x": "amd"})

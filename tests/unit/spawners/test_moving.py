@@ -19,8 +19,8 @@ from portal.errors import (
     StartFailed,
 )
 from portal.launch.request import Asked
-from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
-from portal.models.move import MoveState
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
+from portal.models.session.move import MoveState
 from portal.sessions.ending import Ending
 from spawners.lifecycle.commits import Commits
 from spawners.resize import resize

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from portal.errors import InvalidRequest, NotAllowed, SlurmUnavailable, Unavailable
-from portal.models.cluster import Association
+from portal.models.cluster.cluster import Association
 from portal.models.person import Person
 from spawners.form.form import LaunchForm
 from spawners.host.blocking import Blocking

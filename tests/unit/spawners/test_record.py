@@ -14,8 +14,8 @@ import pytest
 from machine_clock import awake
 
 from portal.errors import SlurmUnavailable, StoreUnavailable
-from portal.models.cluster import ClusterSnapshot, Job, JobState
-from portal.models.session import SessionRecord, SessionState
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
+from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.ending import Ending
 from portal.store import Store
 from spawners.lifecycle import reconciler, session_recorder

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from portal.errors import PortalError, SlurmRefused, SlurmUnavailable, StartFailed
-from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.slurm import CommandTimedOut
 from spawners.launch import resubmit
 from spawners.launch import submit as submission

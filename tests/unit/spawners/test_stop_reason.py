@@ -15,9 +15,9 @@ from tornado.web import HTTPError
 from traitlets import TraitError
 from traitlets.config import Config
 
-from portal.models.cluster import Job, JobState
-from portal.models.session import SessionRecord, SessionState
-from portal.models.stop_reason import REASON_HEADER, StopCode, StopReason
+from portal.models.cluster.cluster import Job, JobState
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.stop_reason import REASON_HEADER, StopCode, StopReason
 from portal.sessions.ending import TITLES, Ending, explain, words_for
 from spawners.lifecycle import culler, stop_reason
 from spawners.lifecycle.reconciler import ended

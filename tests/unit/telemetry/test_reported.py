@@ -7,9 +7,9 @@ import time
 import pytest
 from stepping_clock import SteppingClock
 
-from portal.models.cluster import ClusterSnapshot, Job, JobState
-from portal.models.gpu import GpuReading
-from portal.models.telemetry import TelemetryReport
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
+from portal.models.cluster.gpu import GpuReading
+from portal.models.session.telemetry import TelemetryReport
 from portal.telemetry import Telemetry
 from portal.telemetry.reported import Reported
 

@@ -12,8 +12,8 @@ import pytest
 from traitlets import TraitError
 
 from portal.errors import ConfigurationError, Unavailable
-from portal.models.cluster import ClusterSnapshot, GpuPool, Node
-from portal.models.gpu import GpuReading
+from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node
+from portal.models.cluster.gpu import GpuReading
 from portal.telemetry import Telemetry
 from portal.telemetry import sources as sources_module
 from portal.telemetry.exporters import EXPORTERS

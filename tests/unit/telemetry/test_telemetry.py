@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from portal.errors import InvalidRequest, NotAllowed
-from portal.models.cluster import ClusterSnapshot, GpuPool, Job, JobState, Node
-from portal.models.gpu import GpuReading
-from portal.models.telemetry import ReportedGpu, TelemetryReport
+from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Job, JobState, Node
+from portal.models.cluster.gpu import GpuReading
+from portal.models.session.telemetry import ReportedGpu, TelemetryReport
 from portal.telemetry import Telemetry
 
 NODES = ("gpu01", "gpu02")

@@ -25,9 +25,9 @@ from portal.errors import StoreUnavailable
 from portal.handlers.base.own_session import own_server
 from portal.handlers.services.services import Parts
 from portal.handlers.sessions.telemetry import TelemetryEndpoint
-from portal.models.cluster import ClusterSnapshot, Job, JobState, Node
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.scope import TELEMETRY_REPORT
-from portal.models.session import SessionRecord
+from portal.models.session.session import SessionRecord
 from portal.sessions.idle_gpus import IdleGpus
 from portal.store import Store
 from portal.telemetry import Telemetry

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from . import Frozen
+from .. import Frozen
 
 _Seconds = Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)]
 

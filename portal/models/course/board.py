@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from . import Frozen
-from .course_live import Help
+from .. import Frozen
+from .live import Help
 
 
 class TileState(StrEnum):

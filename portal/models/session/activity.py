@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from . import Frozen
+from .. import Frozen
 
 _Age = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from . import Frozen
+from .. import Frozen
 
 
 class GpuState(StrEnum):

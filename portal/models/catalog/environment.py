@@ -10,8 +10,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from . import Frozen
-from .resources import Duration, Memory, Resources
+from .. import Frozen
+from ..session.resources import Duration, Memory, Resources
 
 Name = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$", max_length=63)

@@ -10,9 +10,9 @@ from zoneinfo import available_timezones
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from . import Frozen
-from .environment import MAX_DESCRIPTION, AbsolutePath, Environment, Name
-from .resources import Resources, SlurmName
+from .. import Frozen
+from ..catalog.environment import MAX_DESCRIPTION, AbsolutePath, Environment, Name
+from ..session.resources import Resources, SlurmName
 
 # It is part of a server's name, a group's, a reservation's and a folder's. JupyterHub takes 30
 # characters for a server's name and no two dashes in a row (jupyterhub/slugs.py), and the longest

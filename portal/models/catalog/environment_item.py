@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import Frozen
+from .. import Frozen
+from ..session.resources import Duration, Memory, Resources
 from .catalog import Measured, Origin
 from .environment import EnvironmentState, Kernel, Kind, Server
 from .image_job import KernelResult, WorkState
-from .resources import Duration, Memory, Resources
 
 
 class Limits(Frozen):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from . import Frozen
+from .. import Frozen
 from .environment import Environment, Kernel, Server
 
 

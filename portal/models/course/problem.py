@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import Frozen
+from .. import Frozen
 
 
 class CourseProblem(Frozen):

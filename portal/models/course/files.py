@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import Frozen
-from .course_live import Collected, HandoutRevision
+from .. import Frozen
+from .live import Collected, HandoutRevision
 
 
 class HandoutFile(Frozen):

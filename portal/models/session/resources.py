@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, GetCoreSchemaHandler, StringConstraints, field_validator
 from pydantic_core import CoreSchema, core_schema
 
-from . import Frozen
+from .. import Frozen
 
 MEMORY = r"^[1-9][0-9]{0,6}(M|G|T)$"
 TIME = r"^([0-9]{1,3}-)?[0-9]{1,3}:[0-5][0-9]:[0-5][0-9]$"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from . import Frozen
+from .. import Frozen
 from .activity import SessionActivity
 
 _MIB = Annotated[int, Field(ge=0, le=64 * 1024 * 1024, strict=True)]

@@ -7,10 +7,10 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, StringConstraints, WrapSerializer, model_validator
 
-from . import Frozen
+from .. import Frozen
+from ..plain_text import PLAIN_LINE, PLAIN_TEXT
 from .environment import Environment, EnvironmentState
 from .image_job import WorkState
-from .plain_text import PLAIN_LINE, PLAIN_TEXT
 
 _HOST = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:[0-9]{1,5})?"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import Frozen
-from .session import SessionState
+from .. import Frozen
+from ..session.session import SessionState
 
 
 class Room(Frozen):

@@ -7,7 +7,7 @@ None where they are not for this viewer; ``mine`` says that it is the viewer's o
 
 from __future__ import annotations
 
-from . import Frozen
+from .. import Frozen
 from .gpu import GpuState
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from enum import StrEnum
 
-from . import Frozen
+from .. import Frozen
 
 
 class JobState(StrEnum):

@@ -8,8 +8,8 @@ from urllib.parse import quote, unquote
 
 from pydantic import StringConstraints, ValidationError
 
-from . import Frozen
-from .plain_text import PLAIN_LINE
+from .. import Frozen
+from ..plain_text import PLAIN_LINE
 
 REASON_HEADER = "X-Portal-Reason"
 _LONGEST = 2000  # characters of the header, percent-encoded

@@ -1,0 +1,1 @@
+"""The cluster: what Slurm says, and what the dashboard makes of it."""

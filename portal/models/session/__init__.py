@@ -1,0 +1,1 @@
+"""Sessions: what they ask for, are, say and use."""
