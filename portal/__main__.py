@@ -18,11 +18,11 @@ class PortalCommand(CommandGroup):
         "demo": ("portal.demo.app.DemoApp", "Start the whole portal on this machine."),
         "doctor": ("portal.doctor.app.DoctorApp", "Check a site and say how to mend it."),
         "environments": (
-            "portal.catalog.command.EnvironmentsApp",
+            "portal.catalog.cli.environments.EnvironmentsApp",
             "Keep the catalog in git, check its files, test them.",
         ),
         "images": (
-            "portal.catalog.images_command.ImagesApp",
+            "portal.catalog.cli.images.ImagesApp",
             "See which images nobody needs; unpack them on the nodes.",
         ),
         "service": ("portal.app.PortalService", "The web service that the Hub manages."),

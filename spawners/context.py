@@ -15,7 +15,7 @@ from traitlets.config import Config
 from traitlets.log import get_logger
 
 from portal.catalog import EnvironmentCatalog
-from portal.catalog.tile import Tiles
+from portal.catalog.offers.tile import Tiles
 from portal.courses.roster.membership_cache import CourseBook
 from portal.courses.settings import Courses
 from portal.estimates import HUB, StartEstimates

@@ -21,7 +21,7 @@ import spawners
 from docs import reference
 from portal.__main__ import PortalCommand
 from portal.catalog import EnvironmentCatalog
-from portal.catalog.document import read_document
+from portal.catalog.definitions.document import read_document
 from portal.courses.definition.document import read_course
 from portal.directory import LDAPAuthenticator
 from portal.doctor.checks import ALL

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from portal.catalog.command import EnvironmentsApp
+from portal.catalog.cli.environments import EnvironmentsApp
 
 ONE = "# by hand\nname: one\ntitle: One\nkind: venv\npath: /opt/one\n"
 TWO = ONE.replace("one", "two").replace("One", "Two")

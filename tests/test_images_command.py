@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.catalog.image_files import ImageFiles
+from portal.catalog.builds.image_files import ImageFiles
 from portal.errors import ConfigurationError
 from portal.models.catalog.catalog import Origin
 from portal.models.catalog.environment import Environment, EnvironmentState, Kind

@@ -23,7 +23,7 @@ from tornado.web import Application
 from traitlets.config import Config
 
 from portal.catalog import EnvironmentCatalog
-from portal.catalog.workshop import Workshop
+from portal.catalog.builds.scheduler import Workshop
 from portal.handlers.catalog import registries
 from portal.handlers.services.services import Parts
 from portal.models.scope import ENVIRONMENTS_MANAGE

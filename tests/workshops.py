@@ -12,7 +12,7 @@ from typing import Any
 from clusters import node, pool, snapshot
 
 from portal.catalog import EnvironmentCatalog
-from portal.catalog.workshop import Workshop
+from portal.catalog.builds.scheduler import Workshop
 from portal.errors import PortalError
 from portal.images.channel import MARK
 from portal.images.settings import Images

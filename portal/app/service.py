@@ -21,9 +21,9 @@ from traitlets.config import Application, catch_config_error
 
 from portal import __version__
 from portal.catalog import CatalogRules, EnvironmentCatalog
-from portal.catalog.curating import Curator
-from portal.catalog.own import OwnEnvironments
-from portal.catalog.workshop import Workshop
+from portal.catalog.builds.scheduler import Workshop
+from portal.catalog.versions.curating import Curator
+from portal.catalog.versions.user_environments import OwnEnvironments
 from portal.courses.settings import Courses
 from portal.dashboard import Dashboard
 from portal.directory import directory_of

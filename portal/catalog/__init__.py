@@ -1,7 +1,7 @@
 """Environments: where their definitions come from and who sees which."""
 
+from .definitions.problems import CatalogError
+from .definitions.rules import CatalogRules
 from .files import EnvironmentCatalog, visible
-from .problems import CatalogError
-from .rules import CatalogRules
 
 __all__ = ["CatalogError", "CatalogRules", "EnvironmentCatalog", "visible"]

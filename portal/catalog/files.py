@@ -18,11 +18,11 @@ from portal.models.catalog.environment import Environment
 from portal.models.person import Person
 from portal.store import Store
 
-from .document import DocumentError
-from .offer import Offer, Offering
-from .problems import CatalogError
-from .reading import Reading, read_definition
-from .rules import CatalogRules
+from .availability import Offer, Offering
+from .definitions.document import DocumentError
+from .definitions.problems import CatalogError
+from .definitions.reading import Reading, read_definition
+from .definitions.rules import CatalogRules
 
 PREVIEWS, OWN = "previews", "own"  # folders of ``kept_directory``
 PREVIEW = ".preview"  # what the name of a preview ends with

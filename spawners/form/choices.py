@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from portal.catalog.habits import Habits
-from portal.catalog.tile import Tile, day
+from portal.catalog.offers.preferences import Habits
+from portal.catalog.offers.tile import Tile, day
 from portal.launch.availability import Availability
 from portal.launch.fields import FIELDS
 from portal.launch.kinds import OFFERED, USUAL

@@ -7,7 +7,7 @@ where nothing is known, the catalog's own order.
 from __future__ import annotations
 
 from portal.cache import SharedAnswers
-from portal.catalog.habits import NO_HABITS, Habits, habits_of
+from portal.catalog.offers.preferences import NO_HABITS, Habits, habits_of
 from portal.store import Store
 
 _AGE = 20.0  # seconds for which an answer is fresh

@@ -15,8 +15,8 @@ import jinja2
 from traitlets import Bool, Dict, Float, Integer, List, Unicode
 from traitlets.config import LoggingConfigurable
 
-from portal.catalog.habits import NO_HABITS, Habits, ordered
-from portal.catalog.tile import Tile, common_tags, tile_of
+from portal.catalog.offers.preferences import NO_HABITS, Habits, ordered
+from portal.catalog.offers.tile import Tile, common_tags, tile_of
 from portal.launch.availability import Availability, availability
 from portal.launch.policy import allowed_partitions, choose_partition
 from portal.models.catalog.environment import Environment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from portal.catalog.tile import Tile
+from portal.catalog.offers.tile import Tile
 from portal.models import Frozen
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from portal import acl
-from portal.catalog.following import Follower, log_text
+from portal.catalog.builds.job_monitor import Follower, log_text
 from portal.images.channel import MARK, read_events
 from portal.models.catalog.image_job import Event, Work
 from portal.slurm.job_log import make_log, read_log

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from workshops import Site
 
-from portal.catalog import own as own_environments
-from portal.catalog import work_logs
-from portal.catalog.following import MAX_LOG
-from portal.catalog.own import OwnDraft, OwnEnvironments
+from portal.catalog.builds import work_logs
+from portal.catalog.builds.job_monitor import MAX_LOG
+from portal.catalog.versions import user_environments as own_environments
+from portal.catalog.versions.user_environments import OwnDraft, OwnEnvironments
 from portal.images import channel
 from portal.models.catalog.environment import Kind
 from portal.models.catalog.image_job import Event

@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/unit/spawners"
 
 from test_form import GIB, ROWS, environment, snapshot  # noqa: E402
 
-from portal.catalog.habits import NO_HABITS, Habits  # noqa: E402
+from portal.catalog.offers.preferences import NO_HABITS, Habits  # noqa: E402
 from portal.errors import InvalidRequest, NotFound  # noqa: E402
 from portal.launch.request import options_from_form  # noqa: E402
 from portal.models.cluster.cluster import Job, JobState  # noqa: E402

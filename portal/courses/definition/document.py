@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from portal.catalog.document import read_document
-from portal.catalog.yaml_text import document_text
+from portal.catalog.definitions.document import read_document
+from portal.catalog.definitions.yaml_text import document_text
 from portal.errors import InvalidRequest
 from portal.models import Frozen
 from portal.models.course.course import Course, CourseMember, Login, Role

@@ -7,8 +7,13 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from portal.catalog.comparison import LineChange, PackageChange, changed_lines, changed_packages
-from portal.catalog.yaml_text import yaml_text
+from portal.catalog.definitions.yaml_text import yaml_text
+from portal.catalog.versions.comparison import (
+    LineChange,
+    PackageChange,
+    changed_lines,
+    changed_packages,
+)
 from portal.errors import NotFound
 from portal.models import Frozen
 from portal.models.catalog.catalog import EnvironmentVersion

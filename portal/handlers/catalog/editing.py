@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints
 
 from portal.catalog import CatalogError
-from portal.catalog.reading import read_definition
-from portal.catalog.yaml_text import definition_of, document_text, yaml_text
+from portal.catalog.definitions.reading import read_definition
+from portal.catalog.definitions.yaml_text import definition_of, document_text, yaml_text
 from portal.errors import InvalidRequest
 from portal.models import Frozen
 from portal.models.catalog.catalog import EnvironmentVersion

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from portal.catalog.measured import measured
-from portal.catalog.yaml_text import definition_of, yaml_text
+from portal.catalog.definitions.yaml_text import definition_of, yaml_text
+from portal.catalog.offers.benchmarks import measured
 from portal.errors import NotFound, StoreUnavailable
 from portal.models.catalog.catalog import EnvironmentTest, EnvironmentVersion, Verdict
 from portal.models.catalog.environment import Environment

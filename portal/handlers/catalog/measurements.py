@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from portal.catalog.measured import measured
+from portal.catalog.offers.benchmarks import measured
 from portal.errors import Conflict, InvalidRequest, NotFound, TooManyRequests
 from portal.models import Frozen
 from portal.models.catalog.catalog import Measured, Measurement, MeasurementReport

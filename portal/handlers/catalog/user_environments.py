@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portal.catalog.own import OwnDraft
+from portal.catalog.versions.user_environments import OwnDraft
 from portal.models import Frozen
 from portal.models.catalog.catalog import EnvironmentTest
 from portal.models.catalog.environment import Environment, Kind, Server

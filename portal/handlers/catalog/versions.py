@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from portal.catalog.yaml_text import yaml_text
+from portal.catalog.definitions.yaml_text import yaml_text
 from portal.errors import NotFound
 from portal.models import Frozen
 from portal.models.catalog.catalog import Build, EnvironmentTest, EnvironmentVersion

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from tornado.iostream import StreamClosedError
 
-from portal.catalog.workshop import WorkKind
+from portal.catalog.builds.scheduler import WorkKind
 from portal.errors import TooManyRequests, Unavailable
 from portal.models import Frozen
 from portal.models.catalog.catalog import Build, EnvironmentTest

@@ -11,10 +11,10 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from portal.catalog.gpu_offers import GpuOffer, any_gpu, gpu_offers
-from portal.catalog.habits import Habits, ordered
-from portal.catalog.markdown import markdown_html
-from portal.catalog.tile import KINDS, Tile, common_tags, day, icon_of, version_rows
+from portal.catalog.offers.gpu_offers import GpuOffer, any_gpu, gpu_offers
+from portal.catalog.offers.markdown import markdown_html
+from portal.catalog.offers.preferences import Habits, ordered
+from portal.catalog.offers.tile import KINDS, Tile, common_tags, day, icon_of, version_rows
 from portal.errors import StoreUnavailable, Unavailable
 from portal.models import Frozen, scope
 from portal.models.catalog.catalog import Measured

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from portal.catalog.markdown import markdown_html
+from portal.catalog.offers.markdown import markdown_html
 from portal.courses.definition.calendar import Meeting, meetings
 from portal.courses.live.board import newest_sessions
 from portal.courses.roster.joining import not_joined

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
-from portal.catalog.node_copies import NodeCopies
+from portal.catalog.builds.node_copies import NodeCopies
 from portal.courses.context import Around
 from portal.courses.files.nbgrader_exchange import Exchanges
 from portal.courses.schedule.closeout import Over

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from portal.cache import SharedAnswer
-from portal.catalog.curating import Curator
-from portal.catalog.own import OwnEnvironments
-from portal.catalog.software import Software
-from portal.catalog.tile import Tiles
-from portal.catalog.workshop import Workshop
+from portal.catalog.builds.scheduler import Workshop
+from portal.catalog.offers.software import Software
+from portal.catalog.offers.tile import Tiles
+from portal.catalog.versions.curating import Curator
+from portal.catalog.versions.user_environments import OwnEnvironments
 from portal.courses.definition.readiness import CourseReadiness
 from portal.courses.definition.rules import CourseRules
 from portal.courses.definition.service import CourseDesk

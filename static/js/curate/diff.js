@@ -7,7 +7,7 @@ const SIGNS = { same: "  ", added: "+ ", removed: "− " };
 const WORDS = { added: "added: ", removed: "removed: " };
 const AROUND = 3; // equal lines that are shown beside a difference
 
-// The lines (portal.catalog.comparison.LineChange); of long equal parts only the ends.
+// The lines (portal.catalog.versions.comparison.LineChange); of long equal parts only the ends.
 export function lines(changes, label) {
   const near = new Set();
   changes.forEach((line, at) => {

@@ -16,7 +16,7 @@ const STEPS = {
   sign: "Sign",
 };
 
-// What portal.catalog.following says before the job's first word and after its last.
+// What portal.catalog.builds.job_monitor says before the job's first word and after its last.
 const OTHERS = { start: "prepare", end: "" };
 
 export class Steps {

@@ -11,7 +11,7 @@ import pytest
 from traitlets.config import Config
 
 from portal.catalog import EnvironmentCatalog
-from portal.catalog.document import DocumentError, read_document
+from portal.catalog.definitions.document import DocumentError, read_document
 from portal.errors import NotFound
 from portal.models.person import Person
 

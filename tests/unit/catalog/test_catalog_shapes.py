@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from portal.catalog.problems import explained
+from portal.catalog.definitions.problems import explained
 from portal.models.catalog.environment import Environment
 
 KERNEL = {"name": "r", "title": "R", "language": "r"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from machine_clock import awake
 
-from portal.catalog.comparison import MAX_LINES, Change, changed_lines, changed_packages
+from portal.catalog.versions.comparison import MAX_LINES, Change, changed_lines, changed_packages
 
 
 def signs(old: str, new: str) -> list[str]:

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from portal.catalog import EnvironmentCatalog, writing
-from portal.catalog.curating import Curator
-from portal.catalog.publishing import EditConflict
-from portal.catalog.writing import CatalogNotWritable
-from portal.catalog.yaml_text import definition_of, yaml_text
+from portal.catalog import EnvironmentCatalog
+from portal.catalog.definitions import writing
+from portal.catalog.definitions.writing import CatalogNotWritable
+from portal.catalog.definitions.yaml_text import definition_of, yaml_text
+from portal.catalog.versions.curating import Curator
+from portal.catalog.versions.publishing import EditConflict
 from portal.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from portal.models.audit import AuditEntry
 from portal.models.catalog.catalog import Origin, Verdict

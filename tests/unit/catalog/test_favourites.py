@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from portal.catalog.gpu_offers import any_gpu, gpu_offers
-from portal.catalog.habits import NO_HABITS
-from portal.catalog.tile import Tiles, tile_of, version_rows
+from portal.catalog.offers.gpu_offers import any_gpu, gpu_offers
+from portal.catalog.offers.preferences import NO_HABITS
+from portal.catalog.offers.tile import Tiles, tile_of, version_rows
 from portal.errors import StoreUnavailable
 from portal.models.catalog.catalog import Measurement, Verdict
 from portal.models.catalog.environment import Environment

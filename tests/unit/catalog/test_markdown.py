@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from portal.catalog.markdown import markdown_html, markdown_line, may_link
+from portal.catalog.offers.markdown import markdown_html, markdown_line, may_link
 from portal.errors import InvalidRequest
 from portal.models.catalog.environment import MAX_DESCRIPTION
 

@@ -12,7 +12,7 @@ from clusters import node, pool, snapshot
 from machine_clock import awake
 
 from portal.catalog import EnvironmentCatalog
-from portal.catalog.offer import Offer, mark_of, offer_of
+from portal.catalog.availability import Offer, mark_of, offer_of
 from portal.errors import NotAllowed, NotFound, StoreUnavailable
 from portal.launch.policy import decide
 from portal.launch.request import Asked

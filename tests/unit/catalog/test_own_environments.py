@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from workshops import Site
 
-from portal.catalog.own import OwnDraft, OwnEnvironments
+from portal.catalog.versions.user_environments import OwnDraft, OwnEnvironments
 from portal.errors import Conflict, NotFound, SlurmUnavailable
 from portal.models.catalog.environment import Kind
 from portal.models.catalog.image_job import WorkState

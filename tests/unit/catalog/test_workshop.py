@@ -10,7 +10,7 @@ import pytest
 from traitlets.config import Config
 from workshops import DIGEST, SOURCE, Site
 
-from portal.catalog import following
+from portal.catalog.builds import job_monitor
 from portal.errors import Conflict, InvalidRequest, SlurmRefused, SlurmUnavailable
 from portal.models.catalog.environment import EnvironmentState
 from portal.models.catalog.image_job import LIVE, Work, WorkState
@@ -21,7 +21,7 @@ from portal.store import Store
 
 @pytest.fixture
 def site(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Site:
-    monkeypatch.setattr(following, "LOG_PATIENCE", 0.0)
+    monkeypatch.setattr(job_monitor, "LOG_PATIENCE", 0.0)
     return Site(tmp_path, store)
 
 
@@ -394,7 +394,7 @@ async def test_no_node_with_such_gpus(site: Site) -> None:
 async def test_a_job_that_fills_the_disk_is_ended(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portal.catalog.testing.MAX_LOG", 2**20)
+    monkeypatch.setattr("portal.catalog.builds.testing.MAX_LOG", 2**20)
     write(site, max_gpus="0")
     await site.turn()
     (job,) = site.ids()

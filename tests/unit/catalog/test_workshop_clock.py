@@ -10,7 +10,7 @@ import pytest
 from stepping_clock import SteppingClock
 from workshops import Site
 
-from portal.catalog import ages, following
+from portal.catalog.builds import ages, job_monitor
 from portal.models.catalog.environment import EnvironmentState
 from portal.models.catalog.image_job import Work, WorkState
 from portal.store import Store
@@ -41,7 +41,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def site(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Site:
-    monkeypatch.setattr(following, "LOG_PATIENCE", 0.0)
+    monkeypatch.setattr(job_monitor, "LOG_PATIENCE", 0.0)
     return Site(tmp_path, store, queue_patience=3600.0)
 
 

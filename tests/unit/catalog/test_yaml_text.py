@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from portal.catalog.document import read_document
-from portal.catalog.reading import read_definition
-from portal.catalog.rules import CatalogRules
-from portal.catalog.yaml_text import definition_of, document_text, yaml_text
+from portal.catalog.definitions.document import read_document
+from portal.catalog.definitions.reading import read_definition
+from portal.catalog.definitions.rules import CatalogRules
+from portal.catalog.definitions.yaml_text import definition_of, document_text, yaml_text
 from portal.models.catalog.catalog import EnvironmentVersion
 from portal.models.catalog.environment import Environment
 

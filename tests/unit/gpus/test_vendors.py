@@ -11,7 +11,7 @@ from portal_session.gpus import VENDORS as SESSION_VENDORS
 from traitlets import TraitError
 from traitlets.config import Config
 
-from portal.catalog.tile import version_words
+from portal.catalog.offers.tile import version_words
 from portal.gpus import DEFAULT, VENDORS, GpuVendor
 from portal.gpus.settings import Gpus
 from portal.launch.container import (

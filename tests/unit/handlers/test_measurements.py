@@ -16,7 +16,7 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
-from portal.catalog.measured import measured
+from portal.catalog.offers.benchmarks import measured
 from portal.errors import InvalidRequest
 from portal.handlers.catalog import measurements
 from portal.handlers.catalog.measurements import used_gpus

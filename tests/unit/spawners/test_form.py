@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import pytest
 from stepping_clock import SteppingClock
 
-from portal.catalog.habits import Habits
-from portal.catalog.tile import tile_of
+from portal.catalog.offers.preferences import Habits
+from portal.catalog.offers.tile import tile_of
 from portal.errors import InvalidRequest
 from portal.launch.availability import availability
 from portal.launch.request import options_from_form

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from portal.errors import ConfigurationError, NotFound
 
-from .files import EnvironmentCatalog
-from .problems import CatalogError
-from .reading import hash_of, read_definition
-from .writing import remove_file, write_file
+from ..definitions.problems import CatalogError
+from ..definitions.reading import hash_of, read_definition
+from ..definitions.writing import remove_file, write_file
+from ..files import EnvironmentCatalog
 
 MANIFEST = "catalog.json"
 

@@ -17,15 +17,15 @@ from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.resources import Resources
 from portal.store import Store
 
+from ..availability import UNTYPED, Mark, changed, mark_of
+from ..files import EnvironmentCatalog
 from .ages import Ages
-from .endings import End
-from .files import EnvironmentCatalog
-from .following import MAX_LOG, Look
-from .offer import UNTYPED, Mark, changed, mark_of
+from .failure_reason import End
+from .job_monitor import MAX_LOG, Look
 from .submitting import Submitter, new_nonce
 
 if TYPE_CHECKING:
-    from .workshop import Workshop
+    from .scheduler import Workshop
 
 
 class TestQueue:

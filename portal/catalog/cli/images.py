@@ -16,9 +16,9 @@ from portal.slurm import Cluster, SlurmRunner
 from portal.store import Store
 from portal.store.command import DatabaseCommand
 
-from .files import EnvironmentCatalog
-from .image_files import ImageFile, ImageFiles
-from .node_copies import NodeCopies
+from ..builds.image_files import ImageFile, ImageFiles
+from ..builds.node_copies import NodeCopies
+from ..files import EnvironmentCatalog
 
 
 class ImagesCommand(DatabaseCommand):

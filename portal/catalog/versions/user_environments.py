@@ -24,11 +24,11 @@ from portal.models.person import Person
 from portal.models.plain_text import PLAIN_LINE
 from portal.store import Store
 
-from .files import OWN, PREVIEW, EnvironmentCatalog
-from .problems import explained
-from .workshop import Workshop
-from .writing import remove_file, write_file
-from .yaml_text import yaml_text
+from ..builds.scheduler import Workshop
+from ..definitions.problems import explained
+from ..definitions.writing import remove_file, write_file
+from ..definitions.yaml_text import yaml_text
+from ..files import OWN, PREVIEW, EnvironmentCatalog
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _LONGEST_USER = 31

@@ -23,7 +23,7 @@ from portal.models.person import Person
 from portal.models.session.resources import Resources
 from portal.slurm.job_log import make_log
 
-from .following import Follower
+from .job_monitor import Follower
 
 if TYPE_CHECKING:
     from portal.slurm import Cluster

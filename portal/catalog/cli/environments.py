@@ -10,10 +10,10 @@ from traitlets import Bool, List, Unicode
 from portal.command import CommandGroup, SiteCommand
 from portal.errors import InvalidRequest, PortalError
 
-from .exchange import WRITES, Exchange, Plan, Step, errors_of
-from .files import EnvironmentCatalog
-from .rules import CatalogRules
-from .testing_command import TestCommand
+from ..definitions.rules import CatalogRules
+from ..files import EnvironmentCatalog
+from ..versions.git_sync import WRITES, Exchange, Plan, Step, errors_of
+from .testing import TestCommand
 
 
 class CatalogCommand(SiteCommand):

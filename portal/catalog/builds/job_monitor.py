@@ -14,7 +14,7 @@ from portal.models.log_text import clean
 from portal.slurm.job_log import read_log
 from portal.slurm.reasons import pending_words
 
-from .endings import End, end_of
+from .failure_reason import End, end_of
 
 if TYPE_CHECKING:
     from portal.slurm import Cluster

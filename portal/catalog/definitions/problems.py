@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment
 
-from .shapes import shape_of
+from .field_hints import shape_of
 
 Place = tuple[str | int, ...]
 

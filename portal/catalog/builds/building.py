@@ -21,13 +21,13 @@ from portal.models.cluster.cluster import ClusterSnapshot
 from portal.store import Store
 
 from .ages import Ages
-from .endings import End
-from .following import MAX_LOG, Look
+from .failure_reason import End
+from .job_monitor import MAX_LOG, Look
 from .pulling import Pulling
 from .submitting import Submitter, new_nonce
 
 if TYPE_CHECKING:
-    from .workshop import Workshop
+    from .scheduler import Workshop
 
 
 class _Wanted(NamedTuple):

@@ -1,7 +1,8 @@
 """The YAML that pages, the API and ``portal environments export`` write.
 
 The same environment always gives the same text: keys in the order of the model, nothing that says
-what is so anyway, long text as a block. ``portal.catalog.document`` reads the same values back.
+what is so anyway, long text as a block. ``portal.catalog.definitions.document`` reads the same
+values back.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from portal.models import Frozen
 from portal.models.catalog.environment import Environment, EnvironmentState, Kind
 from portal.store import Store
 
-from .files import EnvironmentCatalog
+from ..files import EnvironmentCatalog
 from .markdown import markdown_line
 from .software import Software
 

@@ -20,9 +20,9 @@ from portal.models.catalog.catalog import Build, EnvironmentTest, EnvironmentVer
 from portal.models.catalog.environment import Environment, EnvironmentState
 from portal.models.catalog.image_job import LIVE, WorkState
 
-from . import following, work_logs
+from . import job_monitor, work_logs
+from .auto_test import Itself
 from .building import BuildQueue, with_image
-from .itself import Itself
 from .pulling import Pulling
 from .submitting import Submitter
 from .testing import TestQueue, checked_types, types_to_test, untested
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from portal.slurm import Cluster
     from portal.store import Store
 
-    from .files import EnvironmentCatalog
+    from ..files import EnvironmentCatalog
 
 WorkKind = Literal["build", "test"]
 _SWEEP = 3600.0  # seconds between two looks for logs that are old
@@ -233,7 +233,7 @@ class Workshop(LoggingConfigurable):
         table = self._store.builds if kind == "build" else self._store.tests
         row = await table.get(id)
         path = Path(self.images.log_directory) / row.log
-        return await asyncio.to_thread(following.log_text, path, row.nonce, offset)
+        return await asyncio.to_thread(job_monitor.log_text, path, row.nonce, offset)
 
     async def remove_logs(self, names: Iterable[str]) -> None:
         """Remove logs of builds and tests that are over, by their names."""

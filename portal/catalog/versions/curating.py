@@ -15,11 +15,11 @@ from portal.models.catalog.catalog import EnvironmentVersion, Origin
 from portal.models.catalog.environment import Environment, EnvironmentState, Kind
 from portal.store import Store
 
-from .files import PREVIEW, EnvironmentCatalog
+from ..definitions.reading import Reading, check_definition
+from ..definitions.yaml_text import yaml_text
+from ..files import PREVIEW, EnvironmentCatalog
 from .history import FILE_STATES, FileHistory, Note
 from .publishing import EditConflict, Publisher, demand_image, demand_ready
-from .reading import Reading, check_definition
-from .yaml_text import yaml_text
 
 Names = Sequence[str] | None
 _BUILT = {"image", "digest", "server", "python"}  # what a build of ``source`` fills in

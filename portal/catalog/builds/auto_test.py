@@ -12,13 +12,13 @@ from portal.models.catalog.image_job import LIVE, WorkState
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.store import Store
 
+from ..availability import Mark, closed_reason, mark_of, needs_test
+from ..files import EnvironmentCatalog
 from .ages import Ages
-from .files import EnvironmentCatalog
-from .offer import Mark, closed_reason, mark_of, needs_test
 from .testing import TestQueue, types_to_test, untested
 
 if TYPE_CHECKING:
-    from .workshop import Workshop
+    from .scheduler import Workshop
 
 NOBODY = "portal"  # who asked for these tests
 _JUDGED = (WorkState.PASSED, WorkState.FAILED)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from portal.models.catalog.image_job import Work
 
-from .following import MAX_LOG
+from .job_monitor import MAX_LOG
 
 _NAME = re.compile(rf"({'|'.join(Work)})-[A-Za-z0-9_-]{{22}}\.log")  # portal.slurm.job_log
 

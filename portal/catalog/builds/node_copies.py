@@ -17,8 +17,8 @@ from portal.models.catalog.image_job import Work, WorkState
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.resources import Resources
 
-from .endings import End
-from .following import Follower
+from .failure_reason import End
+from .job_monitor import Follower
 from .submitting import Submitter, new_nonce
 
 if TYPE_CHECKING:

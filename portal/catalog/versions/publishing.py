@@ -11,11 +11,11 @@ from portal.models.catalog.catalog import EnvironmentVersion
 from portal.models.catalog.environment import Environment, EnvironmentState, Kind
 from portal.store import Store
 
-from .files import PREVIEW, PREVIEWS, EnvironmentCatalog
+from ..definitions.reading import hash_of
+from ..definitions.writing import remove_file, write_file
+from ..definitions.yaml_text import yaml_text
+from ..files import PREVIEW, PREVIEWS, EnvironmentCatalog
 from .history import FILE_STATES
-from .reading import hash_of
-from .writing import remove_file, write_file
-from .yaml_text import yaml_text
 
 _UNDER_WAY = {EnvironmentState.BUILDING: "is being built", EnvironmentState.TESTING: "is tested"}
 

@@ -13,7 +13,7 @@ from portal.models.catalog.catalog import EnvironmentVersion, Origin
 from portal.models.catalog.environment import EnvironmentState
 from portal.store import Store
 
-from .files import EnvironmentCatalog, SourceFile
+from ..files import EnvironmentCatalog, SourceFile
 
 Note = Callable[[AuditEntry], Awaitable[None]]
 FILE_STATES = frozenset(

@@ -1,0 +1,1 @@
+"""Images are built and environments tested in jobs of Slurm."""

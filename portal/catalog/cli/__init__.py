@@ -1,0 +1,1 @@
+"""The commands of admins about environments and images."""

@@ -1,0 +1,1 @@
+"""Definitions of environments: YAML with line numbers, its rules, reading and writing."""

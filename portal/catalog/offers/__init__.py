@@ -1,0 +1,1 @@
+"""What the catalog shows: tiles, preferences, software and benchmarks."""

@@ -1,0 +1,1 @@
+"""Versions of environments: edited, published, compared, and kept in step with git."""
