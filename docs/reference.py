@@ -41,7 +41,7 @@ CLASSES = (
     ("portal.slurm", "SlurmRunner"),
     ("portal.app", "PortalService"),
     ("portal.dashboard", "Dashboard"),
-    ("portal.slurm.control", "ClusterControl"),
+    ("portal.slurm.control.control", "ClusterControl"),
     ("portal.estimates", "StartEstimates"),
     ("portal.telemetry", "Telemetry"),
     ("portal.sessions.idle_gpus", "IdleGpus"),

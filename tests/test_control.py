@@ -21,15 +21,15 @@ from nodes import HOSTILE_REASONS, PLAIN_REASONS, reason_of, set_level
 from portal.errors import InvalidRequest, SlurmUnavailable
 from portal.models.plain_text import plain_line, plain_text
 from portal.slurm import SlurmRunner
-from portal.slurm.complaints import error_of
-from portal.slurm.control import ClusterControl, checked_reason
+from portal.slurm.commands.errors import error_of
+from portal.slurm.control.control import ClusterControl, checked_reason
 from portal.slurm.parse import rights as told
 
 # Runs in the demo as the portal's account: what it may do depends on who asks.
 DRIVER = """
 import asyncio, json, sys
 from portal.errors import PortalError
-from portal.slurm.control import ClusterControl
+from portal.slurm.control.control import ClusterControl
 
 async def main():
     control = ClusterControl(patience=60)
@@ -180,7 +180,7 @@ def runs(place: Path, name: str) -> int:
 
 @pytest.fixture
 def not_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("portal.slurm.control.own_account", lambda: (6198, "portal"))
+    monkeypatch.setattr("portal.slurm.control.control.own_account", lambda: (6198, "portal"))
 
 
 @pytest.mark.usefixtures("not_root")

@@ -18,8 +18,8 @@ from conftest import demo_place
 from portal.courses.definition.calendar import Meeting
 from portal.courses.schedule.reservations import reservation_name
 from portal.errors import InvalidRequest
+from portal.slurm.control.reservations import Wanted
 from portal.slurm.parse import reservations as parsed
-from portal.slurm.reserving import Wanted
 
 # Runs in the demo as the portal's account, with a database in the file that it is told.
 DRIVER = """
@@ -32,8 +32,8 @@ from portal.courses.settings import Courses
 from portal.errors import NotFound
 from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse
 from portal.slurm import Cluster, SlurmRunner
-from portal.slurm.control import ClusterControl
-from portal.slurm.reserving import Reserving
+from portal.slurm.control.control import ClusterControl
+from portal.slurm.control.reservations import Reserving
 from portal.store import Store
 
 async def main():

@@ -17,7 +17,8 @@ from portal.dashboard import Dashboard
 from portal.models.cluster.cluster import Job
 from portal.models.cluster.gpu import GpuState
 from portal.models.person import Person
-from portal.slurm import Cluster, SlurmRunner, gpu_holders
+from portal.slurm import Cluster, SlurmRunner
+from portal.slurm.watch import gpu_holders
 
 sys.path.insert(0, str(Path(__file__).parent / "slurm_outputs"))
 from small import SmallSlurm

@@ -14,10 +14,10 @@ from portal.errors import SlurmRefused, SlurmUnavailable
 from portal.models.cluster.cluster import JobState
 from portal.models.session.resources import Resources
 from portal.slurm import Cluster, SlurmRunner
-from portal.slurm.complaints import error_of
+from portal.slurm.commands.errors import error_of
+from portal.slurm.commands.start_estimate import NoNodeNow
+from portal.slurm.commands.start_estimate import test_only as ask_slurm
 from portal.slurm.parse.test_only import expected_start
-from portal.slurm.test_only import NoNodeNow
-from portal.slurm.test_only import test_only as ask_slurm
 
 sys.path.insert(0, str(Path(__file__).parent / "slurm_outputs"))
 from small import SmallSlurm, which

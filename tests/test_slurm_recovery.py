@@ -11,7 +11,7 @@ import pytest
 
 from portal.models.cluster.cluster import Job, JobState
 from portal.slurm import Cluster, SlurmRunner
-from portal.slurm.end import JobEnds
+from portal.slurm.jobs.end import JobEnds
 
 RECORDED = Path(__file__).parent / "slurm_outputs" / "22.05"
 

@@ -41,7 +41,7 @@ from portal.models.session.resources import Resources
 from portal.notices import Notices
 from portal.sessions.idle_gpus import IdleGpus
 from portal.slurm import Cluster, SlurmRunner
-from portal.slurm.control import ClusterControl
+from portal.slurm.control.control import ClusterControl
 from portal.store import Store
 from portal.telemetry import Telemetry
 from portal.web.tossed import protect_service

@@ -14,8 +14,8 @@ from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.session import SessionRecord
 from portal.slurm import Cluster
-from portal.slurm.control import ClusterControl
-from portal.slurm.reserving import Reserving
+from portal.slurm.control.control import ClusterControl
+from portal.slurm.control.reservations import Reserving
 from portal.store import Store
 
 from .roster.membership_cache import CourseBook

@@ -10,7 +10,7 @@ from ..models.cluster.cluster import ClusterSnapshot, Job, Node
 from ..models.cluster.dashboard import ClusterSummary, GpuItem, JobItem, NodeItem
 from ..models.cluster.gpu import GpuReading, GpuState
 from ..models.session.session import SessionRecord
-from ..slurm.queue import positions
+from ..slurm.watch.queue import positions
 from . import gpus, jobs
 from .nodes import node_item
 from .view import Owned

@@ -1,5 +1,5 @@
 """Runs the site's other commands (sudo, apptainer, the proxy, node). Slurm's go through
-portal.slurm.run."""
+portal.slurm.commands.run."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ from portal.models.person import Person
 from portal.models.session.estimate import Basis, Estimate, Nearby, Outlook, StartAnswer
 from portal.models.session.resources import Resources
 from portal.slurm import SlurmRunner
-from portal.slurm.budget import QueryBudget
-from portal.slurm.test_only import AnswerNotUnderstood, NoNodeNow, test_only
+from portal.slurm.commands.start_estimate import AnswerNotUnderstood, NoNodeNow, test_only
+from portal.slurm.watch.budget import QueryBudget
 from portal.store import Store
 
 from .questions import Questions, Told

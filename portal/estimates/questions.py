@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import NamedTuple
 
 from portal.errors import PortalError, SlurmRefused
-from portal.slurm.budget import QueryBudget
-from portal.slurm.test_only import AnswerNotUnderstood
+from portal.slurm.commands.start_estimate import AnswerNotUnderstood
+from portal.slurm.watch.budget import QueryBudget
 
 _MOST = 2000  # answers that are kept
 _BURST = 4  # questions at once after a quiet time

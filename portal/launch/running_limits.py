@@ -1,7 +1,7 @@
 """Limits on what may run at one time: MaxJobs, GrpTRES, MaxTRESPerUser and the like.
 
-``sbatch --test-only`` does not look at them (portal/slurm/test_only.py): a person at a limit would
-be told "now" and then wait. Pure: a snapshot in, a reason and a time out.
+``sbatch --test-only`` does not look at them (portal/slurm/commands/start_estimate.py): a person at
+a limit would be told "now" and then wait. Pure: a snapshot in, a reason and a time out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Slurm: the only subprocess, the only parser of its output, and the shared watcher."""
 
-from .cluster import Cluster
+from .commands.run import CommandTimedOut, Output, SlurmRunner
 from .reasons import end_words, pending_words, state_words
-from .run import CommandTimedOut, Output, SlurmRunner
+from .watch.cluster import Cluster
 
 __all__ = [
     "Cluster",

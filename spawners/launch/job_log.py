@@ -1,4 +1,4 @@
-"""The log of a session's job (portal/slurm/job_log.py)."""
+"""The log of a session's job (portal/slurm/jobs/job_log.py)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from portal.errors import ConfigurationError
 from portal.sessions.log import tail
-from portal.slurm import job_log
+from portal.slurm.jobs import job_log
 
 
 async def make_log(directory: str, account: str) -> str:

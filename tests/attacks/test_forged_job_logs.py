@@ -17,7 +17,7 @@ from portal import acl
 from portal.catalog.builds.job_monitor import Follower, log_text
 from portal.images.channel import MARK, read_events
 from portal.models.catalog.image_job import Event, Work
-from portal.slurm.job_log import make_log, read_log
+from portal.slurm.jobs.job_log import make_log, read_log
 
 NONCE = "5f" * 16
 JOB, OTHERS = "daemon", ("bin", "sys", "nobody")

@@ -18,7 +18,7 @@ from portal.images import channel
 from portal.models.catalog.environment import Kind
 from portal.models.catalog.image_job import Event
 from portal.models.person import Person
-from portal.slurm.job_log import make_log
+from portal.slurm.jobs.job_log import make_log
 from portal.store import Store
 
 ADA = Person(name="ada")

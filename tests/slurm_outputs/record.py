@@ -56,7 +56,7 @@ def make_root(suite: str) -> Path:
 def portal_commands() -> dict[str, object]:
     """The portal's own questions, so that what is recorded is what is asked."""
     sys.path.insert(0, str(HERE.parent.parent))
-    from portal.slurm import queries
+    from portal.slurm.commands import queries
 
     return {
         "squeue": queries.JOBS,

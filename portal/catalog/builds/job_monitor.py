@@ -11,7 +11,7 @@ from portal.images.channel import read_events
 from portal.models.catalog.image_job import Event, Work, WorkState
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.log_text import clean
-from portal.slurm.job_log import read_log
+from portal.slurm.jobs.job_log import read_log
 from portal.slurm.reasons import pending_words
 
 from .failure_reason import End, end_of

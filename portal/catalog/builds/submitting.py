@@ -21,7 +21,7 @@ from portal.models.catalog.image_job import ImageJob, Work
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.person import Person
 from portal.models.session.resources import Resources
-from portal.slurm.job_log import make_log
+from portal.slurm.jobs.job_log import make_log
 
 from .job_monitor import Follower
 

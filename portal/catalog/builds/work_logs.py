@@ -14,7 +14,7 @@ from portal.models.catalog.image_job import Work
 
 from .job_monitor import MAX_LOG
 
-_NAME = re.compile(rf"({'|'.join(Work)})-[A-Za-z0-9_-]{{22}}\.log")  # portal.slurm.job_log
+_NAME = re.compile(rf"({'|'.join(Work)})-[A-Za-z0-9_-]{{22}}\.log")  # portal.slurm.jobs.job_log
 
 
 def remove_logs(directory: str, names: Iterable[str]) -> None:

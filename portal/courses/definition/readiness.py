@@ -26,7 +26,7 @@ from .limits import hours
 
 if TYPE_CHECKING:
     from portal.slurm import Cluster
-    from portal.slurm.reserving import Reserving
+    from portal.slurm.control.reservations import Reserving
 
 _OURS = "course-"  # reservations of courses, which are compared by their calendars
 

@@ -20,8 +20,8 @@ from portal.models.audit import Outcome
 from portal.models.cluster.cluster import Reservation
 from portal.models.course.course import CourseState, KeptCourse
 from portal.models.course.start import KeptReservation, ReservationState
-from portal.slurm.reserving import GpusNotReservable, Wanted
-from portal.slurm.run import own_account
+from portal.slurm.commands.run import own_account
+from portal.slurm.control.reservations import GpusNotReservable, Wanted
 
 from ..context import Around
 from ..definition.calendar import Meeting, meetings, overlaps

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from portal.errors import PortalError
-from portal.slurm.private_data import PrivateData
+from portal.slurm.watch.private_data import PrivateData
 
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from portal.errors import NotFound
 from portal.models.cluster.dashboard import JobItem
 from portal.models.person import Person
-from portal.slurm.control import JOB_ID
+from portal.slurm.control.control import JOB_ID
 
 from ..base.csv import MEDIA, CsvEndpoint
 from ..base.endpoint import Endpoint, Nothing, Operation, Query

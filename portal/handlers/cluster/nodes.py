@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from portal.errors import NotFound
 from portal.models.cluster.dashboard import NodeItem
-from portal.slurm.control import NODE_NAME
+from portal.slurm.control.control import NODE_NAME
 
 from ..base.csv import MEDIA, CsvEndpoint
 from ..base.endpoint import Endpoint, Nothing, Operation, Query

@@ -18,7 +18,7 @@ from portal.courses.start.backpressure import Rush
 from portal.courses.start.starting import Starter
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import WorkState
-from portal.slurm.reserving import Reserving
+from portal.slurm.control.reservations import Reserving
 
 if TYPE_CHECKING:
     from .services import Parts

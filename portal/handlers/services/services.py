@@ -38,7 +38,7 @@ from portal.models.session.session import SessionRecord
 from portal.notices import Notices
 from portal.sessions.idle_gpus import Around, IdleGpus
 from portal.sessions.moves import Moves
-from portal.slurm.reserving import Reserving
+from portal.slurm.control.reservations import Reserving
 from portal.web.allowance import Allowance
 
 from .course_boards import CourseBoards
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from portal.hubapi import HubApi
     from portal.images.registry import Registries
     from portal.slurm import Cluster
-    from portal.slurm.control import ClusterControl
+    from portal.slurm.control.control import ClusterControl
     from portal.store import Store
     from portal.telemetry import Telemetry
 

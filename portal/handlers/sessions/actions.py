@@ -13,7 +13,7 @@ from portal.models.cluster.cluster import JobState
 from portal.models.cluster.dashboard import JobItem
 from portal.models.plain_text import PLAIN_LINE
 from portal.models.session.session import SessionState
-from portal.slurm.control import JOB_ID, NODE_NAME
+from portal.slurm.control.control import JOB_ID, NODE_NAME
 
 from ..base.action import Action, Done, SessionAction
 from ..base.endpoint import Operation

@@ -25,7 +25,7 @@ from portal.errors import HubUnavailable, TooManyRequests
 from portal.models.cluster.cluster import ClusterSnapshot, Reservation
 from portal.models.course.start import SeatState, StartKind
 from portal.models.session.session import SessionRecord, SessionState
-from portal.slurm.reserving import Reserving
+from portal.slurm.control.reservations import Reserving
 from portal.store import Store
 
 HOUR = 3600.0

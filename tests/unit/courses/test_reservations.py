@@ -22,8 +22,8 @@ from portal.errors import InvalidRequest, SlurmRefused, Unavailable
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node
 from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.slurm import SlurmRunner, parse
-from portal.slurm.reserving import Reserving, Wanted
-from portal.slurm.run import Output
+from portal.slurm.commands.run import Output
+from portal.slurm.control.reservations import Reserving, Wanted
 from portal.store import Store
 
 # scontrol --oneliner show reservation, word for word but for the numbers.

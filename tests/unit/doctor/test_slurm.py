@@ -10,7 +10,7 @@ import pytest
 
 from portal.doctor.checks import slurm
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node
-from portal.slurm.run import Output
+from portal.slurm.commands.run import Output
 
 PRIVATE = (Path(__file__).parents[2] / "slurm_outputs/22.05/private-configuration.txt").read_text()
 
@@ -73,7 +73,7 @@ async def test_an_administrator_may_drain_nodes_and_the_portal_uses_that() -> No
 async def test_a_slurmdbd_that_hides_people_from_the_portal_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("portal.slurm.private_data.own_account", lambda: (6100, "portal"))
+    monkeypatch.setattr("portal.slurm.watch.private_data.own_account", lambda: (6100, "portal"))
     found = await slurm.rights.function(site("gres/gpu", "None"))
     assert (found.level.name.lower(), "PrivateData=accounts,users" in found.found) == (
         "failure",

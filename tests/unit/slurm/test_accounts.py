@@ -11,10 +11,10 @@ import pytest
 
 from portal.errors import SlurmUnavailable
 from portal.models.cluster.cluster import Association
-from portal.slurm.accounts import Accounts
-from portal.slurm.complaints import error_of
-from portal.slurm.private_data import PrivateData
-from portal.slurm.run import Output
+from portal.slurm.commands.errors import error_of
+from portal.slurm.commands.run import Output
+from portal.slurm.watch.accounts import Accounts
+from portal.slurm.watch.private_data import PrivateData
 
 RECORDED = Path(__file__).parents[2] / "slurm_outputs/22.05"
 PRIVATE = (RECORDED / "private-configuration.txt").read_text()
@@ -49,7 +49,7 @@ class Sacctmgr:
 
 @pytest.fixture(autouse=True)
 def as_portal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("portal.slurm.private_data.own_account", lambda: (6100, "portal"))
+    monkeypatch.setattr("portal.slurm.watch.private_data.own_account", lambda: (6100, "portal"))
 
 
 def accounts(slurm: Any, ttl: float = 60) -> Accounts:
@@ -119,5 +119,5 @@ async def test_a_refusal_to_tell_of_an_account_is_no_answer() -> None:
 
 
 async def test_root_sees_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("portal.slurm.private_data.own_account", lambda: (0, "root"))
+    monkeypatch.setattr("portal.slurm.watch.private_data.own_account", lambda: (0, "root"))
     assert await PrivateData(Sacctmgr(), lambda: 0).hidden() == frozenset()  # type: ignore[arg-type]

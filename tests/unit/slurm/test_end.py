@@ -9,8 +9,8 @@ import pytest
 
 from portal.errors import SlurmRefused, SlurmUnavailable
 from portal.models.cluster.cluster import Job, JobState
-from portal.slurm.complaints import error_of
-from portal.slurm.end import JobEnds
+from portal.slurm.commands.errors import error_of
+from portal.slurm.jobs.end import JobEnds
 
 OLD = Job(id="12", user="ada", state=JobState.CANCELLED, end_time=1.0)
 

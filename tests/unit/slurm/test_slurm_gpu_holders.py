@@ -13,10 +13,11 @@ from clusters import NOW, job, node, pool, snapshot
 
 from portal.errors import SlurmUnavailable
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Job, JobState
-from portal.slurm import SlurmRunner, gpu_holders
-from portal.slurm.budget import QueryBudget
-from portal.slurm.gpu_holders import GpuHolders
-from portal.slurm.run import Output
+from portal.slurm import SlurmRunner
+from portal.slurm.commands.run import Output
+from portal.slurm.watch import gpu_holders
+from portal.slurm.watch.budget import QueryBudget
+from portal.slurm.watch.gpu_holders import GpuHolders
 
 Held = dict[str, tuple[int, ...]]
 

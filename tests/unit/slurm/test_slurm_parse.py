@@ -11,10 +11,10 @@ import pytest
 from portal.errors import ConfigurationError, InvalidRequest, SlurmRefused, SlurmUnavailable
 from portal.models.cluster.cluster import GpuPool, Job, JobState, Node
 from portal.slurm import end_words, parse, pending_words, state_words
-from portal.slurm.complaints import error_of, words_of
-from portal.slurm.job_id import check_job_id, job_id_of
+from portal.slurm.commands.errors import error_of, words_of
+from portal.slurm.jobs.job_id import check_job_id, job_id_of
 from portal.slurm.parse.values import exit_status
-from portal.slurm.queue import positions
+from portal.slurm.watch.queue import positions
 
 OUTPUTS = Path(__file__).parents[2] / "slurm_outputs"
 VERSIONS = sorted(path.name for path in OUTPUTS.iterdir() if (path / "labels.json").exists())

@@ -10,9 +10,9 @@ from stepping_clock import SteppingClock
 
 from portal.errors import SlurmUnavailable
 from portal.slurm import Cluster, SlurmRunner
-from portal.slurm.budget import QueryBudget
-from portal.slurm.run import Output
-from portal.slurm.watched import Watched
+from portal.slurm.commands.run import Output
+from portal.slurm.watch.budget import QueryBudget
+from portal.slurm.watch.cache import Watched
 
 STEPS = [(3600.0, -3600.0), (-3600.0,), (-10.0,), (-86_400.0, 86_400.0), (3600.0,), (0.0,)]
 

@@ -16,18 +16,20 @@ from typing import Any
 from traitlets import Float, Instance, Integer
 from traitlets.config import LoggingConfigurable
 
-from ..errors import SlurmUnavailable
-from ..models.cluster.cluster import Association, ClusterSnapshot, Job, Node, Qos, Reservation
-from . import parse, queries
+from portal.errors import SlurmUnavailable
+from portal.models.cluster.cluster import Association, ClusterSnapshot, Job, Node, Qos, Reservation
+
+from .. import parse
+from ..commands import queries
+from ..commands.run import SlurmRunner
+from ..jobs.end import JobEnds
+from ..jobs.job_id import check_job_id
+from ..jobs.submission import Submissions
 from .accounts import Accounts
 from .budget import QueryBudget
-from .end import JobEnds
+from .cache import Watched
 from .gpu_holders import GpuHolders
-from .job_id import check_job_id
 from .queue import positions
-from .run import SlurmRunner
-from .submission import Submissions
-from .watched import Watched
 
 
 class Cluster(LoggingConfigurable):
@@ -128,7 +130,7 @@ class Cluster(LoggingConfigurable):
         wait share one query. ``jobs_only`` (default: whether ``newer_than`` is given) leaves
         nodes, partitions and reservations as they were last known. ``urgent`` does not wait for
         rpcs_per_second. ``gpu_indexes`` also fills Job.gpu_indexes, as far as they are known, and
-        asks for the nodes after the jobs (portal/slurm/gpu_holders.py). ``qos``
+        asks for the nodes after the jobs (portal/slurm/watch/gpu_holders.py). ``qos``
         also fills ClusterSnapshot.qos, as far as accounting answers. ``fresh_reservations`` asks
         for those at ``newer_than`` too. ``late``: seconds for which a late answer is waited for
         beyond ``patience``, by who would be refused otherwise; one that failed is not.

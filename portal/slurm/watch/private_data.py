@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ..cache import SharedAnswer
-from ..errors import SlurmRefused, SlurmUnavailable
-from . import queries
-from .parse import rights
-from .run import SlurmRunner, own_account
+from portal.cache import SharedAnswer
+from portal.errors import SlurmRefused, SlurmUnavailable
+
+from ..commands import queries
+from ..commands.run import SlurmRunner, own_account
+from ..parse import rights
 
 _SEES_ALL = ("Operator", "Administrator")
 

@@ -9,10 +9,11 @@ portal/launch/running_limits.py and policy.py. Jobs without an end count as endi
 
 from __future__ import annotations
 
-from ..errors import SlurmRefused, SlurmUnavailable
-from ..launch.container import sbatch_options, session_script
-from ..models.session.resources import Resources
-from .parse.test_only import expected_start
+from portal.errors import SlurmRefused, SlurmUnavailable
+from portal.launch.container import sbatch_options, session_script
+from portal.models.session.resources import Resources
+
+from ..parse.test_only import expected_start
 from .run import SlurmRunner
 
 # What it answers while all nodes that would fit are down, drained or reserved: sbatch itself takes

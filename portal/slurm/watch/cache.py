@@ -8,8 +8,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from ..cache import SharedAnswer
-from ..errors import PortalError, SlurmUnavailable
+from portal.cache import SharedAnswer
+from portal.errors import PortalError, SlurmUnavailable
 
 T = TypeVar("T")
 

@@ -10,11 +10,13 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ..errors import Conflict, InvalidRequest, SlurmRefused
-from ..models.cluster.cluster import Reservation
-from . import parse, queries
-from .parse import rights
-from .run import SlurmRunner
+from portal.errors import Conflict, InvalidRequest, SlurmRefused
+from portal.models.cluster.cluster import Reservation
+
+from .. import parse
+from ..commands import queries
+from ..commands.run import SlurmRunner
+from ..parse import rights
 
 NAME = r"[a-z0-9][a-z0-9-]{0,62}-[0-9]{8}T[0-9]{4}"
 # In an update, scontrol takes a sign before a name for "also" and "no longer".

@@ -16,11 +16,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from ..errors import PortalError
-from ..models.cluster.cluster import ClusterSnapshot, Job, Node
-from . import parse, queries
+from portal.errors import PortalError
+from portal.models.cluster.cluster import ClusterSnapshot, Job, Node
+
+from .. import parse
+from ..commands import queries
+from ..commands.run import SlurmRunner
 from .budget import QueryBudget
-from .run import SlurmRunner
 
 Held = dict[str, tuple[int, ...]]  # node name -> indexes
 

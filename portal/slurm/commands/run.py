@@ -25,8 +25,9 @@ from pathlib import Path
 from traitlets import Dict, Float, Integer, List, Unicode
 from traitlets.config import LoggingConfigurable
 
-from ..errors import SlurmUnavailable
-from .complaints import error_of, unavailable
+from portal.errors import SlurmUnavailable
+
+from .errors import error_of, unavailable
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..errors import InvalidRequest, SlurmRefused
+from portal.errors import InvalidRequest, SlurmRefused
 
 _JOB_ID = re.compile(r"[0-9]{1,12}(_[0-9]{1,9})?\Z")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..models.cluster.cluster import Job, JobState
+from portal.models.cluster.cluster import Job, JobState
 
 
 def positions(jobs: Mapping[str, Job]) -> dict[str, int]:

@@ -15,13 +15,14 @@ from typing import Any, Literal
 from traitlets import Float, Instance
 from traitlets.config import LoggingConfigurable
 
-from ..cache import SharedAnswer
-from ..errors import Conflict, InvalidRequest, NotAllowed, PortalError, SlurmRefused
-from ..models.cluster.rights import Rights
-from ..models.plain_text import plain_line
-from . import queries
-from .parse import rights as told
-from .run import SlurmRunner, own_account
+from portal.cache import SharedAnswer
+from portal.errors import Conflict, InvalidRequest, NotAllowed, PortalError, SlurmRefused
+from portal.models.cluster.rights import Rights
+from portal.models.plain_text import plain_line
+
+from ..commands import queries
+from ..commands.run import SlurmRunner, own_account
+from ..parse import rights as told
 
 # squeue's ids: "12", "12_3" (a task of an array), "12_[4-9%2]" (its tasks that still wait),
 # "12+1" (a part of a heterogeneous job).
@@ -29,7 +30,7 @@ JOB_ID = r"[0-9]{1,12}(?:_[0-9]{1,9}|_\[[0-9,%.:-]{1,400}\]|\+[0-9]{1,4})?"
 NODE_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 _JOB = re.compile(r"([0-9]+)(_[0-9]+\Z)?(_\[)?")
 
-# slurm_strerror (src/common/slurm_errno.c), as in complaints.py.
+# slurm_strerror (src/common/slurm_errno.c), as in portal/slurm/commands/errors.py.
 _OVER = ("job has already finished", "invalid job id", "already completing or completed")
 _NO_RIGHT = ("invalid user id", "permission denied")
 _NODE_STATE = "invalid node state"

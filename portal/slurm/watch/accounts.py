@@ -14,13 +14,15 @@ import re
 import time
 from collections.abc import Callable
 
-from ..cache import SharedAnswer, SharedAnswers
-from ..errors import InvalidRequest, SlurmRefused, SlurmUnavailable
-from ..models.cluster.cluster import Association
-from ..models.session.resources import SLURM_NAME
-from . import parse, queries
+from portal.cache import SharedAnswer, SharedAnswers
+from portal.errors import InvalidRequest, SlurmRefused, SlurmUnavailable
+from portal.models.cluster.cluster import Association
+from portal.models.session.resources import SLURM_NAME
+
+from .. import parse
+from ..commands import queries
+from ..commands.run import SlurmRunner
 from .private_data import PrivateData
-from .run import SlurmRunner
 
 # Linux login names, and the names that directories give: nothing that sacctmgr reads as syntax.
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]{0,127}\Z")

@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..cache import SharedAnswers
-from ..errors import SlurmRefused, SlurmUnavailable
-from ..models.cluster.cluster import Job, JobState
-from . import parse, queries
-from .run import SlurmRunner
+from portal.cache import SharedAnswers
+from portal.errors import SlurmRefused, SlurmUnavailable
+from portal.models.cluster.cluster import Job, JobState
+
+from .. import parse
+from ..commands import queries
+from ..commands.run import SlurmRunner
 
 _REMEMBERED = 256
 _ACCOUNTING_LAG = 60.0  # seconds

@@ -8,8 +8,8 @@ QOS and associations ask slurmdbd.
 
 from __future__ import annotations
 
-from . import parse
-from .parse import rights
+from .. import parse
+from ..parse import rights
 
 JOBS = ("squeue", "--noheader", "--all", "--states=all")
 NODES = ("scontrol", "--all", "--oneliner", "-d", "show", "node")

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import PortalError, SlurmRefused
+from portal.errors import PortalError, SlurmRefused
+
+from ..commands.run import Output, SlurmRunner
 from .end import forgotten
 from .job_id import check_job_id, job_id_of
-from .run import Output, SlurmRunner
 
 
 class Submissions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ..errors import ConfigurationError, PortalError, SlurmRefused, SlurmUnavailable
+from portal.errors import ConfigurationError, PortalError, SlurmRefused, SlurmUnavailable
 
 # Nobody answered, or the answer broke off: asking again later can help.
 _UNAVAILABLE = re.compile(

@@ -1,0 +1,1 @@
+"""Slurm's commands: run, asked, and what they complain about."""

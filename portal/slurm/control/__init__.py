@@ -1,0 +1,1 @@
+"""What the portal changes in the cluster: jobs, nodes and reservations."""

@@ -1,0 +1,1 @@
+"""One job: submitted, its log, and its end."""
