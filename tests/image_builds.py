@@ -15,7 +15,7 @@ from portal.demo.home import Home
 from portal.demo.making import locked, make_readable_directory
 from portal.demo.python_packages import session_key, session_wheel
 from portal.errors import ConfigurationError
-from portal.images.definition import image_path, recipe_key
+from portal.images.jobs.definition import image_path, recipe_key
 from portal.launch.image_job import VARIABLE
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import ImageJob, Work

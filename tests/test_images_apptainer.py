@@ -1,4 +1,5 @@
-"""spython's faults, each made to happen, and what portal.images.apptainer makes of the same.
+"""spython's faults, each made to happen, and what portal.images.apptainer.apptainer makes of the
+same.
 
 The program here is a small script in Apptainer's place, since these are faults of spython, not of
 Apptainer; the real one is in test_images_building.py and test_images_job.py.
@@ -17,7 +18,7 @@ from machine_clock import awake
 from spython.main import get_client
 from spython.utils import get_singularity_version
 
-from portal.images.apptainer import Apptainer, ApptainerFailed, Said, reason
+from portal.images.apptainer.apptainer import Apptainer, ApptainerFailed, Said, reason
 from portal.images.outcome import CouldNotRun, WorkFailed
 from portal.images.processes import children, descendants, kill_descendants
 

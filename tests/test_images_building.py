@@ -16,13 +16,14 @@ import pytest
 from image_builds import REPOSITORY, build_job, limited_root, mirror, program
 from registry import Registry, registry
 
-from portal.images import building, node_cache, rooted, signing, workplace
-from portal.images.additions import platform_of
-from portal.images.apptainer import Apptainer
-from portal.images.definition import build_key, image_path, path_digest, recipe_key
-from portal.images.definition_file import read_definition
+from portal.images.apptainer import signing
+from portal.images.apptainer.apptainer import Apptainer
+from portal.images.apptainer.definition_file import read_definition
+from portal.images.jobs import build_dir, building, container_paths, node_cache
+from portal.images.jobs.definition import build_key, image_path, path_digest, recipe_key
+from portal.images.jobs.layers import platform_of
+from portal.images.jobs.probe import FoundPython
 from portal.images.outcome import CouldNotRun, WorkFailed
-from portal.images.probe import FoundPython
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image import parse_source
 from portal.models.catalog.image_job import ImageJob, Work
@@ -50,7 +51,7 @@ def directory() -> Iterator[Path]:
     """Not in /tmp, whose links and modes are the machine's."""
     folder = Path(tempfile.mkdtemp(prefix="images-", dir="/var/tmp"))
     yield folder
-    workplace.remove_tree(folder)
+    build_dir.remove_tree(folder)
 
 
 @pytest.fixture(scope="module")
@@ -121,11 +122,11 @@ def test_a_shell_for_another_machine_is_seen_before_it_is_started(tmp_path):
     head[18:20] = (183).to_bytes(2, "little")
     (tmp_path / "bin/dash").write_bytes(head)
     (tmp_path / "bin/sh").symlink_to("/bin/dash")  # a link of the image, not of this machine
-    assert rooted.architecture(tmp_path) == "aarch64"
+    assert container_paths.architecture(tmp_path) == "aarch64"
     with pytest.raises(WorkFailed, match="for arm64, and the nodes here are amd64"):
-        rooted.check_architecture("aarch64", "x86_64")
-    rooted.check_architecture("amd64", "x86_64")
-    rooted.check_architecture("", "x86_64")
+        container_paths.check_architecture("aarch64", "x86_64")
+    container_paths.check_architecture("amd64", "x86_64")
+    container_paths.check_architecture("", "x86_64")
 
 
 # -- room ------------------------------------------------------------------------------------------
@@ -134,7 +135,7 @@ def test_a_shell_for_another_machine_is_seen_before_it_is_started(tmp_path):
 def test_too_little_room_is_said_before_anything_is_fetched(directory, monkeypatch):
     job = build_job(directory, f"{SOURCE}@{ABSENT}", ABSENT, size=10 * 1024**3)
     usage = SimpleNamespace(total=1, used=1, free=3 * 1024**3)
-    monkeypatch.setattr(workplace.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(build_dir.shutil, "disk_usage", lambda path: usage)
     said = refused(job, CouldNotRun)
     assert f"There is no space left in '{directory}'" in said
     assert "needs about 61.4 GiB, and 3.0 GiB is free" in said
@@ -163,33 +164,33 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(CouldNotRun, match=r"c\.Images\.directory"):
-        with workplace.workplace(file):
+        with build_dir.workplace(file):
             pass
 
 
 def test_what_a_living_build_has_stays(directory):
-    with workplace.workplace(directory) as mine:
+    with build_dir.workplace(directory) as mine:
         dead = directory / ".build-dead"
         (dead / "root/locked").mkdir(parents=True)
         (dead / "root/locked").chmod(0)
         (dead / "lock").touch()
-        assert workplace.remove_left(directory) == [".build-dead"]
+        assert build_dir.remove_left(directory) == [".build-dead"]
         assert mine.exists() and not dead.exists()
     assert left(directory) == []
 
 
 def test_another_job_looks_while_a_build_begins(directory, monkeypatch):
-    lock = workplace.fcntl.flock
+    lock = build_dir.fcntl.flock
 
     def looked_at(*held):
-        monkeypatch.setattr(workplace.fcntl, "flock", lock)
-        assert workplace.remove_left(directory) == []
+        monkeypatch.setattr(build_dir.fcntl, "flock", lock)
+        assert build_dir.remove_left(directory) == []
         lock(*held)
 
-    monkeypatch.setattr(workplace.fcntl, "flock", looked_at)
-    with workplace.workplace(directory) as mine:
-        assert workplace.fcntl.flock is lock
-        assert workplace.remove_left(directory) == []
+    monkeypatch.setattr(build_dir.fcntl, "flock", looked_at)
+    with build_dir.workplace(directory) as mine:
+        assert build_dir.fcntl.flock is lock
+        assert build_dir.remove_left(directory) == []
         (mine / "home").mkdir()
     assert left(directory) == []
 
@@ -336,9 +337,9 @@ def test_links_of_an_image_stay_in_it(tmp_path):
     (tmp_path / "b").symlink_to("../../../../etc/passwd")
     (tmp_path / "loop").symlink_to("/loop")
     for name in ("a", "b"):
-        assert rooted.inside(tmp_path, name) == tmp_path / "etc/passwd"
-    assert rooted.inside(tmp_path, "loop") is None
-    assert rooted.inside(tmp_path, "etc/shadow") is None
+        assert container_paths.inside(tmp_path, name) == tmp_path / "etc/passwd"
+    assert container_paths.inside(tmp_path, "loop") is None
+    assert container_paths.inside(tmp_path, "etc/shadow") is None
 
 
 def test_the_portals_folder_is_never_made_behind_a_link(tmp_path):
@@ -347,11 +348,11 @@ def test_the_portals_folder_is_never_made_behind_a_link(tmp_path):
     root.mkdir()
     (root / "opt").symlink_to(victim)
     with pytest.raises(WorkFailed, match="'/opt' is no folder in this image"):
-        rooted.make_room(root, "/opt/data-scientist-portal")
+        container_paths.make_room(root, "/opt/data-scientist-portal")
     assert (victim / "data-scientist-portal").exists()
     (root / "opt").unlink()
     (root / "opt/data-scientist-portal/bin").mkdir(parents=True)
-    rooted.make_room(root, "/opt/data-scientist-portal")
+    container_paths.make_room(root, "/opt/data-scientist-portal")
     assert list((root / "opt").iterdir()) == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from portal.images.channel import emit, read_events, say
+from portal.images.log_protocol import emit, read_events, say
 from portal.launch.image_job import VARIABLE, image_job_command
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import Event, ImageJob, Work

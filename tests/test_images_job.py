@@ -30,9 +30,9 @@ from image_builds import (
 from machine_clock import awake
 from registry import Registry, registry
 
-from portal.images.apptainer import Apptainer
-from portal.images.building import finished
-from portal.images.channel import read_events
+from portal.images.apptainer.apptainer import Apptainer
+from portal.images.jobs.building import finished
+from portal.images.log_protocol import read_events
 from portal.models.catalog.environment import Server
 from portal.models.catalog.image_job import BuildResult, Event, ImageJob
 

@@ -1,4 +1,5 @@
-"""portal/images/registry.py with real registries: what a tag is, and what bad answers say."""
+"""portal/images/registry/registry.py with real registries: what a tag is, and what bad answers "
+"say."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ import pytest
 from registry import Registry, registry
 
 from portal.errors import ConfigurationError, InvalidRequest, RegistryUnavailable
-from portal.images import pull_files
-from portal.images.credentials import Secrets
-from portal.images.pull_files import authorities_in, environment_of
-from portal.images.registry import Registries
-from portal.images.registry_words import Fault, fault_of
+from portal.images.registry import pull_files
+from portal.images.registry.credentials import Secrets
+from portal.images.registry.pull_files import authorities_in, environment_of
+from portal.images.registry.registry import Registries
+from portal.images.registry.words import Fault, fault_of
 from portal.models.catalog.catalog import KeptRegistry
 from portal.models.catalog.catalog import Registry as RegistryRow
 from portal.models.catalog.image import Source, parse_source

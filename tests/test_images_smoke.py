@@ -16,7 +16,7 @@ from session_server import make_python
 from test_session_kernels import image  # noqa: F401  a fixture
 
 from portal.demo.apptainer import apptainer_environment
-from portal.images import smoke
+from portal.images.jobs import smoke
 from portal.images.outcome import CouldNotRun, WorkFailed
 from portal.images.processes import children, descendants
 from portal.models.catalog.environment import Environment, Server

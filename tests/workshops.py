@@ -14,7 +14,7 @@ from clusters import node, pool, snapshot
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.builds.scheduler import Workshop
 from portal.errors import PortalError
-from portal.images.channel import MARK
+from portal.images.log_protocol import MARK
 from portal.images.settings import Images
 from portal.launch.image_job import VARIABLE
 from portal.models.catalog.catalog import Build, EnvironmentTest, EnvironmentVersion, Origin

@@ -32,8 +32,8 @@ from portal.estimates import SERVICE, StartEstimates
 from portal.handlers.pages.rendering import Pages, site_variables
 from portal.handlers.services.services import Parts
 from portal.hubapi import HubApi
-from portal.images.credentials import Secrets
-from portal.images.registry import Registries
+from portal.images.registry.credentials import Secrets
+from portal.images.registry.registry import Registries
 from portal.images.settings import Images
 from portal.launch.extending import Extending
 from portal.launch.request import DEFAULT_RESOURCES

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from ..errors import PortalError
 from ..launch.image_job import VARIABLE
 from ..models.catalog.image_job import Event, ImageJob, Work
-from . import channel
+from . import log_protocol
 from .outcome import CouldNotRun, WorkFailed
 from .processes import end_descendants, take_orphans
 
@@ -40,11 +40,13 @@ def main() -> int:
     try:
         job = ImageJob.model_validate_json(text)
     except ValidationError:
-        channel.say(f"{VARIABLE} does not say what to do: this program is started by the portal.")
+        log_protocol.say(
+            f"{VARIABLE} does not say what to do: this program is started by the portal."
+        )
         return 2
 
     def report(event: Event) -> None:
-        channel.emit(job.nonce, event)
+        log_protocol.emit(job.nonce, event)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _stop)
@@ -63,7 +65,7 @@ def main() -> int:
         _say(report, error=error.message)
         return 1
     except Exception as error:
-        channel.say(f"{type(error).__name__}: {error}")
+        log_protocol.say(f"{type(error).__name__}: {error}")
         _say(report, error="The job failed for a reason that the portal does not know.")
         raise
     finally:
@@ -75,14 +77,14 @@ def main() -> int:
 def _work(job: ImageJob, report: Report) -> dict[str, Any]:
     # What a job does not need is not loaded: a broken part stops its own kind of work only.
     if job.work is Work.BUILD:
-        from .building import build
+        from .jobs.building import build
 
         return build(job, report).model_dump(mode="json")
     if job.work is Work.TEST:
-        from . import smoke
+        from .jobs import smoke
 
         return smoke.test(job, report).model_dump(mode="json")
-    from . import node_cache
+    from .jobs import node_cache
 
     return {"directory": node_cache.unpack(job, report)}
 

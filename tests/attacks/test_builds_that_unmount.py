@@ -14,8 +14,8 @@ import images
 import pytest
 from image_builds import build_job, give, start
 
-from portal.images.definition import path_digest
-from portal.images.workplace import remove_tree
+from portal.images.jobs.build_dir import remove_tree
+from portal.images.jobs.definition import path_digest
 from portal.models.catalog.image import parse_source
 
 pytestmark = pytest.mark.containers

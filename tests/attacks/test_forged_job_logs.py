@@ -15,7 +15,7 @@ import pytest
 
 from portal import acl
 from portal.catalog.builds.job_monitor import Follower, log_text
-from portal.images.channel import MARK, read_events
+from portal.images.log_protocol import MARK, read_events
 from portal.models.catalog.image_job import Event, Work
 from portal.slurm.jobs.job_log import make_log, read_log
 

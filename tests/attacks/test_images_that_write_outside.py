@@ -16,10 +16,10 @@ import pytest
 from image_builds import build_job, limited_root
 
 from portal.demo.home import Home
-from portal.images import building
-from portal.images.definition import path_digest
+from portal.images.jobs import building
+from portal.images.jobs.build_dir import remove_tree
+from portal.images.jobs.definition import path_digest
 from portal.images.outcome import CouldNotRun, WorkFailed
-from portal.images.workplace import remove_tree
 from portal.models.catalog.image import parse_source
 
 pytestmark = pytest.mark.containers

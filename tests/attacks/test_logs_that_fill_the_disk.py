@@ -14,7 +14,7 @@ from portal.catalog.builds import work_logs
 from portal.catalog.builds.job_monitor import MAX_LOG
 from portal.catalog.versions import user_environments as own_environments
 from portal.catalog.versions.user_environments import OwnDraft, OwnEnvironments
-from portal.images import channel
+from portal.images import log_protocol
 from portal.models.catalog.environment import Kind
 from portal.models.catalog.image_job import Event
 from portal.models.person import Person
@@ -155,13 +155,13 @@ def test_one_that_is_too_long_is_cut(tmp_path: Path, lives: bool) -> None:
 def test_what_a_container_prints_is_bounded(
     line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(channel, "MOST", 20_000)
-    monkeypatch.setattr(channel._Room, "left", 20_000)
+    monkeypatch.setattr(log_protocol, "MOST", 20_000)
+    monkeypatch.setattr(log_protocol._Room, "left", 20_000)
     for _ in range(30_000):
-        channel.say(line)
-    channel.emit("nonce", Event(at=1.0, step="done", error="It failed."))
+        log_protocol.say(line)
+    log_protocol.emit("nonce", Event(at=1.0, step="done", error="It failed."))
     said = capsys.readouterr().out
     assert len(said) < 20_500
     lines = said.splitlines()
     assert lines[-2].startswith("(More than ") and "It failed." in lines[-1]
-    assert [one.step for one in channel.read_events(said, "nonce")[0]] == ["done"]
+    assert [one.step for one in log_protocol.read_events(said, "nonce")[0]] == ["done"]

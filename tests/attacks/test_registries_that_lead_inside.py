@@ -17,9 +17,9 @@ from test_images_registry import kept
 
 from portal.addresses import InsideRefused
 from portal.errors import PortalError
-from portal.images.credentials import Secrets
-from portal.images.guard import Guard, places
-from portal.images.registry import Registries
+from portal.images.registry.credentials import Secrets
+from portal.images.registry.guard import Guard, places
+from portal.images.registry.registry import Registries
 from portal.models.catalog.image import parse_source
 
 PASSWORD = "nvapi-of-the-site"

@@ -14,9 +14,9 @@ from test_registries_api import Site, site
 
 from portal.demo.certificates import make_certificates
 from portal.errors import InvalidRequest
-from portal.images.credentials import Secrets
-from portal.images.definition_file import base_hosts
-from portal.images.registry import Registries
+from portal.images.apptainer.definition_file import base_hosts
+from portal.images.registry.credentials import Secrets
+from portal.images.registry.registry import Registries
 from portal.models.catalog.image import parse_source
 
 __all__ = ["site"]  # a fixture
@@ -126,7 +126,7 @@ async def test_a_file_and_a_password_tell_nothing_by_their_time(
 ) -> None:
     compared = []
     monkeypatch.setattr(
-        "portal.images.credentials.hmac.compare_digest",
+        "portal.images.registry.credentials.hmac.compare_digest",
         lambda a, b: compared.append(a) or hmac.new(a, b, "sha256") is None,
     )
     body = {"username": "u", "password_file": files["nvcr"], "password": PASSWORD}

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from portal.errors import PortalError
-from portal.images.apptainer import Apptainer, unpack
+from portal.images.apptainer.apptainer import Apptainer, unpack
 from portal.models.catalog.environment import Environment
 
 from .cluster import Cluster, NotMeasured

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ValidationError
 
 from portal.errors import Conflict, InvalidRequest, PortalError, SlurmRefused, SlurmUnavailable
-from portal.images.definition import build_key, image_path, path_digest, recipe_key
+from portal.images.jobs.definition import build_key, image_path, path_digest, recipe_key
 from portal.images.outcome import WorkFailed
 from portal.models.catalog.catalog import Build, EnvironmentVersion
 from portal.models.catalog.environment import Environment, EnvironmentState, Kind

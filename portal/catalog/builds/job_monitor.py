@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from portal.images.channel import read_events
+from portal.images.log_protocol import read_events
 from portal.models.catalog.image_job import Event, Work, WorkState
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.log_text import clean
@@ -25,7 +25,7 @@ _LONGEST_LINE = _CHUNK
 _KNOWN = 256  # bytes by which a log is known again
 MOST = 65536  # bytes of a log that a page gets at once
 _WIDEST = 4000  # characters of one line there
-MAX_LOG = 64 * _CHUNK  # a job writes an eighth of it by itself (portal.images.channel)
+MAX_LOG = 64 * _CHUNK  # a job writes an eighth of it by itself (portal.images.log_protocol)
 # The nodes write the log over the network: the last lines may be seen after the job's end.
 LOG_PATIENCE = 10.0
 

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from portal.images import pull_files
-from portal.images.pull_files import PullFiles
-from portal.images.registry import Registries
+from portal.images.registry import pull_files
+from portal.images.registry.pull_files import PullFiles
+from portal.images.registry.registry import Registries
 from portal.images.settings import Images
 from portal.models.catalog.catalog import Build
 from portal.models.catalog.image import Source, SourceKind, parse_source

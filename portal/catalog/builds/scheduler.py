@@ -14,7 +14,7 @@ from traitlets.config import LoggingConfigurable
 
 from portal.errors import Conflict, NotFound, PortalError
 from portal.gpus.settings import Gpus
-from portal.images.registry import Registries
+from portal.images.registry.registry import Registries
 from portal.images.settings import Images
 from portal.models.catalog.catalog import Build, EnvironmentTest, EnvironmentVersion
 from portal.models.catalog.environment import Environment, EnvironmentState

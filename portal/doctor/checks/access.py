@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from portal.images.credentials import Secrets
+from portal.images.registry.credentials import Secrets
 
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site

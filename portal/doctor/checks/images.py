@@ -9,7 +9,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from portal.images.registry import Registries
+from portal.images.registry.registry import Registries
 from portal.images.settings import Images
 
 from ..command import ask

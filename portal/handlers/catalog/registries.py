@@ -12,8 +12,8 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from portal.errors import Conflict, InvalidRequest, NotFound
-from portal.images.credentials import Secrets
-from portal.images.pull_files import authorities_in
+from portal.images.registry.credentials import Secrets
+from portal.images.registry.pull_files import authorities_in
 from portal.models import Frozen
 from portal.models.catalog.catalog import KeptRegistry, Registry, RegistryDraft
 from portal.models.catalog.image import SourceKind, parse_source

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from portal.catalog import EnvironmentCatalog
     from portal.dashboard import Dashboard
     from portal.hubapi import HubApi
-    from portal.images.registry import Registries
+    from portal.images.registry.registry import Registries
     from portal.slurm import Cluster
     from portal.slurm.control.control import ClusterControl
     from portal.store import Store

@@ -4,7 +4,7 @@ import { el, fill } from "../dom.js";
 import { share } from "../words.js";
 import { isLive } from "./words.js";
 
-// The steps of portal.images.building in their order; one that is not known here is shown as it is called.
+// The steps of portal.images.jobs.building in their order; one that is not known here is shown as it is called.
 const STEPS = {
   queue: "Wait for a node",
   prepare: "Prepare",

@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from ..models.catalog.image_job import Event, ImageJob
-from . import channel, signing
-from .apptainer import Apptainer
-from .apptainer import unpack as unpack_image
-from .outcome import CouldNotRun, WorkFailed
-from .workplace import check_space, remove_tree, workplace
+from portal.models.catalog.image_job import Event, ImageJob
+
+from .. import log_protocol
+from ..apptainer import signing
+from ..apptainer.apptainer import Apptainer
+from ..apptainer.apptainer import unpack as unpack_image
+from ..outcome import CouldNotRun, WorkFailed
+from .build_dir import check_space, remove_tree, workplace
 
 _TIMES = 4  # unpacked, an image is some three to four times as large
 
@@ -45,7 +47,7 @@ def unpack(job: ImageJob, report: Callable[[Event], None]) -> str:
             temporary=str(work),
             home=str(home),
             keyring=signing.keyring(job.keyring),
-            log=channel.say,
+            log=log_protocol.say,
         )
         if job.verify:
             report(Event(at=time.time(), step="verify", message="Looking at the signature"))

@@ -19,8 +19,9 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import ConfigurationError
-from ..models.catalog.catalog import Registry
+from portal.errors import ConfigurationError
+from portal.models.catalog.catalog import Registry
+
 from .credentials import Login
 from .fence import OPEN
 from .guard import Guard

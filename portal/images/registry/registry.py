@@ -17,17 +17,18 @@ from pathlib import Path
 from traitlets import Float, Instance, Integer, List, Unicode, default
 from traitlets.config import LoggingConfigurable
 
-from ..errors import InvalidRequest, PortalError, RegistryUnavailable
-from ..models.catalog.catalog import KeptRegistry, Registry
-from ..models.catalog.image import ResolvedImage, Source, SourceKind
+from portal.errors import InvalidRequest, PortalError, RegistryUnavailable
+from portal.models.catalog.catalog import KeptRegistry, Registry
+from portal.models.catalog.image import ResolvedImage, Source, SourceKind
+
+from ..apptainer.definition_file import base_hosts, read_definition
+from ..outcome import WorkFailed
 from . import pull_files
 from .credentials import Login, Secrets
-from .definition_file import base_hosts, read_definition
 from .manifest import Manifest, configuration, other_architecture
-from .outcome import WorkFailed
 from .pull_files import PullFiles
-from .registry_words import Fault, fault_of
 from .skopeo import Answer, Skopeo, skopeo
+from .words import Fault, fault_of
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _NOBODY = "portal/none:none"  # a repository that no registry has

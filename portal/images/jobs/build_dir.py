@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from .outcome import CouldNotRun
-from .processes import children, end_descendants
+from ..outcome import CouldNotRun
+from ..processes import children, end_descendants
 
 _BEGIN = ".build-"
 _LOCK = "lock"

@@ -20,24 +20,26 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import PortalError
-from ..gpus import VENDORS
-from ..launch.cause import cause_of
-from ..launch.container import (
+from portal.errors import PortalError
+from portal.gpus import VENDORS
+from portal.launch.cause import cause_of
+from portal.launch.container import (
     image_environment,
     script_environment,
     session_command,
     session_script,
     session_variables,
 )
-from ..models.catalog.environment import Environment, Kernel, Kind, Server
-from ..models.catalog.image_job import Event, Facts, ImageJob, KernelResult, TestResult
-from ..models.session.resources import Resources
-from . import channel, signing
-from .apptainer import Apptainer
-from .outcome import CouldNotRun, WorkFailed
-from .processes import children, end_descendants
-from .workplace import alone
+from portal.models.catalog.environment import Environment, Kernel, Kind, Server
+from portal.models.catalog.image_job import Event, Facts, ImageJob, KernelResult, TestResult
+from portal.models.session.resources import Resources
+
+from .. import log_protocol
+from ..apptainer import signing
+from ..apptainer.apptainer import Apptainer
+from ..outcome import CouldNotRun, WorkFailed
+from ..processes import children, end_descendants
+from .build_dir import alone
 
 CHECK = "portal_session.check"
 _KEPT = 60  # lines of the log that a cause is looked for in
@@ -119,7 +121,7 @@ def _mark(job: ImageJob) -> tuple[int, int] | None:
 
 def _apptainer(job: ImageJob, home: str) -> Apptainer:
     keys = signing.keyring(job.keyring)
-    return Apptainer(job.apptainer, temporary=home, home=home, keyring=keys, log=channel.say)
+    return Apptainer(job.apptainer, temporary=home, home=home, keyring=keys, log=log_protocol.say)
 
 
 def _run(job: ImageJob, environment: Environment, report: Report) -> Seen:
@@ -192,7 +194,7 @@ def _checked(
     def follow(stream: Any) -> None:
         for line in _lines(stream):
             last.append(line)
-            channel.say(line[:2000])
+            log_protocol.say(line[:2000])
 
     reader = threading.Thread(target=follow, args=(process.stderr,), daemon=True)
     reader.start()
@@ -203,7 +205,7 @@ def _checked(
             step = _step(line)
             if step is None:
                 last.append(line)
-                channel.say(line[:2000])
+                log_protocol.say(line[:2000])
                 continue
             steps[step["step"]] = step
             if step["step"] == "kernel" and (kernel := _kernel(step)):

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies_environment
 
-from ..addresses import InsideRefused, allows, host_problem, look_up, on_a_link, proxied
+from portal.addresses import InsideRefused, allows, host_problem, look_up, on_a_link, proxied
 
 _WITH_PORT = re.compile(r":[0-9]{1,5}$")
 _HEAD = 64 * 1024  # bytes

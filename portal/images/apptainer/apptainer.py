@@ -30,9 +30,9 @@ from typing import NamedTuple
 from spython.main import get_client
 from spython.utils import get_singularity_version, stream_command
 
+from ..outcome import CouldNotRun, WorkFailed
+from ..processes import children, end_descendants, kill_descendants
 from .enclosure import REFUSED, Enclosure
-from .outcome import CouldNotRun, WorkFailed
-from .processes import children, end_descendants, kill_descendants
 
 _VERSION = re.compile(r"^(?:apptainer|singularity(?:-ce|-pro)?) version (\S+)", re.MULTILINE)
 _NO_MOUNT = re.compile(r"mount failure|squashfuse|failed to open /dev/fuse")

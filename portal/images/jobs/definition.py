@@ -11,13 +11,14 @@ import os
 import stat
 from pathlib import Path
 
-from ..models.catalog.image import Source, SourceKind
-from ..session_packages import constraints, requirements
-from .outcome import WorkFailed
+from portal.models.catalog.image import Source, SourceKind
+from portal.session_packages import constraints, requirements
+
+from ..outcome import WorkFailed
 
 PREFIX = "/opt/data-scientist-portal"  # the portal's own virtual environment in every image
 BASH_KERNEL = "bash_kernel>=0.9"
-# Changes when `additions.py` adds something else from the same ingredients.
+# Changes when `layers.py` adds something else from the same ingredients.
 _EDITION = "1"
 
 # Fast to make and fast to read; gzip, the default, takes four times as long.
@@ -86,7 +87,7 @@ def path_digest(source: Source) -> str:
 
     Raises WorkFailed when it cannot be read.
     """
-    from .definition_file import copied_files  # which knows how such a file is read
+    from ..apptainer.definition_file import copied_files  # which knows how such a file is read
 
     path = Path(source.path)
     try:

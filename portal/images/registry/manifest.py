@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any
 
-from ..errors import InvalidRequest
+from portal.errors import InvalidRequest
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _LISTS = (

@@ -24,8 +24,9 @@ from typing import NamedTuple
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import load_pem_x509_certificates
 
-from ..errors import ConfigurationError
-from ..models.catalog.catalog import Registry
+from portal.errors import ConfigurationError
+from portal.models.catalog.catalog import Registry
+
 from .credentials import Login
 
 _AUTHORITIES = "/etc/ssl/certs"  # the machine's, beside its bundle (Go's crypto/x509)

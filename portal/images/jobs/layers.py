@@ -16,11 +16,12 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..models import Frozen
-from ..models.catalog.environment import Kernel, Server
-from ..session_packages import TOGETHER, constraints, requirements, uv_environment, uv_program
+from portal.models import Frozen
+from portal.models.catalog.environment import Kernel, Server
+from portal.session_packages import TOGETHER, constraints, requirements, uv_environment, uv_program
+
+from ..outcome import WorkFailed
 from .definition import BASH_KERNEL, PREFIX
-from .outcome import WorkFailed
 from .probe import Found, FoundPython
 
 _TESTED = (3, 11)  # the Python that deploy/constraints.txt is for

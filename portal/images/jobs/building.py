@@ -17,18 +17,21 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ..models.catalog.image import SourceKind, parse_source
-from ..models.catalog.image_job import BuildResult, Event, ImageJob
-from . import channel, definition, rooted, signing
-from .additions import Added, put_together
-from .apptainer import Apptainer, ApptainerFailed, NoEnclosure, partition, unpack
-from .definition_file import read_definition
-from .enclosure import Enclosure
-from .outcome import CouldNotRun, WorkFailed
+from portal.models.catalog.image import SourceKind, parse_source
+from portal.models.catalog.image_job import BuildResult, Event, ImageJob
+
+from .. import log_protocol
+from ..apptainer import signing
+from ..apptainer.apptainer import Apptainer, ApptainerFailed, NoEnclosure, partition, unpack
+from ..apptainer.definition_file import read_definition
+from ..apptainer.enclosure import Enclosure
+from ..outcome import CouldNotRun, WorkFailed
+from ..registry.pull_files import PullFiles, environment_of
+from ..registry.words import Fault, fault_of
+from . import container_paths, definition
+from .build_dir import check_space, full, is_full, own_temporary, workplace
+from .layers import Added, put_together
 from .probe import PYTHON, Found, FoundPython, probe, read_python
-from .pull_files import PullFiles, environment_of
-from .registry_words import Fault, fault_of
-from .workplace import check_space, full, is_full, own_temporary, workplace
 
 _CACHE = ".cache"  # in the folder of images
 _ADDED = 1_500_000_000  # bytes: the portal's own part, unpacked and packed
@@ -120,9 +123,9 @@ class _Build:
             temporary=str(work),
             home=str(home),
             keyring=signing.keyring(job.keyring),
-            log=channel.say,
+            log=log_protocol.say,
         )
-        channel.say(f"Apptainer {apptainer.version()} on {platform.node()}")
+        log_protocol.say(f"Apptainer {apptainer.version()} on {platform.node()}")
         wheel = definition.session_wheel(job.wheels)
         recipe = definition.recipe_key(job.wheels)
         if self.target.name != definition.image_path("", job.digest, recipe).name:
@@ -131,17 +134,17 @@ class _Build:
             )
         root = work / "root"
         self._fetch(apptainer, root, work)
-        rooted.check_architecture(rooted.architecture(root), platform.machine())
-        rooted.make_room(root, definition.PREFIX)
+        container_paths.check_architecture(container_paths.architecture(root), platform.machine())
+        container_paths.make_room(root, definition.PREFIX)
 
         self._say("probe", "Looking into the image")
         found = probe(apptainer, root)
         for one in found.pythons:
-            channel.say(f"Python {'.'.join(map(str, one.version))}: {one.executable}")
+            log_protocol.say(f"Python {'.'.join(map(str, one.version))}: {one.executable}")
 
         self._say("install", "Putting the session's server together")
         folder = work / "added"
-        added = put_together(found, folder, wheel=wheel, cache=self.cache, log=channel.say)
+        added = put_together(found, folder, wheel=wheel, cache=self.cache, log=log_protocol.say)
         self._compile(apptainer, root, folder, found, added)
 
         self._say("write", "Writing the image file")
@@ -220,7 +223,7 @@ class _Build:
             raise WorkFailed(f"'{self.source.path}' is no file on {platform.node()}.")
         if self.job.verify:
             signing.verify(apptainer, path)
-        rooted.check_architecture(partition(apptainer, path)[1], platform.machine())
+        container_paths.check_architecture(partition(apptainer, path)[1], platform.machine())
         self._same(definition.path_digest(self.source))
         unpack(apptainer, path, root)
 
@@ -260,7 +263,7 @@ class _Build:
         try:
             run(enclosure)
         except NoEnclosure as error:
-            channel.say(error.message)
+            log_protocol.say(error.message)
             run(None)
 
     def _login(self, enclosure: Enclosure | None) -> list[str]:

@@ -16,8 +16,8 @@ from cryptography.fernet import Fernet, InvalidToken
 from traitlets import Unicode
 from traitlets.config import LoggingConfigurable
 
-from ..errors import ConfigurationError, InvalidRequest
-from ..models.catalog.catalog import KeptRegistry
+from portal.errors import ConfigurationError, InvalidRequest
+from portal.models.catalog.catalog import KeptRegistry
 
 _LONGEST = 4096  # bytes of a password
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ..models import Frozen
-from ..models.catalog.image_job import Facts
-from .apptainer import Apptainer, ApptainerFailed
-from .outcome import WorkFailed
+from portal.models import Frozen
+from portal.models.catalog.image_job import Facts
+
+from ..apptainer.apptainer import Apptainer, ApptainerFailed
+from ..outcome import WorkFailed
 
 OLDEST = (3, 9)  # Python of a session's server (kernels/pyproject.toml)
 _MARK = "PORTAL-FOUND"

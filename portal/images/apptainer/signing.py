@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ..outcome import CouldNotRun, WorkFailed
 from .apptainer import Apptainer, ApptainerFailed
-from .outcome import CouldNotRun, WorkFailed
 
 
 def sign(apptainer: Apptainer, image: Path, fingerprint: str) -> None:

@@ -14,8 +14,9 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from ..models.catalog.image import parse_source
-from .outcome import WorkFailed
+from portal.models.catalog.image import parse_source
+
+from ..outcome import WorkFailed
 
 # Agents that fetch or copy an image (apptainer-build(1)); the others install packages as root.
 _AGENTS = frozenset({"docker", "localimage", "oci", "oci-archive", "docker-archive", "oras"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from .outcome import WorkFailed
+from ..outcome import WorkFailed
 
 # e_machine (elf(5)) to what uname -m says.
 _MACHINES = {3: "i686", 20: "ppc", 21: "ppc64le", 22: "s390x", 40: "armv7l", 62: "x86_64"}

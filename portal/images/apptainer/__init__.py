@@ -1,0 +1,1 @@
+"""Apptainer: the one way to it, its files and its signatures."""
