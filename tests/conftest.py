@@ -22,8 +22,8 @@ import skips
 from postgres import PostgreSQL
 
 from portal.demo import namespace
+from portal.demo.daemons.ports import free_port
 from portal.demo.home import Home
-from portal.demo.ports import free_port
 from portal.demo.running import Running
 from portal.store import Store
 

@@ -29,7 +29,7 @@ from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node, Partit
 from portal.models.course.course import CourseMember, Role
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
 from portal.store import Store
-from portal.web.allowance import Allowance
+from portal.web.audit_rate_limit import Allowance
 
 CATALOG = {
     "lab": "name: lab\ntitle: Lab\nkind: container\nimage: /images/lab.sif\nmax_gpus: 2\n",

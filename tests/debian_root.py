@@ -17,9 +17,9 @@ from pathlib import Path
 
 import runs
 
-from portal.demo.debian import distribution_mirror
-from portal.demo.making import locked, make_readable_directory, new_directory
-from portal.demo.python_packages import digest
+from portal.demo.environments.debian import distribution_mirror
+from portal.demo.environments.making import locked, make_readable_directory, new_directory
+from portal.demo.environments.python_packages import digest
 
 SOURCE = Path(__file__).resolve().parent.parent
 INSIDE = "/srv/portal"  # where the source is in a root

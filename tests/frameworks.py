@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from portal.demo.home import Home
-from portal.demo.python_packages import (
+from portal.demo.environments.python_packages import (
     SYSTEM_PYTHON,
     digest,
     remove_tree,
     uv_environment,
     uv_program,
 )
+from portal.demo.home import Home
 
 CONSTRAINTS = Path(__file__).resolve().parent / "frameworks-constraints.txt"
 _READY = ".ready"

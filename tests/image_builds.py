@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from registry import Registry
 
-from portal.demo.apptainer import apptainer_environment, ensure_apptainer
+from portal.demo.environments.apptainer import apptainer_environment, ensure_apptainer
+from portal.demo.environments.making import locked, make_readable_directory
+from portal.demo.environments.python_packages import session_key, session_wheel
 from portal.demo.home import Home
-from portal.demo.making import locked, make_readable_directory
-from portal.demo.python_packages import session_key, session_wheel
 from portal.errors import ConfigurationError
 from portal.images.jobs.definition import image_path, recipe_key
 from portal.launch.image_job import VARIABLE

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from portal.demo.debian import fetch_packages, os_release
+from portal.demo.environments.debian import fetch_packages, os_release
+from portal.demo.environments.image import unpack_base
+from portal.demo.environments.making import locked, new_directory, run
+from portal.demo.environments.python_packages import digest
 from portal.demo.home import Home
-from portal.demo.image import unpack_base
-from portal.demo.making import locked, new_directory, run
-from portal.demo.python_packages import digest
 
 OWN = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]  # as OCI calls it
 OTHER = "arm64" if OWN == "amd64" else "amd64"

@@ -11,7 +11,7 @@ from typing import Any
 
 from aiosmtpd.controller import Controller
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 
 
 class Inbox:

@@ -14,7 +14,7 @@ import httpx
 import oidc_provider_mock
 from werkzeug.serving import make_server
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 
 
 class OidcProvider:

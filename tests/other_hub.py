@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 from hub_client import wait_until
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 from portal.where import data_path
 
 CONFIG = """

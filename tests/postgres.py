@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 
 PASSWORD = "s3cret/p@ss word"
 

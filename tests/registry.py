@@ -28,8 +28,8 @@ from typing import Any
 import httpx
 from images import OciImage
 
-from portal.demo.certificates import Certificates, make_certificates
-from portal.demo.ports import free_port
+from portal.demo.daemons.certificates import Certificates, make_certificates
+from portal.demo.daemons.ports import free_port
 
 _LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
 

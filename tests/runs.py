@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
+from portal.demo.daemons.process import end_all
 from portal.demo.home import Home
-from portal.demo.process import end_all
 from portal.demo.whole import sweep
 
 MARK = "PORTAL_TEST_RUN"  # in the environment of what a run starts: the path of its record

@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 
 KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 BASE = "/user/ada/"

@@ -19,7 +19,7 @@ from portal.handlers.base.csv import cell
 from portal.handlers.services.services import Parts
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.plain_text import escaped
-from portal.web.allowance import Allowance
+from portal.web.audit_rate_limit import Allowance
 
 
 @pytest.fixture(scope="module")

@@ -20,10 +20,14 @@ import pytest
 import yaml
 from test_session_package import PATIENCE, TOKEN, a_hub, session_environment
 
-from portal.demo import apptainer as private
-from portal.demo.apptainer import apptainer_environment, ensure_apptainer, users_can_mount
-from portal.demo.debian import distribution_mirror
-from portal.demo.environments import ensure_environments
+from portal.demo.environments import apptainer as private
+from portal.demo.environments.apptainer import (
+    apptainer_environment,
+    ensure_apptainer,
+    users_can_mount,
+)
+from portal.demo.environments.debian import distribution_mirror
+from portal.demo.environments.environments import ensure_environments
 from portal.demo.home import Home
 from portal.demo.namespace import allowed
 from portal.errors import ConfigurationError

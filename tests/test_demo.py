@@ -18,9 +18,9 @@ import pytest
 from conftest import Demo, a_home, demo_place, portal_demo, shared_cache, started_demo
 from hub_client import Person, wait_until
 
+from portal.demo.daemons.ports import free_port
+from portal.demo.daemons.process import leftovers, start_time
 from portal.demo.home import Home
-from portal.demo.ports import free_port
-from portal.demo.process import leftovers, start_time
 from portal.errors import NotFound
 from portal.launch.container import sbatch_options
 from portal.models.session.resources import Resources

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 from conftest import a_home
 
-from portal.demo.gpus import Gpus
+from portal.demo.daemons.gpus import Gpus
+from portal.demo.daemons.ports import Ports, free
+from portal.demo.daemons.process import MARK, Daemon, end_all, leftovers, start_time
+from portal.demo.daemons.slurm import PrivateSlurm
 from portal.demo.home import Home
 from portal.demo.people import People
-from portal.demo.ports import Ports, free
-from portal.demo.process import MARK, Daemon, end_all, leftovers, start_time
-from portal.demo.slurm import PrivateSlurm
 from portal.errors import ConfigurationError, Unavailable
 from portal.where import data_path
 

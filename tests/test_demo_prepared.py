@@ -15,8 +15,8 @@ import pytest
 from conftest import a_home, started_demo
 from hub_client import Person
 
+from portal.demo.daemons.ports import free_port
 from portal.demo.people import myself
-from portal.demo.ports import free_port
 from portal.demo.prepared import Prepared, source_digest
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.catalog.catalog import Verdict

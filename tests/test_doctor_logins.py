@@ -8,7 +8,7 @@ import pytest
 from oidc_provider import oidc_provider
 from test_doctor import asked
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 from portal.doctor.checks import directory
 from portal.doctor.finding import Level
 

@@ -15,7 +15,7 @@ import pytest
 from session_server import make_python
 from test_session_kernels import image  # noqa: F401  a fixture
 
-from portal.demo.apptainer import apptainer_environment
+from portal.demo.environments.apptainer import apptainer_environment
 from portal.images.jobs import smoke
 from portal.images.outcome import CouldNotRun, WorkFailed
 from portal.images.processes import children, descendants

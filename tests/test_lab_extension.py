@@ -172,7 +172,7 @@ def test_a_failed_build_says_what_npm_said(hook, tmp_path, monkeypatch) -> None:
 
 
 def test_the_demo_notices_a_change(tmp_path, monkeypatch) -> None:
-    from portal.demo import python_packages
+    from portal.demo.environments import python_packages
 
     source = tmp_path / "kernels/labextension"
     (source / "src").mkdir(parents=True)

@@ -19,7 +19,7 @@ from machine_clock import awake
 from mail_server import Inbox, mail_server
 from traitlets.config import Config
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 from portal.doctor.checks.notices import mail_server as mail_server_check
 from portal.doctor.finding import Finding, Level
 from portal.errors import ConfigurationError, InvalidRequest, NotFound, Unavailable

@@ -12,7 +12,7 @@ import pytest
 from jupyterhub.objects import Hub
 from machine_clock import awake
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 from spawners.config.proxy import SessionProxy
 from spawners.config.proxy_watch import MARK
 from tests.test_service import proxy_command

@@ -19,8 +19,8 @@ import httpx
 import psutil
 import pytest
 
+from portal.demo.daemons.ports import free_port
 from portal.demo.home import Home
-from portal.demo.ports import free_port
 
 pytestmark = pytest.mark.hub
 

@@ -38,7 +38,7 @@ from portal_session.kernels import HERE, SessionKernelSpecs, _read_specs
 from session_server import make_python
 from test_session_command_line import a_server, provisioners  # noqa: F401  a fixture
 
-from portal.demo.apptainer import apptainer_environment
+from portal.demo.environments.apptainer import apptainer_environment
 from portal.launch.container import kernel_container
 from portal.models.catalog.environment import Environment
 from portal.models.session.resources import Resources

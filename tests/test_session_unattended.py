@@ -27,7 +27,7 @@ from portal_session.unattended import Unattended
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 
 KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 TOKEN = "unattended"

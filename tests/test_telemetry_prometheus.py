@@ -21,7 +21,7 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 from portal.errors import ConfigurationError
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Job, JobState, Node
 from portal.models.cluster.gpu import GpuReading

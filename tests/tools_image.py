@@ -15,9 +15,9 @@ from pathlib import Path
 
 from images import SHELL, OciImage, make_image
 
-from portal.demo.debian import fetch_packages
-from portal.demo.image import unpack_package
-from portal.demo.making import run
+from portal.demo.environments.debian import fetch_packages
+from portal.demo.environments.image import unpack_package
+from portal.demo.environments.making import run
 
 # tornado is older than the one of a session: neither may disturb the other.
 _PACKAGES = [*SHELL, "python3", "python3-pip", "python3-tornado", "r-cran-irkernel"]

@@ -55,8 +55,8 @@ c.Storage.areas = [
     {"title": "Scratch", "path": str(storage / "scratch")},
     {"title": "Data", "path": str(storage / "data")},
 ]
-# What its environments bind and set (portal.demo.environments): the machine's index of packages
-# with its certificates, shared folders, and where `module` finds the modules.
+# What its environments bind and set (portal.demo.environments.environments): the machine's index of
+# packages with its certificates, shared folders, and where `module` finds the modules.
 c.CatalogRules.allowed_binds = [
     "/etc/pip.conf",
     "/etc/ssl/certs",

@@ -46,7 +46,7 @@ from portal.store import Store
 from portal.telemetry import Telemetry
 from portal.web.tossed import protect_service
 
-from .life import Life
+from .background_tasks import Life
 from .log import OneLineFormatter
 from .web import web_application
 

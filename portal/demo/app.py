@@ -16,9 +16,9 @@ from traitlets.config import Application, catch_config_error
 from .. import __version__
 from ..errors import ConfigurationError, PortalError
 from . import namespace
+from .daemons.ports import free
+from .daemons.process import start_time, wait_for
 from .home import Home
-from .ports import free
-from .process import start_time, wait_for
 from .reset import remove
 from .running import Running
 from .whole import WholeDemo, sweep

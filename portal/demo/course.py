@@ -10,9 +10,9 @@ from pathlib import Path
 from string import Template
 
 from ..errors import PortalError
+from .daemons.process import Daemon
 from .home import Home
 from .people import People
-from .process import Daemon
 
 NAME = "dl101"
 _WEEKS = 20

@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from .making import locked, make_readable_directory, new_directory
+from .environments.making import locked, make_readable_directory, new_directory
 from .people import Account
 
 _ROOM = Path(__file__).resolve().parents[1]

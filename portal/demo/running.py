@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import NotFound, PortalError, Unavailable
+from .daemons.process import start_time
 from .home import Home
-from .process import start_time
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

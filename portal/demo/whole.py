@@ -17,18 +17,18 @@ from typing import Any
 
 from ..where import data_path
 from . import namespace
-from .apptainer import apptainer_environment, ensure_apptainer
 from .course import make_course
-from .environments import ensure_environments
+from .daemons.hub import DemoHub
+from .daemons.ports import Ports
+from .daemons.process import MARK, end_all, leftovers, start_time
+from .daemons.slapd import Slapd
+from .daemons.slurm import PrivateSlurm
+from .daemons.supervisor import Supervisor
+from .environments.apptainer import apptainer_environment, ensure_apptainer
+from .environments.environments import ensure_environments
 from .home import Home
-from .hub import DemoHub
 from .people import Account, People, myself
-from .ports import Ports
 from .prepared import Prepared, source_digest
-from .process import MARK, end_all, leftovers, start_time
-from .slapd import Slapd
-from .slurm import PrivateSlurm
-from .supervisor import Supervisor
 from .tested import await_tests
 
 Say = Callable[[str], None]

@@ -17,8 +17,8 @@ from ..errors import Unavailable
 from ..models.cluster.cluster import ClusterSnapshot, Job, Node
 from ..models.cluster.gpu import GpuReading
 from ..models.session.telemetry import ReportedGpu, TelemetryReport
-from .held import Gpu, holders
-from .pace import Pace
+from .gpu_holders import Gpu, holders
+from .rate_limit import Pace
 from .reported import Reported, sums
 from .settings import TelemetrySettings
 from .sources import SOURCES

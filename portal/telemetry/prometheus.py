@@ -24,7 +24,7 @@ from ..models.cluster.gpu import GpuReading
 from . import prometheus_answer
 from .exporter import Exporter
 from .exporters import EXPORTERS
-from .held import Gpu
+from .gpu_holders import Gpu
 from .settings import TelemetrySettings
 
 _LARGEST = 64 * 1024 * 1024  # bytes of one answer; 8,000 GPUs are 9 MB

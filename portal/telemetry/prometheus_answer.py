@@ -16,7 +16,7 @@ from typing_extensions import TypedDict  # pydantic wants this one before Python
 from ..models.cluster.cluster import ClusterSnapshot, Node
 from ..models.cluster.gpu import GpuReading
 from .exporter import Exporter
-from .held import Gpu
+from .gpu_holders import Gpu
 
 _PART = "portal_part"  # the label that says which part of the question a sample answers
 

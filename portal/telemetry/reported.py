@@ -14,7 +14,7 @@ from ..errors import InvalidRequest, NotAllowed
 from ..models.cluster.cluster import ClusterSnapshot, Job, Node
 from ..models.cluster.gpu import GpuReading
 from ..models.session.telemetry import ReportedGpu, TelemetryReport
-from .held import Gpu, holders
+from .gpu_holders import Gpu, holders
 
 SOURCE = "session"
 

@@ -14,7 +14,7 @@ from hashlib import blake2b
 
 from ..models.cluster.cluster import ClusterSnapshot, Job, Node
 from ..models.cluster.gpu import GpuReading
-from .held import Gpu, held
+from .gpu_holders import Gpu, held
 from .settings import TelemetrySettings
 
 SOURCE = "simulated"

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ..models.cluster.cluster import ClusterSnapshot
 from ..models.cluster.gpu import GpuReading
-from .held import Gpu
+from .gpu_holders import Gpu
 
 
 class TelemetrySource(Protocol):

@@ -11,7 +11,7 @@ from typing import Any
 from jupyterhub import orm
 
 from portal.errors import TooManyRequests
-from portal.web.allowance import Allowance
+from portal.web.audit_rate_limit import Allowance
 
 from ..lifecycle.stop_reason import SERVICE
 

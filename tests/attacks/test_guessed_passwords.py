@@ -18,7 +18,7 @@ import pytest
 from login_hub import Hub, browser, hub_for, send_form
 from tornado import web
 
-from portal.demo.slapd import PASSWORD, Slapd
+from portal.demo.daemons.slapd import PASSWORD, Slapd
 from portal.directory import LDAPAuthenticator
 from portal.directory.origin import address_of
 from portal.directory.throttle import Attempt, LoginThrottle

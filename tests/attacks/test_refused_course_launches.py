@@ -10,7 +10,7 @@ import pytest
 from jupyterhub import orm
 
 from portal.errors import InvalidRequest, NotAllowed, SlurmUnavailable, TooManyRequests
-from portal.web.allowance import Allowance
+from portal.web.audit_rate_limit import Allowance
 from spawners.launch import launch
 from spawners.launch.launch import launch_request
 from spawners.launch.refused import RefusedLaunches

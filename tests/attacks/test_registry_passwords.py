@@ -12,7 +12,7 @@ import pytest
 from test_images_registry import kept
 from test_registries_api import Site, site
 
-from portal.demo.certificates import make_certificates
+from portal.demo.daemons.certificates import make_certificates
 from portal.errors import InvalidRequest
 from portal.images.apptainer.definition_file import base_hosts
 from portal.images.registry.credentials import Secrets

@@ -18,8 +18,8 @@ from typing import Any
 
 from jupyterhub import __version__ as hub_version
 
+from portal.demo.daemons.ports import free_port
 from portal.demo.home import Home
-from portal.demo.ports import free_port
 from portal.demo.running import Running
 
 HERE = Path(__file__).resolve().parent

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from portal.demo.process import prefer
+from portal.demo.daemons.process import prefer
 
 from .cluster import HERE, PARTITION, ROOT, Cluster, NotMeasured, free_port, wait_for
 

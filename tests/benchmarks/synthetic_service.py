@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 from portal.models import scope
 from portal.models.session.session import SessionRecord, SessionState
 from portal.slurm import parse

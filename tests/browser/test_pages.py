@@ -15,7 +15,7 @@ import pytest
 from chromium import SOON
 from looks import check
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_core_python.sync_playwright")

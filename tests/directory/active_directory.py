@@ -24,7 +24,7 @@ import ldap3
 import pytest
 from directory_site import relay
 
-from portal.demo.certificates import make_certificates
+from portal.demo.daemons.certificates import make_certificates
 from portal.demo.home import Home
 
 BASE = "DC=corp,DC=example,DC=org"

@@ -13,7 +13,7 @@ import pytest
 from active_directory import ActiveDirectory, active_directory
 from directory_site import Make, running, settings_for
 
-from portal.demo.slapd import Slapd
+from portal.demo.daemons.slapd import Slapd
 from portal.directory import LDAPAuthenticator
 
 

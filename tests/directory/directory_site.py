@@ -14,8 +14,8 @@ from typing import Any
 import ldap3
 import pytest
 
-from portal.demo import slapd as slapd_module
-from portal.demo.slapd import Slapd
+from portal.demo.daemons import slapd as slapd_module
+from portal.demo.daemons.slapd import Slapd
 from portal.directory import LDAPAuthenticator
 from portal.where import data_path
 

@@ -8,7 +8,7 @@ import time
 import pytest
 from directory_site import Make, add_group, add_groups, as_admin, lines_since, log_in
 
-from portal.demo.slapd import Slapd
+from portal.demo.daemons.slapd import Slapd
 from portal.directory.groups import Groups
 
 

@@ -18,7 +18,7 @@ from directory_site import PASSWORD, as_admin, relay, settings_for
 from login_hub import Hub, browser, hub_for, send_form
 from machine_clock import awake
 
-from portal.demo.slapd import Slapd
+from portal.demo.daemons.slapd import Slapd
 
 pytestmark = pytest.mark.hub
 

@@ -12,7 +12,7 @@ from directory_site import PASSWORD, Make, lines_since, log_in, relay, running
 from machine_clock import awake
 from tornado import web
 
-from portal.demo.slapd import Slapd
+from portal.demo.daemons.slapd import Slapd
 from portal.directory.servers import Servers
 from portal.errors import ConfigurationError
 

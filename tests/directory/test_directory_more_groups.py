@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from directory_site import Make, add_group, log_in
 
-from portal.demo.slapd import Slapd
+from portal.demo.daemons.slapd import Slapd
 from portal.errors import NotAllowed, NotFound
 
 

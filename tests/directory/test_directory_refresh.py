@@ -12,7 +12,7 @@ import pytest
 from directory_site import Make, add_group, as_admin, relay
 from machine_clock import awake
 
-from portal.demo.slapd import Slapd
+from portal.demo.daemons.slapd import Slapd
 from portal.errors import ConfigurationError, DirectoryUnavailable
 
 

@@ -9,7 +9,7 @@ import pytest
 from directory_site import Make, add_group, as_admin
 from machine_clock import awake
 
-from portal.demo.slapd import Slapd
+from portal.demo.daemons.slapd import Slapd
 from portal.directory.groups import IN_CHAIN, Groups
 from portal.directory.people import People
 from portal.directory.rosters import Rosters

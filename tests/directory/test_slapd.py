@@ -11,7 +11,7 @@ import ldap3
 import pytest
 from directory_site import PASSWORD, add_group, as_admin, running
 
-from portal.demo.slapd import STUDENTS, Slapd
+from portal.demo.daemons.slapd import STUDENTS, Slapd
 from portal.errors import ConfigurationError, PortalError
 from portal.where import data_path
 

@@ -21,7 +21,7 @@ from other_hub import other_hub
 from postgres import PostgreSQL
 from remembered import lock, put
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 from portal.models.session.session import SessionRecord, SessionState
 
 API = "/services/portal/api/v1/"

@@ -18,7 +18,7 @@ from course_made import course, made
 from hub_client import Person
 from terminal import terminal
 
-from portal.demo.python_packages import SYSTEM_PYTHON
+from portal.demo.environments.python_packages import SYSTEM_PYTHON
 from portal.session_packages import uv_environment, uv_program
 
 CONSTRAINTS = Path(__file__).resolve().parents[2] / "deploy/constraints.txt"

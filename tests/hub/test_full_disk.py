@@ -14,7 +14,7 @@ from hub_client import Person, wait_until
 from jobs import living_jobs
 from other_hub import other_hub
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 from portal.where import data_path
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")

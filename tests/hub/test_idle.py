@@ -14,7 +14,7 @@ from cells import run_cell
 from hub_client import Person, wait_until
 from other_hub import other_hub
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 
 API = "/services/portal/api/v1/"
 ENVIRONMENT = "idle-gpus"

@@ -24,7 +24,7 @@ from hub_client import wait_until
 from jobs import living_jobs
 from other_hub import other_hub
 
-from portal.demo.ports import free_port
+from portal.demo.daemons.ports import free_port
 from portal.where import data_path
 
 SOURCE = Path(__file__).resolve().parent.parent / "wall_clock.c"

@@ -11,7 +11,7 @@ from portal.models.catalog.catalog import Measured, Measurement, MeasurementRepo
 from portal.models.cluster.cluster import Job
 from portal.models.scope import SESSION_OWN
 from portal.models.session.session import SessionRecord
-from portal.telemetry.pace import Pace
+from portal.telemetry.rate_limit import Pace
 
 from ..base.endpoint import Endpoint, Nothing, Operation
 from ..base.own_session import OwnSession

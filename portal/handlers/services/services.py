@@ -39,7 +39,7 @@ from portal.notices import Notices
 from portal.sessions.idle_gpus import Around, IdleGpus
 from portal.sessions.moves import Moves
 from portal.slurm.control.reservations import Reserving
-from portal.web.allowance import Allowance
+from portal.web.audit_rate_limit import Allowance
 
 from .course_boards import CourseBoards
 from .course_work import CourseWork

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from portal.app import life
-from portal.app.life import Life
+from portal.app import background_tasks
+from portal.app.background_tasks import Life
 from portal.errors import StoreUnavailable
 
 
@@ -62,8 +62,8 @@ def made(store: Store, run: Callable[[], Awaitable[None]]) -> Life:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(life, "_RETRY", (0.01, 0.02))
-    monkeypatch.setattr(life, "_CHECK", 0.01)
+    monkeypatch.setattr(background_tasks, "_RETRY", (0.01, 0.02))
+    monkeypatch.setattr(background_tasks, "_CHECK", 0.01)
 
 
 async def until(check: Callable[[], Any]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.demo import ports
+from portal.demo.daemons import ports
 
 
 @pytest.fixture(autouse=True)

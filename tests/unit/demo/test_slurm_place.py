@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from portal.demo import slurm_place
+from portal.demo.daemons import slurm_place
 
 
 @pytest.mark.parametrize(

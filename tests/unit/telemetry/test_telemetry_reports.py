@@ -31,8 +31,8 @@ from portal.models.session.session import SessionRecord
 from portal.sessions.idle_gpus import IdleGpus
 from portal.store import Store
 from portal.telemetry import Telemetry
-from portal.telemetry.pace import Pace
-from portal.web.allowance import Allowance
+from portal.telemetry.rate_limit import Pace
+from portal.web.audit_rate_limit import Allowance
 
 PREFIX = "/services/portal/"
 ODD = "ada b@x=y!z%2F"  # a user whom JupyterHub would take

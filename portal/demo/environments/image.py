@@ -12,17 +12,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import ConfigurationError
-from ..session_packages import constraints, requirements, uv_environment, uv_program
-from ..where import data_path
+from portal.errors import ConfigurationError
+from portal.session_packages import constraints, requirements, uv_environment, uv_program
+from portal.where import data_path
+
 from .apptainer import apptainer_environment
 from .debian import distribution_mirror, fetch_packages, os_release
 from .making import Progress, new_directory, run, timed
-from .python_packages import (
-    SYSTEM_PYTHON,
-    digest,
-    remove_tree,
-)
+from .python_packages import SYSTEM_PYTHON, digest, remove_tree
 
 DEFINITION = "demo/images/jupyterlab.def"
 

@@ -16,7 +16,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ..errors import ConfigurationError
+from portal.errors import ConfigurationError
+
 from .debian import distribution_mirror, fetch_packages, os_release
 from .making import Progress, locked, new_directory, run, timed
 

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import Unavailable
-from .namespace import OWNER
-from .people import Account
+from portal.errors import Unavailable
+
+from ..namespace import OWNER
+from ..people import Account
 
 MARK = "PORTAL_DEMO_HOME"
 """In the environment of every daemon: the home of its demo."""

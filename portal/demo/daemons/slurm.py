@@ -21,11 +21,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from ..errors import Unavailable
-from .home import Home
-from .people import Account, People, myself
+from portal.errors import Unavailable
+
+from ..home import Home
+from ..people import Account, People, myself
+from ..prepared import Prepared
 from .ports import Ports
-from .prepared import Prepared
 from .process import FIRST, Daemon, wait_for
 from .slurm_place import SlurmPlace
 

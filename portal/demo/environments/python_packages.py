@@ -8,9 +8,10 @@ import os
 import shutil
 from pathlib import Path
 
-from ..errors import ConfigurationError
-from ..session_packages import constraints, requirements, uv_environment, uv_program
-from ..where import data_path
+from portal.errors import ConfigurationError
+from portal.session_packages import constraints, requirements, uv_environment, uv_program
+from portal.where import data_path
+
 from .making import Progress, new_directory, run, timed
 
 SYSTEM_PYTHON = Path("/usr/bin/python3")  # a version manager's Python is often out of users' reach

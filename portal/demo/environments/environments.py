@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import yaml
 
-from ..errors import ConfigurationError
-from ..models.catalog.environment import Environment
-from ..where import data_path
+from portal.errors import ConfigurationError
+from portal.models.catalog.environment import Environment
+from portal.where import data_path
+
 from .apptainer import users_can_mount
 from .image import build_image, image_key
 from .making import Progress, locked, make_readable_directory

@@ -10,10 +10,11 @@ import urllib.request
 from http import HTTPStatus
 from pathlib import Path
 
-from ..errors import ConfigurationError
-from ..web.cookies import HEADERS
-from .home import Home
-from .people import Account, myself
+from portal.errors import ConfigurationError
+from portal.web.cookies import HEADERS
+
+from ..home import Home
+from ..people import Account, myself
 from .ports import Ports
 from .process import FIRST, MARK, Daemon
 
@@ -59,7 +60,7 @@ class DemoHub:
         }
         if "PORTAL_CONFIG_D" in os.environ:
             env["PORTAL_CONFIG_D"] = os.environ["PORTAL_CONFIG_D"]
-        checkout = Path(__file__).resolve().parents[2]
+        checkout = Path(__file__).resolve().parents[3]
         if (checkout / "pyproject.toml").exists():
             env["PYTHONPATH"] = str(checkout)
         if not shared:

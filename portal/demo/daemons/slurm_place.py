@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 
-from ..errors import ConfigurationError
+from portal.errors import ConfigurationError
+
+from ..home import Home
+from ..people import Account, People, myself
 from .gpus import Gpus
-from .home import Home
-from .people import Account, People, myself
 from .ports import Ports, own_address
 from .process import MARK
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..errors import PortalError
+from portal.errors import PortalError
+
 from .process import Daemon
 
 _LOOK_EVERY = 2.0  # seconds between two looks at the daemons

@@ -18,7 +18,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from ..errors import ConfigurationError, PortalError
+from portal.errors import ConfigurationError, PortalError
+
 from .certificates import make_certificates, write_private
 
 BASE_DN = "dc=portal,dc=demo"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import ConfigurationError
+from portal.errors import ConfigurationError
 
 Progress = Callable[[str], None]  # gets one line of text for each long step
 
