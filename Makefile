@@ -1,7 +1,7 @@
 # What people and CI call. PORTAL_HOME (state), PORTAL_CACHE and PORTAL_PORT are honoured.
 #   make run     the whole portal on this machine; Ctrl-C stops it
 #   make unit    the tests that start no process, in a minute
-#   make test    the whole suite;  make test ARGS="tests/unit/spawners/test_form.py -k gpu"  runs a part
+#   make test    the whole suite;  make test ARGS="tests/unit/spawners/form/test_form.py -k gpu"  runs a part
 ifndef PORTAL_HOME
 PORTAL_HOME := $(shell [ "$$(id -u)" = 0 ] && echo /var/lib/data-scientist-portal || echo "$$HOME/.local/share/data-scientist-portal")
 endif

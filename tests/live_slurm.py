@@ -5,7 +5,8 @@
     python -m tests.live_slurm newest -- tests/hub/test_session.py -k gpu    # other tests
 
 A stage beside the rest of the suite. Each version runs in a root of the Debian suite that has it
-(tests/debian_root.py). What this machine or its mirror cannot give is skipped, by name.
+(tests/support/containers/debian_root.py). What this machine or its mirror cannot give is skipped,
+by name.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import debian_root  # they lie beside this file
+sys.path.insert(0, str(Path(__file__).resolve().parent / "support/containers"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "support/suite"))
+import debian_root  # they lie there
 import runs
 
 # The suites that have a version, the first that this machine can make a root of counts.
 SUITES = {"24.11": ("trixie",), "newest": ("testing", "unstable")}
 TESTS = (
-    "tests/test_estimates_slurm.py",
-    "tests/test_slurm_cluster.py",
-    "tests/test_course_reservations.py",
-    "tests/test_doctor_demo.py",
+    "tests/integration/slurm/test_estimates_slurm.py",
+    "tests/integration/slurm/test_slurm_cluster.py",
+    "tests/integration/slurm/test_course_reservations.py",
+    "tests/integration/doctor/test_doctor_demo.py",
     "tests/hub/test_session.py",
     "tests/hub/test_endings.py",
     "tests/hub/test_estimates.py",

@@ -16,11 +16,12 @@ import sys
 import time
 from pathlib import Path
 
-from tests import live_slurm, runs
+from tests import live_slurm
+from tests.support.suite import runs
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
-_PREPARED = "tests/test_demo_prepared.py"
-_OUTSIDE = ["tests/unit", "tests/hub", "tests/browser", "tests/test_lint.py", _PREPARED]
+_PREPARED = "tests/integration/demo/test_demo_prepared.py"
+_OUTSIDE = ["tests/unit", "tests/hub", "tests/browser", "tests/project/test_lint.py", _PREPARED]
 # Half of their time is waiting, so each has two processes, with a demo each.
 _TWICE = ["-n", "2", "--dist", "loadfile"]
 _SLOWEST = 20
@@ -35,7 +36,7 @@ PARTS = {
     "hub": _pytest("tests/hub", *_TWICE),
     "browser": _pytest("tests/browser", *_TWICE),
     "rest": _pytest("tests", *(f"--ignore={path}" for path in _OUTSIDE), *_TWICE),
-    "lint": _pytest("tests/test_lint.py"),
+    "lint": _pytest("tests/project/test_lint.py"),
 }
 _LIVE_LIMIT = 1800  # seconds, with the making of a root
 LIVE = {

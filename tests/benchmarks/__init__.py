@@ -7,4 +7,5 @@ import sys
 from pathlib import Path
 
 # The modules of the tests import each other by bare names, as pytest's `pythonpath` lets them.
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+_TESTS = Path(__file__).resolve().parents[1]
+sys.path += [str(_TESTS), *(str(folder) for folder in sorted((_TESTS / "support").iterdir()))]

@@ -13,7 +13,7 @@ from typing import Any
 from api_client import Caller
 from playwright.sync_api import sync_playwright
 
-from tests.hub_client import PASSWORD, Person
+from tests.support.demo.hub_client import PASSWORD, Person
 
 from .cluster import Cluster, NotMeasured, wait_for
 from .lab import answers, shipped, submit_by_hand, wait_for_none

@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 from api_client import Caller
 
-from tests.hub_client import PASSWORD, Person
+from tests.support.demo.hub_client import PASSWORD, Person
 
 from .cluster import CLASS_PARTITION, HERE, ROOT, STUDENTS, TEACHER, Cluster, NotMeasured, wait_for
 from .hub import BenchHub, bench_hub

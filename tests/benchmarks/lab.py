@@ -18,7 +18,7 @@ import yaml
 from portal.launch.container import sbatch_options, session_command, session_script, user_base
 from portal.models.catalog.environment import Environment
 from portal.models.session.resources import Resources
-from tests.hub_client import Person
+from tests.support.demo.hub_client import Person
 
 from .cluster import Cluster, NotMeasured, wait_for
 from .report import Row

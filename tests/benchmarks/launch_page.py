@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.hub_client import Person
+from tests.support.demo.hub_client import Person
 
 from .cluster import Cluster, NotMeasured, wait_for
 from .report import Row

@@ -11,7 +11,7 @@ from typing import Any
 from jupyterhub._data import DATA_FILES_PATH
 from playwright.sync_api import sync_playwright
 
-from tests.chromium import PROGRAM
+from tests.support.pages.chromium import PROGRAM
 
 from .cluster import NotMeasured
 from .report import Row

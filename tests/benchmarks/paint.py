@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.hub_client import PASSWORD, Person
+from tests.support.demo.hub_client import PASSWORD, Person
 
 from .cluster import Cluster, NotMeasured
 from .lab import ENVIRONMENT, PATIENCE, RESOURCES, WHO, server_by_hand, wait_for_none

@@ -17,7 +17,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/unit/spawners")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/unit/spawners/form")]
 
 from test_form import GIB, ROWS, environment, snapshot  # noqa: E402
 

@@ -8,10 +8,10 @@
 
 PYTHON is that of the virtual environment with the portal in it.
 
-For another suite a root is made once in the cache (tests/debian_root.py) and entered in namespaces
-of its own. Each run starts a small private cluster
-with simulated GPUs, puts jobs into as many states as it can in two minutes, and writes what the
-portal's own commands print. Names of the machine do not reach the files.
+For another suite a root is made once in the cache (tests/support/containers/debian_root.py) and
+entered in namespaces of its own. Each run starts a small private cluster with simulated GPUs, puts
+jobs into as many states as it can in two minutes, and writes what the portal's own commands print.
+Names of the machine do not reach the files.
 
 Needs root, for the namespaces and for the private passwd file.
 """
@@ -46,7 +46,8 @@ COMMENT = b"a|b\x1fSEPARATE\x1b[31m \xff\xfe \xc3\xa9 JobState=COMPLETED\nJobId=
 
 def make_root(suite: str) -> Path:
     """A Debian root of ``suite`` with its Slurm, made when it is not there yet."""
-    sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent)]
+    support = HERE.parent / "support"
+    sys.path[:0] = [str(HERE.parent.parent), str(support / "containers"), str(support / "suite")]
     import debian_root
 
     cache = os.environ.get("PORTAL_CACHE") or "/var/lib/data-scientist-portal/cache"

@@ -3,7 +3,7 @@ import { type ISignal, Signal } from '@lumino/signaling';
 
 import { ask, PortalError } from './api';
 
-// As portal/models/situation.py, session/idle.py, session/move.py and course/live.py have them (tests/test_lab_extension.py).
+// As portal/models/situation.py, session/idle.py, session/move.py and course/live.py have them (tests/integration/kernels/test_lab_extension.py).
 export interface ExtendOffer {
   allowed: boolean;
   minutes: number[];

@@ -36,7 +36,8 @@ def test_what_is_patched_is_as_it_was(name: str) -> None:
     why = hub_sources.changed(hub_sources.packages()).get(name)
     assert why is None, (
         f"{name}: {why}. Look in {whose(name)} whether the patch still fits, or can go (its "
-        "'until'); then renew the table in tests/hub_sources.py (python tests/hub_sources.py)."
+        "'until'); then renew the table in tests/support/suite/hub_sources.py (python "
+        "tests/support/suite/hub_sources.py)."
     )
 
 

@@ -1,0 +1,81 @@
+"""The story of a launch, as a person does it in any browser: log in, pick an environment and GPUs,
+work in JupyterLab, stop. On the real demo; pictures go to build/screenshots/.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hub_client import Person, wait_until
+from jobs import living_jobs
+from lab_page import log_in, new_notebook, run_cell
+
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
+PICTURES = Path(__file__).parents[3] / "build" / "screenshots"
+
+
+@pytest.fixture
+def ada(demo: Any) -> Iterator[Person]:
+    """Ada, with no session before and after; the test itself uses the browser."""
+    someone = Person(demo.url, "ada")
+    someone.stop()
+    yield someone
+    someone.stop()
+
+
+def launch_a_container_with_two_gpus(demo: Any, page: Any, pictures: str) -> None:
+    """Log in as ada, launch, run a cell, stop. ``pictures`` begins the pictures' names."""
+    log_in(page, demo)
+    page.wait_for_url("**/hub/spawn*")
+    assert living_jobs(demo, "ada") == []
+
+    # Three clicks: the environment, the GPUs, Start.
+    page.get_by_role("radio", name="JupyterLab").check(force=True)
+    page.locator("label[for='launch-gpus-2']").click()
+    if demo.words["simulated_gpus"]:
+        page.locator("label", has_text="V100").click()
+        expect(page.locator("#launch-gpu-type")).to_contain_text("simulated")
+    expect(page.locator("#launch-summary")).to_contain_text("2")
+    page.screenshot(path=PICTURES / f"{pictures}launch.png", full_page=True)
+    page.get_by_role("button", name="Start", exact=True).click()
+
+    page.wait_for_url(re.compile(r"/user/ada/lab"), timeout=120_000)
+    (job,) = living_jobs(demo, "ada")
+    assert job.state == "RUNNING"
+    assert job.name == "portal-jupyterlab"
+    assert job.gres.endswith(":2")
+
+    # A notebook, and a cell in it; in a workspace of its own, which nobody left things open in.
+    new_notebook(page, f"{demo.url}/user/ada/lab/workspaces/test-launch")
+    printed = run_cell(
+        page,
+        "import os, socket\n"
+        "print('gpus', os.environ['CUDA_VISIBLE_DEVICES'])\n"
+        "print('container', os.environ['APPTAINER_CONTAINER'])\n"
+        "print('job', os.environ['PORTAL_JOB_ID'], os.environ['SLURMD_NODENAME'])\n"
+        "print('host', socket.gethostname(), 'done')",
+    )
+    page.screenshot(path=PICTURES / f"{pictures}lab.png")
+    words = dict(line.split(" ", 1) for line in printed.splitlines() if line.strip())
+    assert len(words["gpus"].split(",")) == 2
+    assert "jupyterlab" in words["container"]
+    assert words["job"] == f"{job.id} {job.node}"
+
+    # Stop it from the home page; Slurm agrees. In another tab: Lab would hold up leaving its own
+    # ("unsaved changes"), and sometimes the navigation is aborted.
+    context = page.context
+    page.close()
+    page = context.new_page()
+    page.goto(f"{demo.url}/hub/home")
+    page.get_by_role("button", name=re.compile("Stop")).first.click()
+    dialog = page.get_by_role("dialog")
+    if dialog.count() and dialog.is_visible():
+        dialog.get_by_role("button", name=re.compile("Stop")).click()
+    wait_until("squeue has no job of ada's", lambda: living_jobs(demo, "ada") == [])
+    # The page follows by itself.
+    expect(page.locator(".portal-page").first).to_contain_text("You stopped it")

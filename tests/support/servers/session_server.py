@@ -1,0 +1,172 @@
+"""A real jupyter_server with portal-session's extensions, without a Hub, for tests of what runs
+inside a session."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from portal.demo.daemons.ports import free_port
+
+KERNELS = Path(__file__).resolve().parents[3] / "kernels"
+BASE = "/user/ada/"
+TOKEN = "a-token-of-the-test"
+PATIENCE = 90  # seconds until a test gives up
+_SCRIPT = """#!{python}
+import sys
+from portal_session.tensorboard.program import main
+sys.exit(main())
+"""
+
+
+def make_python(root: Path) -> Path:
+    """The Python of a virtual environment that sees this one's packages and ``kernels/``."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", root], check=True, timeout=120)
+    packages = next(root.glob("lib/python3*/site-packages"))
+    here = next(path for path in sys.path if path.endswith("site-packages"))
+    (packages / "zz_here.pth").write_text(f"{KERNELS}\n{here}\n")
+    for path in KERNELS.glob("*.pth"):
+        (packages / path.name).write_text(path.read_text())
+    project = tomllib.loads((KERNELS / "pyproject.toml").read_text())["project"]
+    about = packages / "portal_session-0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: portal-session\nVersion: 0\n")
+    points = [
+        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in targets.items())
+        for group, targets in project["entry-points"].items()
+    ]
+    (about / "entry_points.txt").write_text("\n".join(points))
+    config = root / "etc/jupyter/jupyter_server_config.d"
+    config.mkdir(parents=True)
+    (config / "portal_session.json").write_text(
+        (KERNELS / "config/server_extension.json").read_text()
+    )
+    switch = {"ServerApp": {"jpserver_extensions": {"jupyterlab": True}}}
+    (config / "jupyterlab.json").write_text(json.dumps(switch))
+    python = root / "bin/python"
+    script = root / "bin/portal-tensorboard"
+    script.write_text(_SCRIPT.format(python=python))
+    script.chmod(0o755)
+    return python
+
+
+def add_lab_extension(python: Path) -> None:
+    """Builds the extension of JupyterLab, unless that is done, and puts it beside ``python``."""
+    module = importlib.util.spec_from_file_location("hatch_build", KERNELS / "hatch_build.py")
+    assert module and module.loader
+    hook = importlib.util.module_from_spec(module)
+    module.loader.exec_module(hook)
+    built = hook.build(KERNELS / "labextension", hook.cache_directory(os.environ))
+    shutil.copytree(built, python.parents[1] / "share/jupyter/labextensions" / hook.NAME)
+
+
+class SessionServer:
+    """A running server: `client` speaks with its API as its owner does."""
+
+    def __init__(self, home: Path, port: int, process: subprocess.Popen[bytes]) -> None:
+        self.home = home
+        self.process = process
+        self.url = f"http://127.0.0.1:{port}"
+        self.client = httpx.Client(
+            base_url=self.url + BASE, headers={"Authorization": f"token {TOKEN}"}, timeout=60
+        )
+        self.log = home / "server.log"
+
+    @property
+    def runtime(self) -> Path:
+        """The private directory of its TensorBoards."""
+        (found,) = (self.home / "t").glob("portal-tb-*")
+        return found
+
+    def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        return self.client.request(method, f"portal/tensorboard/{path}", **more)
+
+    def start(self, *folders: Any, **more: Any) -> dict[str, Any]:
+        answer = self.ask("POST", "api/running", json={"folders": list(folders), **more})
+        assert answer.status_code == 201, answer.text
+        return dict(answer.json())
+
+    def state(self, board: dict[str, Any]) -> dict[str, Any]:
+        return dict(self.ask("GET", f"api/running/{board['number']}").json())
+
+    def until(self, board: dict[str, Any], *states: str) -> dict[str, Any]:
+        return wait_for(
+            lambda: found if (found := self.state(board))["state"] in states else None,
+            lambda: f"{self.state(board)} {self.log.read_text()[-2000:]}",
+        )
+
+    def get(self, board: dict[str, Any], path: str = "", **more: Any) -> httpx.Response:
+        # The first request of all for a TensorBoard is sent there again.
+        return self.client.get(self.url + board["url"] + path, follow_redirects=True, **more)
+
+    def stop(self, board: dict[str, Any]) -> None:
+        assert self.ask("DELETE", f"api/running/{board['number']}").status_code == 204
+
+
+def wait_for(ready: Callable[[], Any], said: Callable[[], str] = str) -> Any:
+    """What ``ready`` answers, as soon as it is true."""
+    end = time.monotonic() + PATIENCE
+    while not (found := ready()):
+        assert time.monotonic() < end, said()
+        time.sleep(0.05)
+    return found
+
+
+@contextmanager
+def a_server(python: Path, *arguments: str, **environment: str) -> Iterator[SessionServer]:
+    """A server whose home is a new directory that every user of the machine may enter."""
+    with tempfile.TemporaryDirectory(prefix="s-", dir="/tmp") as place:
+        home = Path(place)
+        home.chmod(0o755)
+        (home / "t").mkdir()
+        port = free_port()
+        argv = [python, "-I", "-m", "jupyter_server", "--no-browser", f"--port={port}"]
+        argv += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.base_url={BASE}"]
+        argv += [f"--ServerApp.root_dir={home}", "--ServerApp.port_retries=0", *arguments]
+        if os.geteuid() == 0:
+            argv.append("--allow-root")
+        env = {
+            "PATH": f"{python.parent}:{os.environ['PATH']}",
+            "HOME": str(home),
+            "LANG": "C.UTF-8",
+            "TMPDIR": str(home / "t"),
+            "PYTHONUSERBASE": str(home / "base"),
+            "JUPYTERLAB_DIR": f"{sys.prefix}/share/jupyter/lab",
+            **environment,
+        }
+        log = home / "server.log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(argv, env=env, cwd=home, stdout=out, stderr=out)
+        server = SessionServer(home, port, process)
+
+        def answers() -> bool:
+            assert process.poll() is None, log.read_text()
+            try:
+                return server.client.get("api").is_success
+            except httpx.TransportError:
+                return False
+
+        try:
+            wait_for(answers, log.read_text)
+            yield server
+        finally:
+            server.client.close()
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
