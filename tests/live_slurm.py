@@ -2,7 +2,7 @@
 
     python -m tests.live_slurm                 # every version
     python -m tests.live_slurm 24.11           # one: 24.11 or newest
-    python -m tests.live_slurm newest -- tests/hub/test_session.py -k gpu    # other tests
+    python -m tests.live_slurm newest -- tests/hub/sessions/test_session.py -k gpu    # other tests
 
 A stage beside the rest of the suite. Each version runs in a root of the Debian suite that has it
 (tests/support/containers/debian_root.py). What this machine or its mirror cannot give is skipped,
@@ -28,9 +28,9 @@ TESTS = (
     "tests/integration/slurm/test_slurm_cluster.py",
     "tests/integration/slurm/test_course_reservations.py",
     "tests/integration/doctor/test_doctor_demo.py",
-    "tests/hub/test_session.py",
-    "tests/hub/test_endings.py",
-    "tests/hub/test_estimates.py",
+    "tests/hub/sessions/test_session.py",
+    "tests/hub/sessions/test_endings.py",
+    "tests/hub/launch/test_estimates.py",
 )
 
 

@@ -1,5 +1,5 @@
 """The client of the Hub's API: what it sends, and what becomes of each answer. The Hub here is a
-small one that answers as it is told; the real one is in tests/hub/test_actions.py."""
+small one that answers as it is told; the real one is in tests/hub/site/test_actions.py."""
 
 from __future__ import annotations
 

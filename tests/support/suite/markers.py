@@ -42,7 +42,8 @@ def mark(items: Iterable[pytest.Item]) -> None:
         if "unit" in item.path.parts:
             continue
         parameters = getattr(getattr(item, "callspec", None), "params", {})
-        needs = set(_OF_FOLDERS.get(item.path.parent.name, ()))
+        folders = item.nodeid.partition("::")[0].split("/")
+        needs = {need for folder in folders for need in _OF_FOLDERS.get(folder, ())}
         needs.update({"postgresql"} & {str(value) for value in parameters.values()})
         for fixture in getattr(item, "fixturenames", ()):
             needs.update(_OF_FIXTURES.get(fixture, ()))

@@ -1,6 +1,6 @@
 """The live board of a course, with a Slurm and a Hub that a test plays: what tiles say, that all
 who watch cost one look, and who may do what to whose session. On the real ones:
-tests/browser/test_course_pages.py."""
+tests/browser/courses/test_course_pages.py."""
 
 from __future__ import annotations
 

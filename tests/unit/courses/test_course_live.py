@@ -1,5 +1,5 @@
 """What goes on in a course's sessions: who is there, messages, hands and help, through the API; the
-Hub is played. With a real one: tests/hub/test_course_help.py."""
+Hub is played. With a real one: tests/hub/courses/test_course_help.py."""
 
 from __future__ import annotations
 

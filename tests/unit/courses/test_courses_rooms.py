@@ -1,5 +1,5 @@
 """Rooms of courses (portal.courses.live.rooms, portal/handlers/courses/room.py): who opens, closes
-and enters one. The Hub is played; tests/hub/test_course_room.py has the real one."""
+and enters one. The Hub is played; tests/hub/courses/test_course_room.py has the real one."""
 
 from __future__ import annotations
 

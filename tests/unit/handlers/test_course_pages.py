@@ -1,5 +1,5 @@
 """The pages of courses as the service sends them: who sees which, and what stands in them at once.
-In a browser: tests/browser/test_course_pages.py."""
+In a browser: tests/browser/courses/test_course_pages.py."""
 
 from __future__ import annotations
 

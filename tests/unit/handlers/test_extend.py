@@ -1,5 +1,5 @@
 """Extending a session through the API, with a Slurm that a test plays: who may, what is said, and
-what happens when two do it at once. On the real one: tests/hub/test_extend.py."""
+what happens when two do it at once. On the real one: tests/hub/sessions/test_extend.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Who may put off the stop of a session whose GPUs are idle, and what is said. The owner's own page
-asks on the real Hub: tests/hub/test_idle.py."""
+asks on the real Hub: tests/hub/sessions/test_idle.py."""
 
 from __future__ import annotations
 

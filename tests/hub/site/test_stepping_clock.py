@@ -27,7 +27,7 @@ from other_hub import other_hub
 from portal.demo.daemons.ports import free_port
 from portal.where import data_path
 
-SOURCE = Path(__file__).resolve().parent.parent / "wall_clock.c"
+SOURCE = Path(__file__).resolve().parents[2] / "wall_clock.c"
 SETTINGS = """
 for name in ("20-service.py", "30-roles.py"):
     load_subconfig({deploy!r} + "/jupyterhub_config.d/" + name)

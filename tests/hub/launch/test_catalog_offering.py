@@ -112,7 +112,7 @@ def test_the_command_of_the_night(demo: Any, grace: Caller) -> None:
     words = [sys.executable, "-m", "portal", "environments", "test"]
     place = f"--url={demo.url}/services/portal/"
     token = f"--token-file={demo.words['environments_token']}"
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     run = {"capture_output": True, "text": True, "timeout": 300, "cwd": root, "check": False}
     done = subprocess.run([*words, "python-venv", place, token], **run)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -14,7 +14,7 @@ from lab_page import log_in
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
-PICTURES = Path(__file__).parents[2] / "build" / "screenshots"
+PICTURES = Path(__file__).parents[3] / "build" / "screenshots"
 SERVER, WHO, TITLE = "course-dl101", "student11", "Deep Learning 101"
 
 

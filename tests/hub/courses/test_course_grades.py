@@ -21,7 +21,7 @@ from terminal import terminal
 from portal.demo.environments.python_packages import SYSTEM_PYTHON
 from portal.session_packages import uv_environment, uv_program
 
-CONSTRAINTS = Path(__file__).resolve().parents[2] / "deploy/constraints.txt"
+CONSTRAINTS = Path(__file__).resolve().parents[3] / "deploy/constraints.txt"
 PEOPLE = {"barbara": "instructor", "student14": "student", "student15": "student"}
 NOTEBOOK = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 

@@ -1,7 +1,7 @@
 """The catalog's pages in a real browser, by keyboard too, in both themes and on a phone.
 
 The service is the real one with a real database; who asks is told by a token, and Slurm is
-synthetic. A launch from there is in tests/browser/test_launch.py."""
+synthetic. A launch from there is in tests/browser/sessions/test_launch.py."""
 
 from __future__ import annotations
 

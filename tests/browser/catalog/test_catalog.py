@@ -30,7 +30,7 @@ from tools_image import tools
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CONFIG = ROOT / "deploy/demo/jupyterhub_config.py"
 NGC = "docker://nvcr.io/nvidia/pytorch:25.10-py3"
 BROKEN = "docker://nvcr.io/nvidia/broken:1.0"
