@@ -169,7 +169,7 @@ if [ -n "${PORTAL_IMAGE:-}" ]; then
   done
   set -- "${words[@]}"
   if [ "${PORTAL_KIND:-}" = beside ]; then
-    # The server starts its kernels in it (portal_session/container.py).
+    # The server starts its kernels in it (portal_session/kernels/container.py).
     export APPTAINERENV_PORTAL_IMAGE="$image"
   fi
 fi

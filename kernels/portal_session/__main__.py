@@ -13,12 +13,12 @@ import os
 import sys
 from typing import Any
 
-from . import grades, together
+from .course import grades, together
+from .kernels.shell import set_shell
 from .places import set_places
 from .port import asks_for_free_port
-from .shell import set_shell
 
-_KERNEL_SPECS = "portal_session.kernels.SessionKernelSpecs"
+_KERNEL_SPECS = "portal_session.kernels.kernels.SessionKernelSpecs"
 
 
 def main() -> None:
@@ -33,7 +33,8 @@ def main() -> None:
         from jupyterhub.singleuser.extension import JupyterHubSingleUser
         from jupyterhub.singleuser.extension import main as singleuser
 
-        from . import guests, tossed
+        from . import tossed
+        from .course import guests
 
         of_room = together.arguments(os.environ)
     except ImportError as error:

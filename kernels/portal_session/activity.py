@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
-from .processes import Processes
+from .measurements.processes import Processes
 
 PERIOD = 10.0  # seconds between two looks
 STALE = 3 * PERIOD + 30.0  # a look that is older says nothing: the server hangs

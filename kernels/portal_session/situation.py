@@ -13,8 +13,8 @@ import time
 from collections.abc import Awaitable, Mapping
 from typing import Any, Callable, TypeVar
 
-from .gpus import GpuReader, gpu_reader
-from .memory import job_memory
+from .measurements.gpus import GpuReader, gpu_reader
+from .measurements.memory import job_memory
 from .service import Service, ServiceError
 
 FRESH = 4.0  # seconds for which one answer serves everybody

@@ -8,8 +8,8 @@ from typing import Protocol
 class GpuVendor(Protocol):
     """Facts about a vendor's GPUs that launches and smoke tests need; nothing is asked of a GPU.
 
-    A session reads its GPUs with the vendor of the same ``name`` in kernels/portal_session/gpus/,
-    which is a distribution of its own.
+    A session reads its GPUs with the vendor of the same ``name`` in
+    kernels/portal_session/measurements/gpus/, which is a distribution of its own.
     """
 
     name: str  # in settings, and in the session's PORTAL_GPU_VENDOR

@@ -124,7 +124,7 @@ def kernel_container(
 ) -> str:
     """JSON for a server beside its container, of which it starts kernels and terminals in it:
     ``exec``, the argv of ``apptainer exec`` up to the image; ``image``; and ``roots``, the folders
-    that the container has in common with the node (portal_session/container.py)."""
+    that the container has in common with the node (portal_session/kernels/container.py)."""
     *exec_, image = _apptainer(environment, resources, home, apptainer, binds, vendor)
     roots = [home, *(bind.target or bind.source for bind in (*binds, *environment.binds))]
     return json.dumps({"exec": exec_, "image": image, "roots": roots})

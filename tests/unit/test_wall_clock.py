@@ -19,15 +19,18 @@ GIVEN = "handed on as the time of day; what compares it says so where it does"
 
 WHY: dict[str, tuple[int, str]] = {
     "kernels/portal_session/activity.py": (1, "the Hub takes activity as a time of day"),
-    "kernels/portal_session/course.py": (1, "JupyterHub's server gives activity as a time of day"),
-    "kernels/portal_session/executions.py": (7, FILE),
-    "kernels/portal_session/merging.py": (1, "part of a file's name"),
+    "kernels/portal_session/course/course.py": (
+        1,
+        "JupyterHub's server gives activity as a time of day",
+    ),
+    "kernels/portal_session/notebooks/executions.py": (7, FILE),
+    "kernels/portal_session/notebooks/merging.py": (1, "part of a file's name"),
+    "kernels/portal_session/notebooks/unattended.py": (1, FILE),
     "kernels/portal_session/situation.py": (1, RECORD),
     "kernels/portal_session/startup.py": (1, RECORD),
     "kernels/portal_session/tensorboard/program.py": (1, RECORD),
     "kernels/portal_session/tensorboard/running.py": (3, "a file that outlives this process says"),
     "kernels/portal_session/tensorboard/runtime.py": (1, FILE),
-    "kernels/portal_session/unattended.py": (1, FILE),
     "portal/catalog/builds/ages.py": (1, ROW),
     "portal/catalog/builds/building.py": (2, RECORD),
     "portal/catalog/builds/image_files.py": (1, FILE),

@@ -1,4 +1,4 @@
-/** Output that a page missed, because it was closed or cut off (portal_session.unattended). */
+/** Output that a page missed, because it was closed or cut off (portal_session.notebooks.unattended). */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { ISessionContext } from '@jupyterlab/apputils';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';

@@ -14,9 +14,9 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..container import Container
-from ..gpus import inventory
-from ..kernels import named
+from ..kernels.container import Container
+from ..kernels.kernels import named
+from ..measurements.gpus import inventory
 from . import facts
 from .hub import Hub
 from .server import Failed, Kernel, Server

@@ -1,7 +1,7 @@
 """The base of kinds that open a program of their environment behind the session's login.
 
-The session's server starts it and leads the browser to it (portal_session/program.py); it has no
-login of its own that a person would see.
+The session's server starts it and leads the browser to it (portal_session/program/program.py); it
+has no login of its own that a person would see.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 from cells import run_cell
 from hub_client import Person, wait_until
-from portal_session.measurements import MIME
+from portal_session.measurements.measurements import MIME
 
 ENVIRONMENT = "python-venv"
 # The first figure is of more GPUs than the session has; they are told in this order.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import nbformat
 import pytest
 from frameworks import environment_for, executing, kernelspec, python_kernel, python_of
-from portal_session.measurements import MIME
+from portal_session.measurements.measurements import MIME
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from portal.models.catalog.catalog import MeasurementReport

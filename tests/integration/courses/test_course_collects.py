@@ -21,9 +21,9 @@ import httpx
 import pytest
 from git_server import git
 from machine_clock import awake
-from portal_session import collecting as session
-from portal_session.collecting import Collecting as Giving
-from portal_session.handouts import Handouts
+from portal_session.course import collecting as session
+from portal_session.course.collecting import Collecting as Giving
+from portal_session.course.handouts import Handouts
 from portal_session.service import Address, Service, ServiceError
 from session_endpoints import serve
 from tornado.httpserver import HTTPServer
@@ -605,7 +605,7 @@ async def test_the_session_brings_what_was_handed_out(
 ) -> None:
     """The whole way over HTTP: the session's own program, with its merge."""
     # It finds this checkout's package, as it finds the installed one.
-    monkeypatch.setattr("portal_session.handouts.ISOLATED", "-P")
+    monkeypatch.setattr("portal_session.course.handouts.ISOLATED", "-P")
     monkeypatch.setenv("PYTHONPATH", str(KERNELS))
     path = "courses/dl101/handouts"
     await site.ask("barbara", "POST", path, params={"path": "a.txt"}, content=b"1\n2\n3\n")

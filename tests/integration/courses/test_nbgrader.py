@@ -1,6 +1,6 @@
 """A course's exchange (spawners/launch/nbgrader_exchange.py) with nbgrader's own commands, each run
 by another account of the machine, with the settings that sessions have
-(portal_session/grades.py)."""
+(portal_session/course/grades.py)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from portal_session import grades
+from portal_session.course import grades
 from session_server import KERNELS, SessionServer, a_server, make_python
 
 from portal.launch.container import session_command

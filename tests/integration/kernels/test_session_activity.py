@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from portal_session.activity import STALE, Activity
-from portal_session.processes import SHARE, Processes
+from portal_session.measurements.processes import SHARE, Processes
 
 from portal.models.session.activity import SessionActivity
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
-from portal_session import course as course_module
-from portal_session.course import CALM, LONGEST, Presence
+from portal_session.course import course as course_module
+from portal_session.course.course import CALM, LONGEST, Presence
 from portal_session.service import ServiceError
 from session_server import wait_for
 from test_session_guests import PREFIX, Around, around, nobody_is_in  # noqa: F401  fixtures

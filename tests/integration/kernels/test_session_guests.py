@@ -19,8 +19,8 @@ from typing import Any
 import httpx
 import pytest
 from machine_clock import awake
-from portal_session import guests as guests_module
-from portal_session.guests import FRESH, LONGEST, Guests
+from portal_session.course import guests as guests_module
+from portal_session.course.guests import FRESH, LONGEST, Guests
 from session_server import make_python, wait_for
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect

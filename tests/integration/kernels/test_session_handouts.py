@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from portal_session import handouts
-from portal_session.collecting import Collecting
-from portal_session.handouts import NO_GIT, Handouts
+from portal_session.course import handouts
+from portal_session.course.collecting import Collecting
+from portal_session.course.handouts import NO_GIT, Handouts
 from portal_session.service import ServiceError
 
 KERNELS = Path(__file__).resolve().parents[3] / "kernels"
@@ -138,7 +138,7 @@ def _text(path: Path) -> bool:
 @pytest.fixture(autouse=True)
 def _package(monkeypatch: pytest.MonkeyPatch) -> None:
     """The program of the merge finds this checkout's package, as it finds the installed one."""
-    monkeypatch.setattr("portal_session.handouts.ISOLATED", "-P")
+    monkeypatch.setattr("portal_session.course.handouts.ISOLATED", "-P")
     monkeypatch.setenv("PYTHONPATH", str(KERNELS))
 
 

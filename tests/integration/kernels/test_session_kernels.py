@@ -27,14 +27,14 @@ from jupyter_client.kernelspec import KernelSpec, NoSuchKernel
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory
 from machine_clock import awake
-from portal_session import command_line, container_bash, kernels
-from portal_session.command_line import (
+from portal_session.kernels import command_line, container_bash, kernels
+from portal_session.kernels.command_line import (
     PROVISIONER,
     SessionProvisioner,
     _load_jupyter_server_extension,
 )
-from portal_session.container import Container
-from portal_session.kernels import HERE, SessionKernelSpecs, _read_specs
+from portal_session.kernels.container import Container
+from portal_session.kernels.kernels import HERE, SessionKernelSpecs, _read_specs
 from session_server import make_python
 from test_session_command_line import a_server, provisioners  # noqa: F401  a fixture
 

@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from portal_session.container import Container
-from portal_session.shell import RC, set_shell, shell_command
+from portal_session.kernels.container import Container
+from portal_session.kernels.shell import RC, set_shell, shell_command
 
 SCRIPT = Path(__file__).resolve().parents[3] / "deploy/session.sh"
 BASH = ["/usr/bin/bash", "--rcfile", str(RC)]

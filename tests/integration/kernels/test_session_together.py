@@ -1,4 +1,4 @@
-"""Shared notebooks (portal_session.together), in a real server, which serves no Hub."""
+"""Shared notebooks (portal_session.course.together), in a real server, which serves no Hub."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from hub_client import wait_until
-from portal_session import together
+from portal_session.course import together
 from portal_session.page import needed
 from session_server import KERNELS, TOKEN, SessionServer, a_server, make_python
 from shared_notebook import opened

@@ -21,9 +21,9 @@ import httpx
 import pytest
 from hub_client import wait_until
 from machine_clock import awake
-from portal_session.cell_outputs import LARGEST, CellOutputs
-from portal_session.executions import Execution, asked_execution
-from portal_session.unattended import Unattended
+from portal_session.notebooks.cell_outputs import LARGEST, CellOutputs
+from portal_session.notebooks.executions import Execution, asked_execution
+from portal_session.notebooks.unattended import Unattended
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
@@ -52,7 +52,7 @@ class Server:
         command = [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root"]
         command += [f"--port={port}", f"--ServerApp.root_dir={self.root}"]
         command += [f"--IdentityProvider.token={TOKEN}", "--ServerApp.ip=127.0.0.1"]
-        command += ["--ServerApp.jpserver_extensions={'portal_session.unattended': True}"]
+        command += ["--ServerApp.jpserver_extensions={'portal_session.notebooks.unattended': True}"]
         self.log = home / "log"
         self.process = subprocess.Popen(
             command, env=environment, cwd=home, stdout=self.log.open("w"), stderr=subprocess.STDOUT

@@ -24,11 +24,11 @@ from typing import Any
 import pytest
 from certipy import Certipy
 from machine_clock import awake
-from portal_session import telemetry as session_telemetry
-from portal_session.gpus import programs
-from portal_session.gpus.nvidia import NvmlReader
-from portal_session.memory import job_memory
-from portal_session.telemetry import Reporter, make_reporter
+from portal_session.measurements import telemetry as session_telemetry
+from portal_session.measurements.gpus import programs
+from portal_session.measurements.gpus.nvidia import NvmlReader
+from portal_session.measurements.memory import job_memory
+from portal_session.measurements.telemetry import Reporter, make_reporter
 from test_session_package import (
     a_hub,
     a_session,

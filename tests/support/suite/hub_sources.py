@@ -18,7 +18,7 @@ ELSEWHERE = {
     "jupyterhub.services.auth:HubOAuth.check_xsrf_cookie": "kernels/portal_session/tossed.py",
     "jupyterhub.services.auth:HubAuth.get_session_id": "portal/web/tossed.py",
     "jupyterhub.singleuser.extension:JupyterHubIdentityProvider.get_user": (
-        "kernels/portal_session/guests.py"
+        "kernels/portal_session/course/guests.py"
     ),
     "jupyterhub.singleuser.extension:JupyterHubSingleUser.check_hub_version": (
         "kernels/portal_session/__main__.py"

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from portal_session.gpus import VENDORS as SESSION_VENDORS
+from portal_session.measurements.gpus import VENDORS as SESSION_VENDORS
 from traitlets import TraitError
 from traitlets.config import Config
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from portal_session.gpus import amd, gpu_reader, inventory, vendor_of
-from portal_session.gpus.amd import AmdReader, of_this_job
-from portal_session.gpus.amd_output import Found, amd_smi, amd_smi_static, rocm_smi
+from portal_session.measurements.gpus import amd, gpu_reader, inventory, vendor_of
+from portal_session.measurements.gpus.amd import AmdReader, of_this_job
+from portal_session.measurements.gpus.amd_output import Found, amd_smi, amd_smi_static, rocm_smi
 
 from portal.models.session.telemetry import TelemetryReport
 

@@ -12,13 +12,13 @@ import pytest
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.provisioning import KernelProvisionerBase, KernelProvisionerFactory
 from jupyter_server_terminals.terminalmanager import TerminalManager
-from portal_session.command_line import (
+from portal_session.kernels.command_line import (
     PROVISIONER,
     SessionProvisioner,
     _load_jupyter_server_extension,
     for_commands,
 )
-from portal_session.memory import job_memory
+from portal_session.measurements.memory import job_memory
 from traitlets.config import Config
 
 # As slurmd of 22.05 sets them, and what the portal, JupyterHub and Apptainer add.

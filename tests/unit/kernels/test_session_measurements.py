@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hub_client import wait_until
 from portal_session import _jupyter_server_extension_points
-from portal_session.executions import KernelFollower
-from portal_session.measurements import MIME, MOST, Telling
+from portal_session.measurements.measurements import MIME, MOST, Telling
+from portal_session.notebooks.executions import KernelFollower
 from portal_session.service import ServiceError
 
 SHOWN = {"benchmark": "resnet50", "precision": "fp32", "gpus": 0, "images_per_second": 3.5}
@@ -123,4 +123,6 @@ def test_the_kernels_broadcast_is_listened_to() -> None:
 
 def test_the_extension_comes_after_the_one_that_it_needs() -> None:
     names = [point["module"] for point in _jupyter_server_extension_points()]
-    assert names.index("portal_session.unattended") < names.index("portal_session.measurements")
+    assert names.index("portal_session.notebooks.unattended") < names.index(
+        "portal_session.measurements.measurements"
+    )

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from portal_session.executions import Execution, KernelFollower
-from portal_session.unattended import PATIENCE, Unattended
+from portal_session.notebooks.executions import Execution, KernelFollower
+from portal_session.notebooks.unattended import PATIENCE, Unattended
 from stepping_clock import SteppingClock
 
 

@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ..course.together import is_room
 from .executions import Execution, KernelFollower, asked_execution
 from .notebook_file import FileChanged, NotebookFile
-from .together import is_room
 
 # A page that closed says so. One whose connection broke may be a laptop that sleeps: its own page
 # goes on when it wakes up, and should not find another's changes. After this it is written down.

@@ -16,7 +16,7 @@ import threading
 import time
 from typing import Any
 
-from .service import Address, Service, ServiceError
+from ..service import Address, Service, ServiceError
 
 MIME = "application/vnd.data-scientist-portal.measurement+json"
 LARGEST = 2000  # characters of one measurement

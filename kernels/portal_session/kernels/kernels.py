@@ -163,7 +163,14 @@ def _keep_inside(spec: KernelSpec) -> None:
 
 def _bash() -> KernelSpec:
     """bash_kernel of the portal's environment, whose bash is the container's."""
-    argv = [sys.executable, "-I", "-m", "portal_session.container_bash", "-f", "{connection_file}"]
+    argv = [
+        sys.executable,
+        "-I",
+        "-m",
+        "portal_session.kernels.container_bash",
+        "-f",
+        "{connection_file}",
+    ]
     return KernelSpec(
         resource_dir="",
         argv=argv,

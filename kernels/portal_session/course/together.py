@@ -3,7 +3,7 @@
 Where its extensions are on, the server saves notebooks, and not the page. So config/ has them off,
 in environments that bring them along, too, and `SETTINGS` has them on. In a room there is nothing
 of what counts on one person at a time: no terminals, no writing of outputs for pages that are gone
-(unattended.py).
+(kernels/portal_session/notebooks/unattended.py).
 """
 
 from __future__ import annotations

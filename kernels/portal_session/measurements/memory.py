@@ -79,8 +79,8 @@ def _resident(job_id: str, root: Path) -> int | None:
 def job_in(environ: bytes) -> bytes:
     """The id of the job that a process belongs to, from /proc/PID/environ; b"" where it names none.
 
-    Terminals and kernels have it as PORTAL_JOB_ID (command_line.py), and so have jobs that were
-    submitted from them: those have a SLURM_JOB_ID of their own.
+    Terminals and kernels have it as PORTAL_JOB_ID (kernels/portal_session/kernels/command_line.py),
+    and so have jobs that were submitted from them: those have a SLURM_JOB_ID of their own.
     """
     for name in (b"SLURM_JOB_ID", b"PORTAL_JOB_ID"):
         found = re.search(b"\0" + name + b"=([^\0]*)\0", b"\0" + environ + b"\0")

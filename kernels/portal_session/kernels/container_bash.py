@@ -1,5 +1,5 @@
-"""``python -I -m portal_session.container_bash -f FILE``: the Bash kernel of an image without
-Python. bash_kernel runs here, on the node, and its bash in the container.
+"""``python -I -m portal_session.kernels.container_bash -f FILE``: the Bash kernel of an image
+without Python. bash_kernel runs here, on the node, and its bash in the container.
 
 bash_kernel starts "bash" in two places, with pexpect and with check_output; both are given
 Apptainer's argv instead. The version that this was written for is pinned in pyproject.toml.

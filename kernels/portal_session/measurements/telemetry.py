@@ -20,10 +20,10 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import OpenerDirector, Request
 
+from ..service import LONGEST_PEACE, TIMEOUT, Address, Service, opener, peace
+from ..startup import Telling
 from .gpus import gpu_reader
 from .memory import job_memory
-from .service import LONGEST_PEACE, TIMEOUT, Address, Service, opener, peace
-from .startup import Telling
 
 SHORTEST = 2.0  # seconds between two reports; the service takes no more
 LONGEST_WAIT = LONGEST_PEACE  # when the service refuses, or does not answer

@@ -17,9 +17,9 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.utils import url_path_join
 from tornado.web import authenticated
 
-from .local_api import LARGEST, LocalHandler, Refused, json_object
-from .service import Address, Service, ServiceError
-from .situation import Situations, in_thread
+from ..local_api import LARGEST, LocalHandler, Refused, json_object
+from ..service import Address, Service, ServiceError
+from ..situation import Situations, in_thread
 from .together import is_room
 
 PERIOD = 5.0  # seconds between two looks

@@ -23,8 +23,8 @@ from weakref import WeakSet
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketHandler
 
-from .service import Address, Service
-from .situation import in_thread
+from ..service import Address, Service
+from ..situation import in_thread
 from .together import is_room
 
 FRESH = 0.5  # seconds for which an answer serves; a guest's page makes hundreds of requests

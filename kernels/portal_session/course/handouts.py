@@ -1,5 +1,5 @@
 """Brings the files that a course hands out into the folder ``~/COURSE``, at the session's start and
-whenever there are new ones; and gives what the course collects (portal_session.collecting).
+whenever there are new ones; and gives what the course collects (portal_session.course.collecting).
 
 Nothing here is in the way of the server: a task that waits, a thread that works, git as a program
 of its own.
@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..service import Address, Service, ServiceError
+from ..situation import in_thread
 from .collecting import Collecting
-from .service import Address, Service, ServiceError
-from .situation import in_thread
 
 PERIOD = 5.0  # seconds between two looks at the session's situation
 RETRIES = (5.0, 300.0)  # seconds to the second try, and the most that it grows to
@@ -111,13 +111,13 @@ class Handouts:
         return 0.0
 
     def _bring(self) -> dict[str, str]:
-        """What the merge says: see portal_session.merging. Raises ServiceError."""
+        """What the merge says: see portal_session.notebooks.merging. Raises ServiceError."""
         if shutil.which("git", path=self._environ.get("PATH")) is None:
             return {"error": NO_GIT}
         with tempfile.TemporaryDirectory(prefix="portal-handouts-") as place:
             bundle = Path(place) / "handouts.bundle"
             self._service.download("session/handouts", bundle)
-            argv = [sys.executable, ISOLATED, "-m", "portal_session.merging"]
+            argv = [sys.executable, ISOLATED, "-m", "portal_session.notebooks.merging"]
             argv += [str(bundle), str(self.folder), self._base()]
             # After the servers of a class that start at the same moment on the same node.
             if nice := shutil.which("nice", path=self._environ.get("PATH")):

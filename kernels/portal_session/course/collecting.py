@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from .service import ServiceError
+from ..service import ServiceError
 
 FILES = 10_000  # of one folder
 MEGABYTES = 500  # of one folder; the site's own bound may be lower

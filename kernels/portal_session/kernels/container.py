@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .gpus import vendor_of
+from ..measurements.gpus import vendor_of
 
 VARIABLE = "PORTAL_CONTAINER"
 IMAGE = "PORTAL_IMAGE"  # what deploy/session.sh chose: the SIF, or the node's unpacked copy

@@ -36,8 +36,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
     told = told_of(os.environ)
     if told is None:
         return
+    from ..tensorboard.runtime import Runtime
     from .program_proxy import add_handlers
-    from .tensorboard.runtime import Runtime
 
     base = app.web_app.settings["base_url"] + PATH
     program = Program(told, Runtime.make(os.environ).path, base, app.root_dir, os.environ)

@@ -1,0 +1,1 @@
+"""What a course's session does: handouts, collecting, grades, guests, a room."""

@@ -1,0 +1,1 @@
+"""A session's kernels: where they run, with which command and shell."""

@@ -1,0 +1,1 @@
+"""What is measured in a session: memory, GPUs, programs."""

@@ -1,0 +1,1 @@
+"""Cells and notebooks: what was printed is kept when nobody looks."""

@@ -1,0 +1,1 @@
+"""A program that opens instead of JupyterLab."""
