@@ -9,28 +9,27 @@ from __future__ import annotations
 __version__ = "0.1.0"
 
 
+_EXTENSIONS = (
+    "kernels.command_line",
+    "port",
+    "activity",  # before telemetry, which reports it
+    "measurements.telemetry",
+    "notebooks.unattended",
+    "measurements.measurements",  # after unattended, which hears of them
+    "local_api",
+    "course.course",  # after local_api, whose situation it outdates
+    "course.handouts",  # after local_api, whose situation it looks at
+    "handover",
+    "page",
+    "starters",
+    "tensorboard",
+    "program.program",
+)
+
+
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
     """Where jupyter_server finds the extensions."""
-    return [
-        {"module": "portal_session.kernels.command_line"},
-        {"module": "portal_session.port"},
-        {"module": "portal_session.activity"},  # before telemetry, which reports it
-        {"module": "portal_session.measurements.telemetry"},
-        {"module": "portal_session.notebooks.unattended"},
-        {
-            "module": "portal_session.measurements.measurements"
-        },  # after unattended, which hears of them
-        {"module": "portal_session.local_api"},
-        {"module": "portal_session.course.course"},  # after local_api, whose situation it outdates
-        {
-            "module": "portal_session.course.handouts"
-        },  # after local_api, whose situation it looks at
-        {"module": "portal_session.handover"},
-        {"module": "portal_session.page"},
-        {"module": "portal_session.starters"},
-        {"module": "portal_session.tensorboard"},
-        {"module": "portal_session.program.program"},
-    ]
+    return [{"module": f"{__name__}.{name}"} for name in _EXTENSIONS]
 
 
 def _jupyter_server_extension_paths() -> list[dict[str, str]]:
