@@ -1,10 +1,10 @@
 """Brings a course's handouts into its folder, by nbgitpuller's rules: what a student has changed
 stays, what is new comes, what was deleted comes back, what cannot be merged is set beside.
 
-``python -I -m portal_session.notebooks.merging BUNDLE FOLDER BASE`` does it: BUNDLE is a file
-of git's with the branch below, FOLDER the student's, BASE the revision that it had last ("" for none). It writes
-one JSON object, {"message": …, "revision": …} or {"error": …}, each a sentence. A program of its
-own, since git takes its time and its settings here are not the student's.
+``python -I -m portal_session.notebooks.merging BUNDLE FOLDER BASE`` does it: BUNDLE is a file of
+git's with the branch below, FOLDER the student's, BASE the revision that it had last ("" for none).
+It writes one JSON object, {"message": …, "revision": …} or {"error": …}, each a sentence. A program
+of its own, since git takes its time and its settings here are not the student's.
 """
 
 from __future__ import annotations
