@@ -46,6 +46,7 @@ def main() -> None:
         raise SystemExit(72) from error
     guests.guard(os.environ)
     tossed.protect(os.environ)
+    _ask_no_yarn()
     startup.mark("imports")
     if asks_for_free_port():
         # The stock server waits for the Hub here, and exits when that is down for a minute. A
@@ -75,6 +76,14 @@ def _import_json_schema() -> None:
     finally:
         for name in hidden:
             del sys.modules[name]
+
+
+def _ask_no_yarn() -> None:
+    """Leave JupyterLab (4.6) its default registry of npm packages, which only a build of its pages
+    uses. It would run Node for 0.5 s at every start, where there is one, to read yarn's settings."""
+    from jupyterlab import commands
+
+    commands._yarn_config = lambda logger: {"yarn config": {}, "npm config": {}}
 
 
 async def _do_not_wait(server: Any) -> None:

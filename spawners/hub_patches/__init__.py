@@ -15,7 +15,6 @@ from . import (
     body_limits,
     bounded_application,
     course_hosts,
-    database_ping,
     early_response,
     oauth_secret,
     progress_stream,
@@ -45,7 +44,6 @@ PATCHES: tuple[Patch, ...] = (
     spawn_commits.PATCH,
     spawn_queue.PATCH,  # around spawn_commits
     oauth_secret.PATCH,
-    database_ping.PATCH,
 )
 
 

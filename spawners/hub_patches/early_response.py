@@ -76,7 +76,8 @@ PATCH = Patch(
         "jupyterhub.handlers.base:BaseHandler.spawn_single_user",
         "jupyterhub.handlers.base:BaseHandler.find_user",
     ),
-    why="TODO",
+    why="A class starts in the pace of its slowest session otherwise: the answer to each launch "
+    "comes when its server is ready, or after ten seconds.",
     upstream="https://github.com/jupyterhub/jupyterhub/issues/1222",
     until="JupyterHub can answer a launch once Spawner.start() says that it is accepted.",
     apply=apply,

@@ -85,7 +85,8 @@ def apply() -> None:
 PATCH = Patch(
     name="spawn-commits",
     changes=("jupyterhub.user:User.spawn",),
-    why="TODO",
+    why="Ten commits and their flushes were a quarter of what a launch cost the event loop; those "
+    "between two of its pauses are one.",
     upstream="none",
     until="JupyterHub commits a launch once between two of its pauses.",
     apply=apply,

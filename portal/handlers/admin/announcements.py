@@ -29,7 +29,7 @@ class AnnouncementQuery(PageQuery):
     ] = False
 
 
-class Draft(AnnouncementDraft):
+class AnnouncementBody(AnnouncementDraft):
     """What an admin writes: plain text, shown as text. Times are Unix seconds."""
 
     text: Annotated[
@@ -50,7 +50,7 @@ class Announcements(Action):
         "post": Operation(
             summary="Announce something to all.",
             answer=Announcement,
-            body=Draft,
+            body=AnnouncementBody,
             scope=scope.ANNOUNCEMENTS_MANAGE,
             status=201,
         ),

@@ -27,7 +27,7 @@ HOST = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:[0-9]{1,5})?"
 MOST = 200  # registries
 
 
-class Draft(RegistryDraft):
+class RegistryBody(RegistryDraft):
     """A registry as it is to be. ``host`` is that of the address. A password that is left out
     stays as it is; an empty one is forgotten."""
 
@@ -73,7 +73,7 @@ class OneRegistry(Action):
         "put": Operation(
             summary="Keep a registry, new or changed.",
             answer=Registry,
-            body=Draft,
+            body=RegistryBody,
             scope=ENVIRONMENTS_MANAGE,
             errors=(409,),
         ),
@@ -119,7 +119,7 @@ class OneRegistry(Action):
             if not await self.parts.store.registries.remove(host):
                 raise NotFound(f"No registry '{host}' is kept.")
 
-    async def _secret(self, draft: Draft, host: str, old: KeptRegistry | None) -> str:
+    async def _secret(self, draft: RegistryBody, host: str, old: KeptRegistry | None) -> str:
         """What the database is to keep as the password. One that is kept, here or in a file, goes
         to the place that it was entered for, and to another one only from who knows it."""
         secrets = self.parts.registries.secrets
@@ -146,7 +146,7 @@ class OneRegistry(Action):
         return old.secret
 
 
-def _elsewhere(draft: Draft, old: KeptRegistry | None) -> bool:
+def _elsewhere(draft: RegistryBody, old: KeptRegistry | None) -> bool:
     """Whether a password that nobody enters would go to another place than before, or with less
     to guard it; the address in the path is the registry's and does not change."""
     if old is None:
@@ -194,7 +194,7 @@ class RegistryCheck(Action):
             )
 
 
-def _check_files(draft: Draft, secrets: Secrets) -> None:
+def _check_files(draft: RegistryBody, secrets: Secrets) -> None:
     """Raises InvalidRequest where a file that is named cannot be used. Blocking."""
     if draft.password_file:
         secrets.read(draft.password_file)

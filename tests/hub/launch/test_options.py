@@ -124,7 +124,7 @@ def test_node_features_reach_slurm(demo: Any, ada: Person) -> None:
     assert none.status_code == 403, none.text
     assert "has no node with the features 'large'" in none.json()["message"]
     assert jobs_ever(demo) == before
-    page = ada.page("/hub/spawn")
+    page = ada.http.get("/hub/spawn").text
     assert 'name="constraint"' in page and 'data-partitions="gpu"' in page
     ada.launch({"environment": "python-venv", "constraint": "small&avx512", "time": "0:30:00"})
     assert ada.wait_ready()["user_options"]["constraint"] == "small&avx512"
