@@ -79,8 +79,10 @@ def _import_json_schema() -> None:
 
 
 def _ask_no_yarn() -> None:
-    """Leave JupyterLab (4.6) its default registry of npm packages, which only a build of its pages
-    uses. It would run Node for 0.5 s at every start, where there is one, to read yarn's settings."""
+    """Leave JupyterLab (4.6) its default registry of npm packages, which only a build uses.
+
+    It would run Node at every start, where there is one, for 0.5 s, to read yarn's settings.
+    """
     from jupyterlab import commands
 
     commands._yarn_config = lambda logger: {"yarn config": {}, "npm config": {}}
