@@ -23,7 +23,7 @@ _EXTENSIONS = (
     "page",
     "starters",
     "tensorboard",
-    "program.program",
+    "program",
 )
 
 

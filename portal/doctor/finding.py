@@ -6,19 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from portal.errors import PortalError, SlurmUnavailable
 from portal.models import Frozen
 
-if TYPE_CHECKING:
-    from .site import Site
-
-
-class Blocked(PortalError):
-    """A check cannot be made because of what another one tells already."""
-
-    code = "blocked"
+from .site import Blocked, Site
 
 
 class Level(StrEnum):

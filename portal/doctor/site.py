@@ -18,13 +18,17 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from portal.catalog import EnvironmentCatalog
-from portal.errors import ConfigurationError
+from portal.errors import ConfigurationError, PortalError
 from portal.slurm import Cluster, SlurmRunner
 from portal.where import data_path
 
-from .finding import Blocked
-
 SITE_FILE = Path("/etc/data-scientist-portal/jupyterhub_config.py")
+
+
+class Blocked(PortalError):
+    """A check cannot be made because of what another one tells already."""
+
+    code = "blocked"
 
 
 class Site:

@@ -23,8 +23,7 @@ from typing import Any
 from jupyter_client.provisioning import KernelProvisionerFactory
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
-from .container import Container
-from .kernels import HERE
+from .container import HERE, Container
 from .shell import shell_command
 
 JOB_ID = "PORTAL_JOB_ID"

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 from ..measurements.gpus import vendor_of
 
+HERE = "portal_beside"  # in a kernelspec's metadata: it runs on the node, not in the container
+
 VARIABLE = "PORTAL_CONTAINER"
 IMAGE = "PORTAL_IMAGE"  # what deploy/session.sh chose: the SIF, or the node's unpacked copy
 # The names that deploy/session.sh would have passed into the container, separated by spaces.

@@ -17,11 +17,11 @@ from typing import Any
 
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKernel
 
-from .container import Container
+from .command_line import for_commands
+from .container import HERE, Container
 
 VARIABLE = "PORTAL_KERNELS"  # a JSON list of {"name", "title", "language"}; empty: all are shown
 BASH = "bash"
-HERE = "portal_beside"  # in a kernelspec's metadata: it runs on the node, not in the container
 _PATIENCE = 120  # seconds until a container has answered; a cold image takes some
 # What a build adds, and where Jupyter looks in most images.
 _FOLDERS = (
@@ -112,8 +112,6 @@ class KernelsInContainer:
     def specs(self) -> dict[str, KernelSpec]:
         """By name. Blocks for as long as the container takes to start, once; a container that
         does not start has none, and is asked again the next time."""
-        from .command_line import for_commands  # which knows this module
-
         with self._lock:
             if self._found is not None:
                 return self._found

@@ -8,7 +8,6 @@ alone adds it to requests; it is never on a command line, and no browser has it.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
@@ -29,21 +28,6 @@ _LISTENS = "0A"  # /proc/net/tcp, in proc(5)
 _TAIL = 4000  # bytes of its log that are shown
 # The session's own credentials are no business of the program's.
 _SECRETS = ("JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN")
-
-
-def _load_jupyter_server_extension(app: Any) -> None:
-    """Called by jupyter_server. ``app`` is its ServerApp."""
-    told = told_of(os.environ)
-    if told is None:
-        return
-    from ..tensorboard.runtime import Runtime
-    from .program_proxy import add_handlers
-
-    base = app.web_app.settings["base_url"] + PATH
-    program = Program(told, Runtime.make(os.environ).path, base, app.root_dir, os.environ)
-    atexit.register(program.stop)
-    program.start()
-    add_handlers(app.web_app, program)
 
 
 def told_of(environ: Mapping[str, str]) -> dict[str, Any] | None:

@@ -14,9 +14,9 @@ from jupyter_server_proxy.handlers import NamedLocalProxyHandler
 from tornado import httputil, web
 from yarl import URL
 
-from . import PATH
 from .pages import show_waiting
 from .running import TensorBoards
+from .runtime import PATH
 
 CHUNK = 256 * 1024  # bytes
 QUIET = 600.0  # seconds without a byte: TensorBoard answers slowly while it reads

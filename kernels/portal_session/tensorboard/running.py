@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from . import PATH, record
+from . import record
 from .folders import FolderRefused, resolve, roots_of
-from .runtime import Place, Runtime
+from .runtime import PATH, Place, Runtime
 
 MOST_RUNNING = 8
 MOST_FOLDERS = 50

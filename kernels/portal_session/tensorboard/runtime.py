@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+PATH = "portal/tensorboard/"  # below the server's base_url
 PREFIX = "portal-tb-"
 LONGEST_SOCKET = 107  # bytes
 _SETTLED = 60.0  # seconds: a younger directory may not have its lock yet

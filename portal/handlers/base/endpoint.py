@@ -78,6 +78,7 @@ class Endpoint(APIHandler):
     path: ClassVar[str]
     parameters: ClassVar[dict[str, str]] = {}  # name -> regular expression
     operations: ClassVar[dict[str, Operation]]  # "get", "post", "patch", "put", "delete"
+    timed: ClassVar[bool] = True  # counted among the seconds that requests take
 
     query: Any
     body: Any

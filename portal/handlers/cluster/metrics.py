@@ -27,7 +27,6 @@ from portal.models.scope import METRICS_READ
 from ..base.base import APIHandler
 from ..base.endpoint import Endpoint
 from ..services.services import Parts
-from .stream import EventsEndpoint
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
@@ -51,7 +50,7 @@ class Metrics:
 
     def count(self, handler: Any) -> None:
         """A request was answered."""
-        if isinstance(handler, EventsEndpoint):
+        if isinstance(handler, Endpoint) and not handler.timed:
             return
         route = getattr(handler, "path", "") if isinstance(handler, Endpoint) else ""
         method = str(handler.request.method)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 from tornado.iostream import StreamClosedError
@@ -19,9 +19,7 @@ from portal.models import Frozen
 from portal.models.cluster.dashboard import Changes
 
 from ..base.endpoint import Endpoint, Nothing, Operation, Query
-
-if TYPE_CHECKING:
-    from .metrics import Metrics
+from .metrics import Metrics
 
 _SLOWEST = 30.0  # seconds that a viewer may take to read one event
 # After this the browser connects anew by itself and goes on where it was: whoever lost the login
@@ -40,6 +38,7 @@ class EventsEndpoint(Endpoint):
     """The event stream."""
 
     path = "events"
+    timed = False  # it lasts as long as its viewer looks
     operations = {
         "get": Operation(
             summary="Server-sent events: what is new, as it comes.",

@@ -33,8 +33,8 @@ from portal_session.kernels.command_line import (
     SessionProvisioner,
     _load_jupyter_server_extension,
 )
-from portal_session.kernels.container import Container
-from portal_session.kernels.kernels import HERE, SessionKernelSpecs, _read_specs
+from portal_session.kernels.container import HERE, Container
+from portal_session.kernels.kernels import SessionKernelSpecs, _read_specs
 from session_server import make_python
 from test_session_command_line import a_server, provisioners  # noqa: F401  a fixture
 
