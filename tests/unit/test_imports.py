@@ -59,7 +59,6 @@ MAY_KNOW: dict[str, set[str]] = {
 # Files that know each other, most for a type alone. No other file may join them, nor make a new
 # circle; one that was broken up is taken off.
 CIRCLES = (
-    {"portal.catalog.builds." + name for name in ("auto_test", "building", "scheduler", "testing")},
     {
         "portal.handlers.services." + name
         for name in (

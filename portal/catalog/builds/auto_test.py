@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from portal.errors import InvalidRequest
 from portal.models.catalog.catalog import EnvironmentTest
@@ -15,10 +14,8 @@ from portal.store import Store
 from ..availability import Mark, closed_reason, mark_of, needs_test
 from ..files import EnvironmentCatalog
 from .ages import Ages
+from .settings import WorkshopSettings
 from .testing import TestQueue, types_to_test, untested
-
-if TYPE_CHECKING:
-    from .scheduler import Workshop
 
 NOBODY = "portal"  # who asked for these tests
 _JUDGED = (WorkState.PASSED, WorkState.FAILED)
@@ -28,7 +25,11 @@ class Itself:
     """Looks at the catalog of one workshop."""
 
     def __init__(
-        self, settings: Workshop, store: Store, catalog: EnvironmentCatalog, tests: TestQueue
+        self,
+        settings: WorkshopSettings,
+        store: Store,
+        catalog: EnvironmentCatalog,
+        tests: TestQueue,
     ) -> None:
         self._settings, self._store, self._catalog, self._tests = settings, store, catalog, tests
         self._ages = Ages()

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -24,10 +24,8 @@ from .ages import Ages
 from .failure_reason import End
 from .job_monitor import MAX_LOG, Look
 from .pulling import Pulling
+from .settings import WorkshopSettings
 from .submitting import Submitter, new_nonce
-
-if TYPE_CHECKING:
-    from .scheduler import Workshop
 
 
 class _Wanted(NamedTuple):
@@ -44,7 +42,7 @@ class BuildQueue:
 
     def __init__(
         self,
-        settings: Workshop,
+        settings: WorkshopSettings,
         store: Store,
         jobs: Submitter,
         pulling: Pulling,

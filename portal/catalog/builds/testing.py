@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -22,10 +22,8 @@ from ..files import EnvironmentCatalog
 from .ages import Ages
 from .failure_reason import End
 from .job_monitor import MAX_LOG, Look
+from .settings import WorkshopSettings
 from .submitting import Submitter, new_nonce
-
-if TYPE_CHECKING:
-    from .scheduler import Workshop
 
 
 class TestQueue:
@@ -34,7 +32,7 @@ class TestQueue:
     __test__ = False  # not a test of pytest's
 
     def __init__(
-        self, settings: Workshop, store: Store, catalog: EnvironmentCatalog, jobs: Submitter
+        self, settings: WorkshopSettings, store: Store, catalog: EnvironmentCatalog, jobs: Submitter
     ) -> None:
         self._settings, self._store, self._catalog, self._jobs = settings, store, catalog, jobs
         self._ages = Ages()
