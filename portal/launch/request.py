@@ -18,7 +18,7 @@ from ..models.catalog.environment import Environment
 from ..models.session.resources import Resources
 from .fields import OF
 from .kinds import OWN_OPTIONS, USUAL, kind_of
-from .kinds.kind import Kind
+from .kinds.kind import AskedFor, Kind
 
 # What a session gets where neither the person, the environment nor the site says anything.
 DEFAULT_RESOURCES = {"cpus": 2, "memory": "4G", "time": "2:00:00"}
@@ -26,15 +26,10 @@ OPTION_KEYS = ("course", "environment", "kind", *OF)
 _LONGEST = 256  # characters of a form's field
 
 
-class Asked(Frozen):
-    """What somebody asks for: well formed, and no more than what was said.
+class Asked(AskedFor):
+    """What somebody asks for: well formed, and no more than what was said. ``kind``: what would
+    run, with its own options."""
 
-    ``environment`` None: the first that is offered. ``resources`` holds what was asked for as its
-    fields that were set. ``kind``: what would run, with its own options.
-    """
-
-    environment: str | None = None
-    resources: Resources = Resources()
     kind: Kind = USUAL()
 
     @classmethod
@@ -66,11 +61,6 @@ class Asked(Frozen):
                 f"'{key}' must be {OF[key].should_be}; {_quoted(asked[key])} is not.", field=key
             ) from None
         return cls(environment=environment, resources=resources, kind=kind)
-
-    def said(self) -> dict[str, Any]:
-        """The keys that say something, with typed values; what is the kind's own is left out."""
-        named = {"environment": self.environment} if self.environment else {}
-        return {**named, **self.resources.said()}
 
 
 class LaunchRequest(Frozen):

@@ -23,9 +23,8 @@ from portal.launch.course import (
 )
 from portal.launch.kinds import of_server
 from portal.launch.kinds.course import CourseSession
-from portal.launch.kinds.kind import Place
+from portal.launch.kinds.kind import AskedFor, Place
 from portal.launch.policy import usable_reservation
-from portal.launch.request import Asked
 from portal.models.catalog.environment import Bind, Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.course.course import STAFF, Course, KeptCourse, Role
@@ -71,7 +70,7 @@ class Budgets:
 async def course_offer(
     spawner: PortalSpawner,
     kind: CourseSession,
-    asked: Asked,
+    asked: AskedFor,
     snapshot: ClusterSnapshot,
     associations: Sequence[Association] | None,
     *,

@@ -15,7 +15,7 @@ from portal.errors import NotAllowed, PortalError, SlurmUnavailable
 from portal.launch.course import server_of
 from portal.launch.kinds import of_server
 from portal.launch.kinds.course import CourseSession
-from portal.launch.kinds.kind import Place
+from portal.launch.kinds.kind import AskedFor, Place
 from portal.launch.policy import decide
 from portal.launch.request import Asked, LaunchRequest
 from portal.models.catalog.environment import Environment
@@ -235,7 +235,7 @@ class _Hub:
     async def course(
         self,
         kind: CourseSession,
-        asked: Asked,
+        asked: AskedFor,
         snapshot: ClusterSnapshot,
         associations: Sequence[Association] | None,
         *,

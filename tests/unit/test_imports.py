@@ -66,14 +66,6 @@ CIRCLES = (
             *("services", "session_status"),
         )
     },
-    {"portal.launch.request", "portal.launch.kinds"}
-    | {
-        "portal.launch.kinds." + name
-        for name in (
-            *("course", "jupyterlab", "kind", "marimo", "preview", "program", "rehearsal"),
-            *("room", "tensorboard"),
-        )
-    },
     {
         "spawners." + name
         for name in (

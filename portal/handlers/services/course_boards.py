@@ -18,7 +18,7 @@ from portal.models.course.course import KeptCourse
 if TYPE_CHECKING:
     from portal.dashboard import ClusterView
 
-    from .services import Parts
+    from .core import CoreParts
 
 _AGE = 1.5  # seconds for which a board is told to all who watch
 _DAY = 86400.0
@@ -40,7 +40,7 @@ class CourseBoards:
     who watch. Where it does not answer, what it said last stays, with ``error``.
     """
 
-    def __init__(self, parts: Parts, age: float = _AGE) -> None:
+    def __init__(self, parts: CoreParts, age: float = _AGE) -> None:
         self._parts, self.age = parts, age
         self._made = SharedAnswers[str, _Made](most=_MOST, ttl=lambda _: self.age, retry=0.0)
 

@@ -17,7 +17,7 @@ from portal.models.course.live import Collect, CourseMessage, CourseSituation, P
 from portal.models.session.session import SessionRecord
 
 if TYPE_CHECKING:
-    from .services import Parts
+    from .core import CoreParts
 
 # Seconds for which an answer is told to all.
 _COURSES = 5.0
@@ -38,7 +38,7 @@ class CourseSituations:
     ``collects_of`` what it has still to give; their parts put their own in the place of these.
     Neither raises, nor asks anybody for one session."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: CoreParts) -> None:
         self._parts = parts
         store = parts.store
         how: Any = {"patience": _PATIENCE}

@@ -21,13 +21,13 @@ from portal.models.catalog.image_job import WorkState
 from portal.slurm.control.reservations import Reserving
 
 if TYPE_CHECKING:
-    from .services import Parts
+    from .core import CoreParts
 
 
 class CourseWork:
     """One a service. ``run`` is its loop; ``loop.add`` takes what else is to be looked at."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: CoreParts) -> None:
         self._copies = NodeCopies(parts.cluster, parts.workshop.images, parts.log)
         self.around = Around(
             store=parts.store,

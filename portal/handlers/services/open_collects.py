@@ -10,7 +10,7 @@ from portal.models.course.live import Collect
 from portal.models.session.session import SessionRecord
 
 if TYPE_CHECKING:
-    from .services import Parts
+    from .core import CoreParts
 
 _AGE = 2.0  # seconds for which an answer is told to all
 
@@ -20,7 +20,7 @@ _Open = Mapping[str, list[tuple[Collect, frozenset[str]]]]
 class OpenCollects:
     """One a service."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: CoreParts) -> None:
         waiting = parts.collecting.waiting
         self._asked = SharedAnswer[_Open](waiting, ttl=_AGE, patience=1.0, first={})
 

@@ -29,7 +29,7 @@ from .course_status import CourseSituations
 if TYPE_CHECKING:
     from portal.dashboard import ClusterView
 
-    from .services import Parts
+    from .core import CoreParts
 
 _Measured = tuple[Mapping[str, JobUsage], Mapping[str, SessionReports]]
 
@@ -49,7 +49,7 @@ class Situations:
     """One a service. ``idle_of`` and ``move_of`` give what their parts know of a session, by its
     id, at once and without raising; those parts put their own in the place of these."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: CoreParts) -> None:
         self._parts = parts
         self.idle_of: Callable[[str], IdleState] = lambda _: IdleState()
         self.move_of: Callable[[str], Move | None] = lambda _: None

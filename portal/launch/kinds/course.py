@@ -17,11 +17,10 @@ from ...models.catalog.environment import AbsolutePath
 from ...models.course.course import STAFF, CourseState, KeptCourse, Role
 from ..course import OPTION, course_named, day, server_for
 from ..fields import IN_COURSES
-from .kind import Hub, Kind, Place
+from .kind import AskedFor, Hub, Kind, Place
 
 if TYPE_CHECKING:
     from ...models.cluster.cluster import Association, ClusterSnapshot
-    from ..request import Asked
 
 # Where a course with grades has nbgrader's exchange in its sessions.
 EXCHANGE = "/srv/nbgrader/exchange"
@@ -95,7 +94,7 @@ class CourseSession(Kind):
 
     async def place(
         self,
-        asked: Asked,
+        asked: AskedFor,
         hub: Hub,
         snapshot: ClusterSnapshot,
         associations: Sequence[Association] | None,

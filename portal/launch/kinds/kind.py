@@ -7,17 +7,13 @@ none by name. What a kind has to ask of the Hub stands in ``Hub``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from ...errors import InvalidRequest, NotAllowed
 from ...models import Frozen
 from ...models.catalog.environment import Environment
 from ...models.cluster.cluster import Association, ClusterSnapshot
 from ...models.session.resources import Resources
-
-if TYPE_CHECKING:
-    from ..request import Asked
-    from .course import CourseSession
 
 
 def environment_of(name: str | None, environments: Mapping[str, Environment]) -> Environment:
@@ -60,14 +56,27 @@ class Hub(Protocol):
 
     async def course(
         self,
-        kind: CourseSession,
-        asked: Asked,
+        kind: Any,  # a CourseSession
+        asked: AskedFor,
         snapshot: ClusterSnapshot,
         associations: Sequence[Association] | None,
         *,
         runs: bool,
     ) -> Place:
         """A course's session as it may be launched now. Raises what says why not."""
+
+
+class AskedFor(Frozen):
+    """What somebody asks for. ``environment`` None: the first that is offered. ``resources`` holds
+    what was asked for as its fields that were set."""
+
+    environment: str | None = None
+    resources: Resources = Resources()
+
+    def said(self) -> dict[str, Any]:
+        """The keys that say something, with typed values; what is the kind's own is left out."""
+        named = {"environment": self.environment} if self.environment else {}
+        return {**named, **self.resources.said()}
 
 
 class Kind(Frozen):
@@ -126,7 +135,7 @@ class Kind(Frozen):
 
     async def place(
         self,
-        asked: Asked,
+        asked: AskedFor,
         hub: Hub,
         snapshot: ClusterSnapshot,
         associations: Sequence[Association] | None,

@@ -15,11 +15,10 @@ from ...errors import InvalidRequest, NotAllowed
 from ...models.catalog.environment import Environment
 from ...models.session.resources import Resources
 from ..limits import within
-from .kind import Hub, Kind, Place, environment_of
+from .kind import AskedFor, Hub, Kind, Place, environment_of
 
 if TYPE_CHECKING:
     from ...models.cluster.cluster import Association, ClusterSnapshot
-    from ..request import Asked
 
 OPTION = "tensorboard"  # the key of ``user_options`` with the folders
 SERVER = "tensorboard"  # the named server, beside the person's session
@@ -44,7 +43,7 @@ class TensorBoard(Kind):
 
     async def place(
         self,
-        asked: Asked,
+        asked: AskedFor,
         hub: Hub,
         snapshot: ClusterSnapshot,
         associations: Sequence[Association] | None,

@@ -1,0 +1,210 @@
+"""What the service is made of below its handlers."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from portal.cache import SharedAnswer
+from portal.catalog.builds.scheduler import Workshop
+from portal.catalog.offers.software import Software
+from portal.catalog.offers.tile import Tiles
+from portal.catalog.versions.curating import Curator
+from portal.catalog.versions.user_environments import OwnEnvironments
+from portal.courses.definition.readiness import CourseReadiness
+from portal.courses.definition.rules import CourseRules
+from portal.courses.definition.service import CourseDesk
+from portal.courses.files.collecting import Collecting
+from portal.courses.files.handouts import CourseHandouts
+from portal.courses.live.helping import Helping
+from portal.courses.live.rooms import Rooms
+from portal.courses.roster.enrolment import Enrolment
+from portal.courses.roster.membership_cache import CourseBook
+from portal.courses.roster.unenrol import Leaving
+from portal.courses.settings import Courses
+from portal.directory import Directory
+from portal.directory.ldap import LdapDirectory
+from portal.errors import PortalError
+from portal.estimates import StartEstimates
+from portal.launch.extending import Extending
+from portal.models.audit import AuditEntry, Outcome
+from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.session.resources import Resources
+from portal.notices import Notices
+from portal.sessions.idle_gpus import Around, IdleGpus
+from portal.sessions.moves import Moves
+from portal.slurm.control.reservations import Reserving
+from portal.web.audit_rate_limit import Allowance
+
+if TYPE_CHECKING:
+    from portal.catalog import EnvironmentCatalog
+    from portal.dashboard import Dashboard
+    from portal.hubapi import HubApi
+    from portal.images.registry.registry import Registries
+    from portal.slurm import Cluster
+    from portal.slurm.control.control import ClusterControl
+    from portal.store import Store
+    from portal.telemetry import Telemetry
+
+
+@dataclass
+class CoreParts:
+    """What the service is made of below its handlers. ``prefix`` is "/services/portal/" with both
+    slashes."""
+
+    prefix: str
+    log: logging.Logger
+    catalog: EnvironmentCatalog
+    cluster: Cluster
+    control: ClusterControl
+    telemetry: Telemetry
+    dashboard: Dashboard
+    store: Store
+    hub: HubApi
+    extending: Extending = field(default_factory=Extending)
+    estimates: StartEstimates = field(default_factory=StartEstimates)
+    # What a session gets where neither the person nor the environment says anything.
+    default_resources: Resources = field(default_factory=Resources)
+    idle: IdleGpus = field(default_factory=IdleGpus)
+    notices: Notices = field(default_factory=Notices)
+    workshop: Workshop = field(default_factory=Workshop)
+    own: OwnEnvironments = field(default_factory=OwnEnvironments)
+    allowance: Allowance = field(default_factory=Allowance)
+    curator: Curator = field(default_factory=Curator)
+    courses: Courses = field(default_factory=Courses)
+    subdomains: bool = False  # each person's servers have a host of their own
+    hub_host: str = ""  # the Hub's, as "https://gpu.example.org", where the Hub tells it
+    course_directory: Directory = field(default_factory=LdapDirectory)
+    book: CourseBook = field(init=False)
+    desk: CourseDesk = field(init=False)
+    readiness: CourseReadiness = field(init=False)
+    helping: Helping = field(init=False)
+    rooms: Rooms = field(init=False)
+    handouts: CourseHandouts = field(init=False)
+    collecting: Collecting = field(init=False)
+    software: Software = field(init=False)
+    moves: Moves = field(init=False)
+    tiles: Tiles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.workshop.join(self.cluster, self.store, self.catalog)
+        self.own.join(self.catalog, self.store, self.workshop)
+        self.tiles = Tiles(self.catalog, self.store)
+        self.curator.join(self.catalog, self.store, self.note)
+        self.book = CourseBook(self.store)
+        self.desk = self._desk()
+        self.readiness = CourseReadiness(
+            self.store, self.cluster, self._snapshot, Reserving(self.cluster.runner)
+        )
+        self.helping = Helping(
+            self.store, self.hub, self.courses, self.subdomains, self.note, self.log
+        )
+        self.rooms = Rooms(self.store, self.hub, self.subdomains, self.note, self.log)
+        self.handouts = CourseHandouts(self.store, self.courses, self.log)
+        self.collecting = Collecting(self.store, self.courses)
+        self.software = Software(self.store)
+        self.moves = Moves(self.hub, self.log)
+        times = SharedAnswer[Mapping[str, float]](
+            self._idle_times, ttl=30.0, patience=1.0, first={}
+        )
+        self.idle.join(
+            Around(
+                view=lambda: self.dashboard.view,
+                interval=lambda: self.dashboard.refresh_interval,
+                telemetry=self.telemetry,
+                store=self.store,
+                hub=self.hub,
+                idle_times=times.get,
+                note=self.note,
+                moving=self.moves.moving,
+            )
+        )
+
+    def _snapshot(self) -> ClusterSnapshot | None:
+        """The cluster as everyone sees it; None while nothing is known."""
+        return self.dashboard.view.snapshot if self.dashboard.view else None
+
+    def _desk(self) -> CourseDesk:
+        rules = CourseRules(
+            self.courses,
+            self.catalog,
+            self.store,
+            self._snapshot,
+            lambda name: self.cluster.has_account(name),
+        )
+        left = Leaving(self.store, self.hub, self.log).left
+        enrolment = Enrolment(
+            self.store, self.book, self.course_directory, self.courses, self.log, left
+        )
+        return CourseDesk(self.store, self.book, rules, enrolment, self.courses)
+
+    @property
+    def registries(self) -> Registries:
+        """What registries say of images: the same object that builds ask."""
+        return self.workshop.registries
+
+    async def _idle_times(self) -> Mapping[str, float]:
+        """The environments' own idle times in seconds, by name."""
+        await self.catalog.load()
+        return {
+            name: float(one.idle_time)
+            for name, one in self.catalog.environments.items()
+            if one.idle_time is not None
+        }
+
+    async def audit(
+        self,
+        handler: Any,
+        action: str,
+        target: str,
+        *,
+        owner: str = "",
+        outcome: Outcome = Outcome.DONE,
+        detail: str = "",
+    ) -> None:
+        """Add a line to the audit log, for the person of ``handler``.
+
+        The same line goes to the service's log, so it is not lost while the database is away;
+        then this does not raise. What anybody can cause without end, that is, what is not done or
+        only done to oneself, is written so and so often (``Allowance``), and then its number.
+        """
+        actor = handler.person.name
+        if outcome is not Outcome.DONE or owner == actor:
+            missed = self.allowance.take(actor, time.monotonic())
+            if missed is None:
+                return
+            if missed:
+                detail = f"{missed} lines before this one were left out: too many. {detail}".strip()
+        entry = AuditEntry(
+            at=time.time(),
+            actor=actor,
+            action=action,
+            target=target[:300],
+            owner=owner,
+            outcome=outcome,
+            detail=detail[:1000],
+            address=origin(handler.request),
+        )
+        await self.note(entry)
+
+    async def note(self, entry: AuditEntry) -> None:
+        """Write a line of the audit log, to the service's log too; does not raise."""
+        self.log.warning("audit: %s", entry.model_dump_json(exclude={"id"}))
+        try:
+            await self.store.audit.add(entry)
+        except PortalError as error:
+            self.log.error("The audit log could not be written: %s", error)
+
+
+def origin(request: Any) -> str:
+    """Where a request came from, by X-Forwarded-For: the last address is the one that the Hub's
+    proxy saw; those before it are what a proxy of the site, or the client itself, has said.
+
+    Not tornado's ``remote_ip``, which believes an X-Real-Ip that any client can send.
+    """
+    told = re.sub(r"[^0-9A-Fa-f:., ]", "?", request.headers.get("X-Forwarded-For", ""))
+    return told[-200:] or str(request.remote_ip or "")
