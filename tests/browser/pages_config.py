@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import time
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,9 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/unit/spawners/form")]
+# As pytest has it: what the tests share is here and there below tests/.
+_SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+sys.path[:0] = [str(ROOT / folder) for folder in _SETTINGS["pythonpath"]]
 
 from test_form import GIB, ROWS, environment, snapshot  # noqa: E402
 

@@ -48,7 +48,7 @@ def with_marimo(demo: Any) -> Iterator[None]:
     file.write_text(yaml.safe_dump({"name": NAME, "kind": "venv", **words}))
 
     def offered() -> bool:
-        items = grace.items("environments", all=True)
+        items = grace.get("environments", params={"all": True}).json()["items"]
         return any(item["name"] == NAME and item["offered"] for item in items)
 
     try:

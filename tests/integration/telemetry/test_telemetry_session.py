@@ -230,7 +230,7 @@ def test_a_machine_without_a_driver_or_without_pynvml_has_no_gpus() -> None:
         "import sys; sys.modules['pynvml'] = None; from portal_session.gpus import gpu_reader; "
         "print(gpu_reader({'CUDA_VISIBLE_DEVICES': '0'}).read())"
     )
-    kernels = Path(session_telemetry.__file__).parents[1]
+    kernels = Path(session_telemetry.__file__).parents[2]
     said = subprocess.run(
         [sys.executable, "-c", code], cwd=kernels, capture_output=True, text=True, check=True
     )
