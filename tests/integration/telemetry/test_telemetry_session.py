@@ -227,7 +227,8 @@ def test_a_machine_without_a_driver_or_without_pynvml_has_no_gpus() -> None:
     broken = Nvml(init=NvmlError("no driver"))
     assert NvmlReader({"CUDA_VISIBLE_DEVICES": "0"}, broken).read() == []
     code = (
-        "import sys; sys.modules['pynvml'] = None; from portal_session.gpus import gpu_reader; "
+        "import sys; sys.modules['pynvml'] = None; "
+        "from portal_session.measurements.gpus import gpu_reader; "
         "print(gpu_reader({'CUDA_VISIBLE_DEVICES': '0'}).read())"
     )
     kernels = Path(session_telemetry.__file__).parents[2]
