@@ -220,4 +220,6 @@ def document() -> dict[str, Any]:
     for field in FIELDS:
         about = f"{field.should_be[0].upper()}{field.should_be[1:]}."
         named[field.name] = {**types[field.name], "title": field.label, "description": about}
+        if "anyOf" in named[field.name]:  # a form's empty field says nothing, as null does
+            named[field.name]["anyOf"] = [*named[field.name]["anyOf"], {"const": ""}]
     return {"type": "object", "properties": named, "additionalProperties": False}

@@ -122,6 +122,7 @@ def test_ports_are_remembered_while_they_are_free(tmp_path: Path) -> None:
     again.pick("a", "b")
     assert (again["a"], again["b"]) == first and first[0] != first[1]
     with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(("127.0.0.1", first[0]))
         taken.listen()
         assert not free(first[0])

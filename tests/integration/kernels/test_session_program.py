@@ -86,7 +86,7 @@ def test_only_the_proxy_has_its_word(server: SessionServer) -> None:
     (file,) = (server.home / "t").glob("portal-tb-*/secret")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-    ps = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    ps = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True, check=True).stdout
     assert "program.py" in ps and file.read_text() not in ps
 
 

@@ -384,8 +384,8 @@ async def test_associations_are_cached(slurm: SmallSlurm, cluster: Cluster) -> N
 async def test_expected_launches_ask_slurmdbd_once(slurm: SmallSlurm, cluster: Cluster) -> None:
     for _ in range(20):
         cluster.expect_launches()
-    assert cluster._accounts._everyone is not None
-    await asyncio.wait({cluster._accounts._everyone})
+    assert cluster._accounts._everyone.under_way
+    await cluster._accounts._everyone.get()
     answer = await cluster.associations(slurm.user)
     assert answer is not None and "research" in {one.account for one in answer}
     await cluster.snapshot(qos=True)

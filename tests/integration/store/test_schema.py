@@ -124,7 +124,7 @@ async def test_the_next_version_upgrades_what_this_one_wrote(
     monkeypatch.setattr("portal.store.engine.upgrade._HERE", str(scripts))
     monkeypatch.setattr("portal.store.engine.upgrade._scripts", ScriptDirectory(str(scripts)))
     for module in ("upgrade", "database"):
-        monkeypatch.setattr(f"portal.store.{module}.HEAD", "9999")
+        monkeypatch.setattr(f"portal.store.engine.{module}.HEAD", "9999")
     waiting = make_store(url)  # it was not told to upgrade
     with pytest.raises(StoreUnavailable, match="does not have the tables of this version"):
         await waiting.announcements.all()

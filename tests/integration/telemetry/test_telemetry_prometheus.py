@@ -28,6 +28,7 @@ from portal.models.cluster.gpu import GpuReading
 from portal.telemetry import Telemetry
 
 PAGES = Path(__file__).parent / "telemetry_pages"
+OUTPUTS = Path(__file__).parents[2] / "amd_outputs"
 GPUS = {"gpu01": 4, "gpu02": 4, "gpu03": 2, "gpu04": 4, "gpu05": 2, "gpu06": 1}
 PATIENCE = 120.0
 MAX_AGE = 4  # seconds; Prometheus scrapes once a second here
@@ -257,7 +258,7 @@ async def test_amds_exporter_beside_dcgm(
     pages, cluster = exporters[0].pages, snapshot()
     both = telemetry(prometheus.url, prometheus_exporters=["dcgm", "amd"])
     dcgm = telemetry(prometheus.url)
-    pages["gpu06"] = (PAGES.parent / "amd_outputs/device-metrics-exporter.txt").read_text()
+    pages["gpu06"] = (OUTPUTS / "device-metrics-exporter.txt").read_text()
     try:
         found = await until(both, cluster, lambda found: shown(found, "gpu06", 0) == 91)
         assert figures(found["gpu06", 0]) == (91, 150000, 196592, False)
