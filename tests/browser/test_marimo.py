@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import yaml
 from api_client import Caller
@@ -89,9 +88,11 @@ def test_marimo_is_launched_and_runs_a_cell(
     with Caller(demo.url, "barbara") as other:
         answer = other.person.http.get(address, follow_redirects=False)
         assert answer.status_code in (302, 403) and "marimo" not in answer.text
-    stranger = httpx.get(address, follow_redirects=False)
-    assert stranger.status_code == 302
-    assert "/hub/api/oauth2/authorize" in stranger.headers["location"]
-    shown = demo.run(["ps", "-eo", "args"], demo.user("barbara")).stdout
+    nobody = page.context.browser.new_context()
+    visitor = nobody.new_page()
+    visitor.goto(address)
+    expect(visitor.get_by_label("User name")).to_be_visible()
+    nobody.close()
+    shown = demo.run(["ps", "-ewwo", "args"], demo.user("barbara")).stdout
     assert "marimo edit" in shown and "--token-password " not in shown
     assert [now.id for now in living_jobs(demo, "ada")] == [job.id]
