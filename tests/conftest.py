@@ -52,6 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    runs.end_descendants()
     if record := config.stash.get(_RECORD, None):
         record.remove()
 

@@ -15,18 +15,22 @@ import runs
 
 ROOT = Path(__file__).resolve().parents[2]
 _CONFTEST = """
-import subprocess, sys, pytest, runs
+import subprocess, sys, time, pytest, runs
 from pathlib import Path
 
 def pytest_configure(config):
     runs.end_on_signals()
     config.record = runs.RunRecord(Path("records"))
 
+def pytest_unconfigure(config):
+    runs.end_descendants()
+
 @pytest.fixture(scope="session")
 def server():
-    process = subprocess.Popen(["sleep", "300"], start_new_session=True)
+    process = subprocess.Popen(["sleep", "300"], start_new_session=True, env=ENVIRONMENT)
     Path("pid").write_text(str(process.pid))
     yield process
+    time.sleep(PAUSE)
     process.kill()
     process.wait()
     Path("torn-down").touch()
@@ -39,14 +43,18 @@ def test_waits(server):
 """
 
 
-def _started(place: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a suite that waits; return its process and the pid of what it started."""
-    (place / "conftest.py").write_text(_CONFTEST)
+def _started(
+    place: Path, *options: str, environment: str = "None", pause: float = 0
+) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a suite that waits; return its process and the pid of what it started, with that
+    ``environment``. ``pause``: seconds that the fixture takes to end it."""
+    text = _CONFTEST.replace("ENVIRONMENT", environment).replace("PAUSE", str(pause))
+    (place / "conftest.py").write_text(text)
     (place / "test_waits.py").write_text(_TEST)
     (place / "pytest.ini").write_text("[pytest]\n")
     path = f"{ROOT}{os.pathsep}{ROOT / 'tests/support/suite'}"
     run = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_waits.py"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "test_waits.py"],
         cwd=place,
         env=os.environ | {"PYTHONPATH": path},
         stdin=subprocess.DEVNULL,
@@ -66,6 +74,14 @@ def test_a_signal_ends_what_the_run_started(tmp_path: Path, number: signal.Signa
     run.send_signal(number)
     run.wait(30)
     assert (tmp_path / "torn-down").exists()
+    assert not psutil.pid_exists(server)
+
+
+def test_a_signal_ends_what_a_slow_worker_started(tmp_path: Path) -> None:
+    """pytest-xdist ends a worker whose fixtures take longer than ten seconds to end."""
+    run, server = _started(tmp_path, "-n", "1", environment="{}", pause=300)
+    run.terminate()
+    run.wait(60)
     assert not psutil.pid_exists(server)
 
 

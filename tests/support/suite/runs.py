@@ -1,7 +1,8 @@
 """A run of pytest leaves nothing behind, however it ends.
 
-SIGTERM and SIGHUP end a run as Ctrl-C does, through the fixtures. What a run starts dies with it
-where the kernel can see to that (``ends_with_parent``). For SIGKILL there is a record of each run,
+SIGTERM and SIGHUP end a run as Ctrl-C does, through the fixtures; what they did not come to is
+ended after them (``end_descendants``). What a run starts dies with it where the kernel can see to
+that (``ends_with_parent``). For SIGKILL there is a record of each run,
 a file that the run holds locked: the next run finds records that nobody holds, and ends what their
 runs have left.
 """
@@ -18,6 +19,8 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
+import psutil
+
 from portal.demo.daemons.process import end_all
 from portal.demo.home import Home
 from portal.demo.whole import sweep
@@ -25,6 +28,8 @@ from portal.demo.whole import sweep
 MARK = "PORTAL_TEST_RUN"  # in the environment of what a run starts: the path of its record
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _LIBC = ctypes.CDLL(None)
+_OWN_END = 10.0  # seconds that a process has to end by itself
+_interrupted: list[psutil.Process] = []  # the descendants of this run when a signal came
 
 
 def end_on_signals() -> None:
@@ -36,10 +41,25 @@ def end_on_signals() -> None:
     def interrupt(*_: object) -> None:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)  # the fixtures end undisturbed
+        _interrupted.extend(psutil.Process().children(recursive=True))
         raise KeyboardInterrupt
 
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, interrupt)
+
+
+def end_descendants() -> None:
+    """End what the processes of an interrupted run have left, after all fixtures.
+
+    pytest-xdist ends a worker whose fixtures take longer than ten seconds to end (NodeManager,
+    EXIT_TIMEOUT): a demo then dies with it, and another server would stay.
+    """
+    _, left = psutil.wait_procs(_interrupted, timeout=_OWN_END)
+    for end in (psutil.Process.terminate, psutil.Process.kill):
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                end(process)
+        _, left = psutil.wait_procs(left, timeout=_OWN_END)
 
 
 def ends_with_parent() -> None:
