@@ -1,4 +1,4 @@
-"""Which directory a site has. One more is one more file, and one more line here."""
+"""The directory that a site has. One more is one more file, and one more line here."""
 
 from __future__ import annotations
 

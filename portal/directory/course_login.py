@@ -190,7 +190,7 @@ class CourseLogin(PortalLogin):
         return False
 
     def _same(self, name: str, model: dict[str, Any]) -> bool:
-        """Whether the answer is about the same person; JupyterHub takes it for theirs."""
+        """Check that the answer is about the same person; JupyterHub takes it for theirs."""
         said = model.get("name", name)
         if isinstance(said, str) and self.normalize_username(said) == name:
             return True
@@ -198,7 +198,7 @@ class CourseLogin(PortalLogin):
         return False
 
     async def _welcome(self, name: str, model: dict[str, Any]) -> bool:
-        """Whether somebody may still use this Hub."""
+        """Return whether somebody may still use this Hub."""
         judged = {"admin": None, **model}
         try:
             if not await maybe_future(self.check_blocked_users(name, judged)):
@@ -208,7 +208,7 @@ class CourseLogin(PortalLogin):
             return False
 
     async def _kept(self, user: Any) -> bool | dict[str, Any]:
-        """What is known of somebody, with the courses of today; True where that is the same."""
+        """Return what is known of somebody, with today's courses; True where that is the same."""
         if not self.manage_groups:
             return True
         before = _held(user)

@@ -1,4 +1,4 @@
-"""What the portal asks about people who are not there."""
+"""Questions about people who are not there."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from ..models.course.course import group_of
 
 
 class Hub(Protocol):
-    """What is needed of the Hub's REST API (``portal.hubapi``)."""
+    """The part of the Hub's REST API that is needed (``portal.hubapi``)."""
 
     async def people(self, names: Collection[str]) -> Mapping[str, Mapping[str, Any]]: ...
     async def people_of(self, group: str) -> tuple[str, ...]: ...

@@ -22,7 +22,7 @@ class LdapDirectory(LoggingConfigurable):
 
     @property
     def on(self) -> bool:
-        """Whether the site has some, and an account to search them with."""
+        """True where the site has some, and an account to search them with."""
         section = self.config.LDAPAuthenticator
         return bool(
             section.get("servers")

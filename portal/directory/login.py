@@ -1,4 +1,4 @@
-"""What is the same however people log in: their names, instructors by group, groups of courses."""
+"""Rules for every way to log in: names, instructors by group, groups of courses."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from . import DEFAULT, VENDORS, GpuVendor
 
 
 class Gpus(LoggingConfigurable):
-    """Whose GPUs the cluster has. The Hub needs it for launches, the service for smoke tests."""
+    """The vendor of the cluster's GPUs, for launches and smoke tests."""
 
     vendor = Enum(
         list(VENDORS),

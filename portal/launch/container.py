@@ -1,4 +1,4 @@
-"""What sbatch and Apptainer are given: the job's options, the constant script's place, and the
+"""Arguments for sbatch and Apptainer: the job's options, the constant script's place, and the
 command of a session, which is Apptainer's argv for containers and the interpreter's for the others.
 
 The script (``deploy/session.sh``) is the same file for every session. What differs travels as

@@ -142,12 +142,12 @@ def nodes_of(partition: Partition, snapshot: ClusterSnapshot) -> list[Node]:
 
 
 def has_gpus(node: Node, gpu_type: str | None = None) -> bool:
-    """Whether a node has GPUs (of ``gpu_type``, where one is named)."""
+    """Return whether a node has GPUs (of ``gpu_type``, where one is named)."""
     return any(pool.count and gpu_type in (None, pool.type) for pool in node.gpus)
 
 
 def suits(resources: Resources, node: Node) -> bool:
-    """Whether a node is of the kind that is asked for, however much of it is free."""
+    """Return whether a node is of the kind that is asked for, however much of it is free."""
     wanted = set(resources.constraint.split("&")) if resources.constraint else set()
     return wanted <= set(node.features) and (
         not resources.gpus or has_gpus(node, resources.gpu_type)

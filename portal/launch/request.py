@@ -27,7 +27,7 @@ _LONGEST = 256  # characters of a form's field
 
 
 class Asked(AskedFor):
-    """What somebody asks for: well formed, and no more than what was said. ``kind``: what would
+    """A choice as it was said: well formed, and nothing added. ``kind``: what would
     run, with its own options."""
 
     kind: Kind = USUAL()

@@ -66,7 +66,7 @@ class Notices(NoticeSettings):
         return (await self.store.notices.wishes([user])).get(user, self.wanted)
 
     async def address_for(self, user: str) -> str:
-        """Where this person's mail goes. Raises NotFound, Unavailable, ConfigurationError."""
+        """Return the person's mail address. Raises NotFound, Unavailable, ConfigurationError."""
         if self.address != "directory":
             return self.address.replace(USERNAME, user)
         if self.directory is None:

@@ -1,4 +1,4 @@
-"""What GPUs do: from a telemetry source (sources.py), and from the sessions themselves.
+"""Readings of GPUs: from a telemetry source (sources.py), and from the sessions themselves.
 
 One interface in front of all: a reading of a GPU, with its moment and where it comes from. What
 nobody measured has no reading, and reads "unknown".

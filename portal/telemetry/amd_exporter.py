@@ -15,7 +15,7 @@ _WHOLE = frozenset({"", "none", "spx"})
 
 
 class AmdExporter:
-    """What AMD's exporter calls things; each part of a partitioned GPU has a gpu_id of its own."""
+    """Names of AMD's exporter; each part of a partitioned GPU has a gpu_id of its own."""
 
     name = "amd"
     title = "AMD"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 
 class Dcgm:
-    """What the DCGM exporter calls things; a MIG instance has its number in GPU_I_ID."""
+    """Names of the DCGM exporter; a MIG instance has its number in GPU_I_ID."""
 
     name = "dcgm"
     title = "DCGM"

@@ -109,7 +109,7 @@ class Nodes:
 
 
 class Ages:
-    """How old the newest samples of each series are, in seconds, and of each GPU. ``timed``: the
+    """Ages of the newest samples of each series, in seconds, and of each GPU. ``timed``: the
     metrics whose times are asked for."""
 
     def __init__(self, timed: Collection[str]) -> None:

@@ -11,7 +11,7 @@ from .gpu_holders import Gpu
 
 
 class TelemetrySource(Protocol):
-    """Where readings of all GPUs come from. ``Telemetry`` asks, shares the answer, keeps it, and
+    """A source of readings of all GPUs. ``Telemetry`` asks, shares the answer, keeps it, and
     says what is wrong; a source only answers."""
 
     title: str  # who answers, in sentences

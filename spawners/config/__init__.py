@@ -1,1 +1,1 @@
-"""What the Hub's configuration files name: roles, groups, the proxy, the start."""
+"""Names for the Hub's configuration files: roles, groups, the proxy, the start."""

@@ -1,4 +1,4 @@
-"""How the choices of the launch form are made, from what the cluster has. Pure.
+"""The choices of the launch form, made from what the cluster has. Pure.
 
 A choice with one value is not asked: its tuple is empty. What stands under "More" is in folded.py.
 """
@@ -45,7 +45,7 @@ def card(tile: Tile, habits: Habits, selected: bool) -> Card:
 def kind_choices(
     environments: Sequence[Environment], last: Mapping[str, Any]
 ) -> tuple[Choice, ...]:
-    """What a session may open, where one of the environments has more than the usual."""
+    """Return what a session may open, where one of the environments has more than the usual."""
     found = [k for k in OFFERED.values() if any(not k.unfit(one) for one in environments)]
     if len(found) < 2:
         return ()

@@ -1,5 +1,5 @@
-"""What the launch page keeps under "More": the fields of portal/launch/fields.py that fold away,
-each with what there is to choose. Pure.
+"""Fields that the launch page keeps under "More" (portal/launch/fields.py, ``folded``), each with
+what there is to choose. Pure.
 
 A choice with one value is not asked.
 """
@@ -22,7 +22,7 @@ from .view import Choice, FoldedField
 
 
 class Facts(NamedTuple):
-    """What the choices are made of. ``last``: what this person chose last; ``preset``: what applies
+    """Facts behind the choices. ``last``: what this person chose last; ``preset``: what applies
     where nothing is chosen; ``simulated``: the GPU types that are."""
 
     snapshot: ClusterSnapshot
@@ -71,7 +71,7 @@ def _shown(field: Field, facts: Facts) -> FoldedField | None:
 
 
 def _of_nodes(field: Field, facts: Facts) -> tuple[Choice, ...]:
-    """What the nodes of the person's partitions have, each with the partitions that have it."""
+    """Return what nodes of the person's partitions have, each with the partitions that have it."""
     having: dict[str, list[str]] = {}
     known = facts.snapshot.nodes
     for name in facts.supply.partitions:

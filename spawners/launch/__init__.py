@@ -1,1 +1,1 @@
-"""From what a person asks for to a job of Slurm."""
+"""The way from a person's options to a job of Slurm."""

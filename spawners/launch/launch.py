@@ -147,7 +147,7 @@ async def render_form(spawner: PortalSpawner) -> str:
 async def considered(
     spawner: PortalSpawner, asked: Asked
 ) -> tuple[LaunchRequest, ClusterSnapshot, Sequence[Association] | None]:
-    """What ``asked`` would be, and what was known for that: the policy of a launch without the
+    """Return what ``asked`` would be, and what was known for that: a launch's policy without the
     look at the owner's folders, which a page that asks again and again should not cost. Nothing is
     made for the owner. Raises PortalError with the reason."""
     snapshot = await _snapshot(spawner)
@@ -216,7 +216,7 @@ def _decided(
 
 
 class _Hub:
-    """What a kind asks about the launch of a spawner's owner (portal.launch.kinds.kind.Hub)."""
+    """A kind's questions about the launch of a spawner's owner (portal.launch.kinds.kind.Hub)."""
 
     def __init__(self, spawner: PortalSpawner) -> None:
         self._spawner = spawner

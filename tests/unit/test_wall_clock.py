@@ -97,7 +97,7 @@ WHY: dict[str, tuple[int, str]] = {
     "portal/notices/notices.py": (1, CALENDAR),
     "portal/sessions/idle_gpus.py": (1, "rows of snoozes; it counts idle time by the uptime"),
     "portal/slurm/jobs/end.py": (1, "compared with the end that Slurm names"),
-    "portal/slurm/watch/cache.py": (1, RECORD),
+    "portal/slurm/watch/watched.py": (1, RECORD),
     "portal/store/engine/database.py": (1, RECORD),
     "portal/telemetry/__init__.py": (2, "compared with the times that Prometheus gives"),
     "portal/telemetry/prometheus.py": (1, "compared with the times that Prometheus gives"),

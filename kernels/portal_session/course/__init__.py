@@ -1,1 +1,1 @@
-"""What a course's session does: handouts, collecting, grades, guests, a room."""
+"""The work of a course's session: handouts, collecting, grades, guests, a room."""

@@ -111,7 +111,7 @@ class Handouts:
         return 0.0
 
     def _bring(self) -> dict[str, str]:
-        """What the merge says: see portal_session.notebooks.merging. Raises ServiceError."""
+        """The merge's answer: see portal_session.notebooks.merging. Raises ServiceError."""
         if shutil.which("git", path=self._environ.get("PATH")) is None:
             return {"error": NO_GIT}
         with tempfile.TemporaryDirectory(prefix="portal-handouts-") as place:

@@ -1,1 +1,1 @@
-"""What is measured in a session: memory, GPUs, programs."""
+"""Measurements in a session: memory, GPUs, programs."""

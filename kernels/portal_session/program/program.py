@@ -31,7 +31,7 @@ _SECRETS = ("JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN")
 
 
 def told_of(environ: Mapping[str, str]) -> dict[str, Any] | None:
-    """What is to run; None for every other session."""
+    """Return what is to run; None for every other session."""
     try:
         told = json.loads(environ.get("PORTAL_PROGRAM", ""))
     except ValueError:
@@ -98,7 +98,7 @@ class Program:
 
     @property
     def answers(self) -> bool:
-        """Whether it listens: nobody else's program on that port is ever asked, or told the
+        """True while it listens: nobody else's program on that port is ever asked, or told the
         secret."""
         return self.runs and _listener(self.port) == os.getuid()
 

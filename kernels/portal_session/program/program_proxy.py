@@ -105,7 +105,7 @@ class ProgramProxy(ProxyHandler):
         self.write(_PAGE.format(title=title, again=again, words=words, more="" if runs else more))
 
     def get_client_uri(self, protocol: str, host: str, port: int, path: str) -> str:
-        """As it came, its query and what is quoted in it too."""
+        """Return the address as it came, with its query and its quotes."""
         return f"{protocol}://{host}:{port}{self.request.uri}"
 
     def add_header(self, name: str, value: Any) -> None:

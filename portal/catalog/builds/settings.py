@@ -1,4 +1,4 @@
-"""What a site can set about builds and tests: how many at once, how often, for how long."""
+"""Settings of builds and tests: how many at once, how often, for how long."""
 
 from __future__ import annotations
 

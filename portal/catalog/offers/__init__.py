@@ -1,1 +1,1 @@
-"""What the catalog shows: tiles, preferences, software and benchmarks."""
+"""The catalog as people see it: tiles, preferences, software and benchmarks."""

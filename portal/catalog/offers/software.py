@@ -18,7 +18,7 @@ class Software:
     def __init__(self, store: Store, patience: float | None = None) -> None:
         self._of: Any = None  # the verdicts that the answer belongs to
         self._found = SharedAnswer[Mapping[str, Mapping[str, str]]](
-            lambda: store.tests.software(), ttl=math.inf, retry=0.0, patience=patience, first={}
+            store.tests.software, ttl=math.inf, retry=0.0, patience=patience, first={}
         )
 
     @property

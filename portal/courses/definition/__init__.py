@@ -1,1 +1,1 @@
-"""What a course is: its rules, its sources, when it meets, and whether it can be held."""
+"""A course itself: its rules, its sources, when it meets, and whether it can be held."""

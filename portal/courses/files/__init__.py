@@ -1,1 +1,1 @@
-"""What a course hands out and collects."""
+"""Files that a course hands out and collects."""

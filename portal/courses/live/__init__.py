@@ -1,1 +1,1 @@
-"""What goes on while a course meets: presence, messages, help and rooms."""
+"""A course while it meets: presence, messages, help and rooms."""

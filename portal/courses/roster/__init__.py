@@ -1,1 +1,1 @@
-"""Who is in a course, and who has an account to take part."""
+"""People of a course, and their accounts."""

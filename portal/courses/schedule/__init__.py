@@ -1,1 +1,1 @@
-"""What the calendar sets going: reservations, starts ahead of time, and the end."""
+"""Work that the calendar sets going: reservations, starts ahead of time, and the end."""

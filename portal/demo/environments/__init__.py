@@ -1,1 +1,1 @@
-"""What the demo's environments are made of."""
+"""Parts of the demo's environments."""

@@ -38,7 +38,7 @@ async def login_service(site: Site) -> Result:
 
 
 def _fresh(site: Site, authenticator: Any) -> Result:
-    """Whether groups are read again between logins."""
+    """Check that groups are read again between logins."""
     if not authenticator.enable_auth_state:
         return warning(
             "groups are read at login only: who leaves a group keeps its rights until the next "
@@ -51,7 +51,7 @@ def _fresh(site: Site, authenticator: Any) -> Result:
 
 
 async def _answers(authenticator: Any) -> Result:
-    """Whether the login service can be reached from here; it need not like the question."""
+    """Check that the login service can be reached from here; it need not like the question."""
     url = authenticator.token_url
     if not url:
         return failure("no token_url is set, so nobody can log in", _HELP)

@@ -1,1 +1,1 @@
-"""What admins announce and read, and the API's own description."""
+"""Announcements and records for admins, and the API's own description."""

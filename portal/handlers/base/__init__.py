@@ -1,1 +1,1 @@
-"""What every handler stands on: who asks, what an endpoint takes and gives, lists and files."""
+"""The base of every handler: who asks, what an endpoint takes and gives, lists and files."""

@@ -1,1 +1,1 @@
-"""What the handlers work with, made once by the service."""
+"""Parts that the handlers work with, made once by the service."""

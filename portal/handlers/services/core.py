@@ -1,4 +1,4 @@
-"""What the service is made of below its handlers."""
+"""Parts of the service below its handlers, put together."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class CoreParts:
-    """What the service is made of below its handlers. ``prefix`` is "/services/portal/" with both
+    """Parts of the service below its handlers. ``prefix`` is "/services/portal/" with both
     slashes."""
 
     prefix: str

@@ -1,1 +1,1 @@
-"""What the jobs do with images: build, test, unpack."""
+"""Jobs on images: build, test, unpack."""

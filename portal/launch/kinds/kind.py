@@ -30,7 +30,7 @@ def environment_of(name: str | None, environments: Mapping[str, Environment]) ->
 
 
 class Place(NamedTuple):
-    """Where a session of a kind may run: the environments, by name, with what the kind makes of
+    """The place of a session of a kind: the environments, by name, with what the kind makes of
     their limits; the cluster; and the kind, complete."""
 
     environments: Mapping[str, Environment]
@@ -39,14 +39,14 @@ class Place(NamedTuple):
 
 
 class Hub(Protocol):
-    """What a kind may ask of the Hub, about the launch of one person."""
+    """Questions that a kind may ask the Hub, about the launch of one person."""
 
     @property
     def tensorboard_resources(self) -> Resources:
-        """What a TensorBoard of its own gets, and the most that may be asked for."""
+        """The resources of a TensorBoard of its own, and the most that may be asked for."""
 
     async def environments(self) -> dict[str, Environment]:
-        """What the person may use, by name, in page order."""
+        """Return what the person may use, by name, in page order."""
 
     async def home(self) -> str:
         """The person's home. Raises NotAllowed, Unavailable."""
@@ -67,7 +67,7 @@ class Hub(Protocol):
 
 
 class AskedFor(Frozen):
-    """What somebody asks for. ``environment`` None: the first that is offered. ``resources`` holds
+    """A person's choice. ``environment`` None: the first that is offered. ``resources`` holds
     what was asked for as its fields that were set."""
 
     environment: str | None = None
@@ -111,7 +111,7 @@ class Kind(Frozen):
         return ""
 
     def beside(self, other: Kind) -> InvalidRequest:
-        """Why it cannot be ``other`` at the same time."""
+        """Say why it cannot be ``other`` at the same time."""
         return InvalidRequest(f"A session is {self.title} or {other.title}, not both.", self.option)
 
     def at(self, server: str, owner: type[Kind] | None) -> Kind:
@@ -123,12 +123,12 @@ class Kind(Frozen):
 
     @classmethod
     def not_free(cls, server: str) -> InvalidRequest:
-        """Why a name that is this kind's cannot be another's."""
+        """Say why a name that is this kind's cannot be another's."""
         return InvalidRequest(f"The name '{server[:60]}' is kept for {cls.title}.", cls.option)
 
     @classmethod
     def unfit(cls, environment: Environment) -> str:
-        """Why it does not run in an environment; "" where it does."""
+        """Say why it does not run in an environment; "" where it does."""
         if not cls.named or cls.name in environment.opens:
             return ""
         return f"'{environment.title}' has no {cls.title}: choose another environment."
@@ -142,7 +142,7 @@ class Kind(Frozen):
         *,
         runs: bool = False,
     ) -> Place:
-        """Where it may run. ``runs``: it runs already, and gets other resources. Raises
+        """Return where it may run. ``runs``: it runs already, and gets other resources. Raises
         InvalidRequest, NotAllowed, Unavailable."""
         environments = await hub.environments()
         chosen = environments.get(asked.environment or "")
@@ -164,9 +164,9 @@ class Kind(Frozen):
         return home
 
     def variables(self) -> dict[str, str]:
-        """What the session finds in its environment."""
+        """Return what the session finds in its environment."""
         return {}
 
     def script_variables(self, account: str, home: str) -> dict[str, str]:
-        """What deploy/session.sh is told."""
+        """Return what deploy/session.sh is told."""
         return {}

@@ -39,7 +39,7 @@ class _Quantity(int):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Of text as a person writes it. Raises ValueError."""
+        """Read text as a person writes it. Raises ValueError."""
         number = cls(cls._number(text))
         number.written = text
         return number
@@ -127,7 +127,7 @@ class Resources(Frozen):
         return value
 
     def said(self) -> dict[str, Any]:
-        """What was said of it, typed: neither defaults nor None."""
+        """Return what was said of it, typed: neither defaults nor None."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {
             name: value

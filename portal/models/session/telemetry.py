@@ -1,4 +1,4 @@
-"""What a session reports of itself: its GPUs, its memory, and its activity."""
+"""A session's report of itself: its GPUs, its memory, and its activity."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the portal changes in the cluster: jobs, nodes and reservations."""
+"""Changes to the cluster: jobs, nodes and reservations."""

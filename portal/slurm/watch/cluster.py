@@ -27,9 +27,9 @@ from ..jobs.job_id import check_job_id
 from ..jobs.submission import Submissions
 from .accounts import Accounts
 from .budget import QueryBudget
-from .cache import Watched
 from .gpu_holders import GpuHolders
 from .queue import positions
+from .watched import Watched
 
 
 class Cluster(LoggingConfigurable):

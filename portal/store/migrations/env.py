@@ -2,8 +2,8 @@
 own.
 
 A new step: ``alembic revision -m "what it does"`` in the checkout (``[tool.alembic]`` in
-pyproject.toml), then write upgrade() by hand; tests/test_store_schema.py compares what comes out
-with the tables in the code. There is no way back but the copy from before the upgrade.
+pyproject.toml), then write upgrade() by hand; tests/integration/store/test_schema.py compares what
+comes out with the tables in the code. There is no way back but the copy from before the upgrade.
 """
 
 from alembic import context

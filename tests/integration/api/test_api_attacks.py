@@ -128,7 +128,8 @@ async def test_nobody_fills_the_audit_log_which_is_kept_for_ever() -> None:
 
     log, nothing = logging.getLogger("nowhere"), SimpleNamespace(runner=None)
     log.disabled = True
-    store = SimpleNamespace(audit=SimpleNamespace(add=add), versions=nothing, tests=nothing)
+    tests = SimpleNamespace(software=None)
+    store = SimpleNamespace(audit=SimpleNamespace(add=add), versions=nothing, tests=tests)
     parts = Parts("/", log, *[nothing] * 5, store, nothing)  # type: ignore[arg-type]
     parts.allowance = Allowance(most=10, per_second=1e-6)
     request = SimpleNamespace(headers={}, remote_ip="127.0.0.1")

@@ -123,6 +123,27 @@ def test_the_server_notes_its_own_beginning_first() -> None:
     assert said.stdout.strip() == "True"
 
 
+def test_no_session_starts_node(tmp_path: Path) -> None:
+    """JupyterLab asks it for a registry that only a build of its pages uses."""
+    node, started = tmp_path / "node", tmp_path / "started"
+    node.write_text(f"#!/bin/sh\ntouch {started}\n")
+    node.chmod(0o755)
+    code = (
+        "import sys; sys.argv = ['x']; from jupyterhub.singleuser import extension; "
+        "from jupyterlab.commands import AppOptions; from portal_session.__main__ import main; "
+        "extension.main = lambda: print(AppOptions().registry); main()"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+        | {"PYTHONPATH": str(ROOT / "kernels")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.startswith("https://") and not started.exists()
+
+
 # -- what is taken --------------------------------------------------------------------------------
 
 

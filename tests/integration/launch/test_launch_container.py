@@ -97,7 +97,7 @@ def run_script(
 @pytest.fixture
 def apptainer(tmp_path: Path) -> Path:
     """Stands for Apptainer where only its exit status counts: images called broken have no good
-    signature. The real one signs in tests/test_images_signing.py."""
+    signature. The real one signs in tests/integration/images/test_images_building.py."""
     program = tmp_path / "bin/apptainer"
     program.parent.mkdir()
     program.write_text(

@@ -12,7 +12,7 @@ from portal.errors import SlurmUnavailable
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.commands.run import Output
 from portal.slurm.watch.budget import QueryBudget
-from portal.slurm.watch.cache import Watched
+from portal.slurm.watch.watched import Watched
 
 STEPS = [(3600.0, -3600.0), (-3600.0,), (-10.0,), (-86_400.0, 86_400.0), (3600.0,), (0.0,)]
 

@@ -1,4 +1,4 @@
-"""What the job's GPUs do: a file for each vendor, and this table.
+"""The job's GPUs, read: a file for each vendor, and this table.
 
 PORTAL_GPU_VENDOR names the vendor (portal/launch/container.py); a session that is told none has
 NVIDIA's GPUs, or none at all.

@@ -1,4 +1,4 @@
-"""What AMD's programs print of GPUs, and what it means. Pure.
+"""The output of AMD's programs about GPUs, parsed. Pure.
 
 Formats: rocm.docs.amd.com, "AMD SMI CLI tool usage" and "ROCm SMI"; github.com/ROCm/amdsmi,
 CHANGELOG.md (from version 26 on, "gpu_data" is around lists).

@@ -51,7 +51,7 @@ class Watched(Generic[T]):
 
     @property
     def asked_at(self) -> float:
-        """When the last answer was asked for, by the monotonic clock."""
+        """The moment when the last answer was asked for, by the monotonic clock."""
         return self._answer.asked_at
 
     async def newer_than(self, moment: float, urgent: bool = False) -> None:
