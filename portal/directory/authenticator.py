@@ -24,6 +24,7 @@ from ..errors import (
     PortalError,
 )
 from ..service_accounts import is_service, refusal, service_accounts
+from .login import came_late
 from .origin import attempt_of, remember
 from .people import DirectoryPerson, People
 from .rosters import Rosters
@@ -215,7 +216,7 @@ class LDAPAuthenticator(DirectorySettings):
             await asyncio.wait([answer], timeout=patience)
         if not answer.done():
             if first:
-                answer.add_done_callback(functools.partial(self._came_late, user))
+                answer.add_done_callback(functools.partial(came_late, user))
             known = self._unused.pop(user.name, None) or not refused
         else:
             self._forget(user.name)
@@ -318,14 +319,6 @@ class LDAPAuthenticator(DirectorySettings):
         """Drop answers about ``name`` that are used, or older than what is known now."""
         self._asked.pop(name, None)
         self._unused.pop(name, None)
-
-    @staticmethod
-    def _came_late(user: Any, answer: asyncio.Task[dict[str, Any] | bool]) -> None:
-        """Make the next page ask again, which finds this answer waiting."""
-        if not answer.cancelled() and answer.exception() is None:
-            # JupyterHub's mark of the last refresh; without it auth_refresh_age would have to
-            # pass once more.
-            user._auth_refreshed = None
 
     # -- what the directory says, as the Hub wants it ------------------------------------------
 

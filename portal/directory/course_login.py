@@ -20,7 +20,7 @@ from traitlets import Float, default
 from ..errors import DirectoryUnavailable
 from ..models.course.course import group_of
 from ..service_accounts import is_service, refusal, service_accounts
-from .login import PortalLogin
+from .login import PortalLogin, came_late
 
 _COURSES = group_of("")
 _LONGEST = 255  # characters of a group's name, as the Hub's database has them
@@ -127,7 +127,7 @@ class CourseLogin(PortalLogin):
         await asyncio.wait([asked.answer], timeout=self.refresh_patience)
         if not asked.answer.done():
             if first:
-                asked.answer.add_done_callback(functools.partial(_came_late, user))
+                asked.answer.add_done_callback(functools.partial(came_late, user))
             return await self._kept(user)
         if self._asked.get(name) is asked:
             del self._asked[name]
@@ -239,11 +239,3 @@ def groups_given(groups: Iterable[Any]) -> list[str]:
 
 def _held(user: Any) -> set[str]:
     return {group.name for group in user.groups}
-
-
-def _came_late(user: Any, answer: asyncio.Task[dict[str, Any] | bool]) -> None:
-    """Make the next page ask again, which finds this answer waiting."""
-    if not answer.cancelled() and answer.exception() is None:
-        # JupyterHub's mark of the last refresh; without it auth_refresh_age would have to pass
-        # once more.
-        user._auth_refreshed = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from typing import Any
 
 from jupyterhub.auth import Authenticator
 from traitlets import Callable, Unicode, default
@@ -47,3 +49,11 @@ class PortalLogin(Authenticator):
 
     def _well_formed(self, name: str) -> bool:
         return bool(name) and re.fullmatch(self.username_pattern or ".*", name) is not None
+
+
+def came_late(user: Any, answer: asyncio.Task[dict[str, Any] | bool]) -> None:
+    """Make the next page ask again, which finds this answer waiting."""
+    if not answer.cancelled() and answer.exception() is None:
+        # JupyterHub's mark of the last refresh; without it auth_refresh_age would have to pass
+        # once more.
+        user._auth_refreshed = None
