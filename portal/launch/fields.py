@@ -216,10 +216,15 @@ def fields_of_move(nodes: Sequence[Node]) -> tuple[DialogField, ...]:
 def document() -> dict[str, Any]:
     """The JSON schema of a session's options, for the API's document."""
     types = Resources.model_json_schema()["properties"]
-    named: dict[str, Any] = {name: {"type": "string"} for name in ("course", "environment")}
+    named = {name: _or_nothing({"type": "string"}) for name in ("course", "environment")}
     for field in FIELDS:
         about = f"{field.should_be[0].upper()}{field.should_be[1:]}."
-        named[field.name] = {**types[field.name], "title": field.label, "description": about}
-        if "anyOf" in named[field.name]:  # a form's empty field says nothing, as null does
-            named[field.name]["anyOf"] = [*named[field.name]["anyOf"], {"const": ""}]
+        named[field.name] = _or_nothing(types[field.name])
+        named[field.name] |= {"title": field.label, "description": about}
     return {"type": "object", "properties": named, "additionalProperties": False}
+
+
+def _or_nothing(schema: dict[str, Any]) -> dict[str, Any]:
+    """``schema``, or what says nothing to ``Asked.parse``: null, or a form's empty field."""
+    said = [one for one in schema.get("anyOf", [schema]) if one != {"type": "null"}]
+    return {"anyOf": [*said, {"type": "null"}, {"const": ""}]}

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from hostile import HOSTILE
 
@@ -407,6 +408,15 @@ def test_the_fields_of_a_form_may_be_numbers() -> None:
     assert options_from_fields(fields) == options_from_form(text) == same
     with pytest.raises(InvalidRequest, match="'gpus' must be a whole number of GPUs"):
         options_from_fields({"gpus": "two"})
+
+
+@pytest.mark.parametrize("nothing", [None, ""])
+@pytest.mark.parametrize("name", document()["properties"])
+def test_what_says_nothing_is_in_the_document_too(name: str, nothing: str | None) -> None:
+    assert Asked.parse({name: nothing}) == Asked.parse({})
+    jsonschema.validate({name: nothing}, document())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({name: []}, document())
 
 
 def test_every_field_of_a_session_is_in_the_table() -> None:
