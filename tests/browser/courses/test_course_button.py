@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hub_client import Person, wait_until
 from jobs import living_jobs
 from lab_page import log_in
+from looks import PICTURES, violations
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
-PICTURES = Path(__file__).parents[3] / "build" / "screenshots"
 SERVER, WHO, TITLE = "course-dl101", "student11", "Deep Learning 101"
 
 
@@ -24,12 +23,6 @@ def student(demo: Any) -> Iterator[Person]:
     someone.stop(SERVER)
     yield someone
     someone.stop(SERVER)
-
-
-def axe(page: Any, place: str) -> list[str]:
-    module = pytest.importorskip("axe_core_python.sync_playwright")
-    found = module.Axe().run(page, place)
-    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found["violations"]]
 
 
 def test_one_button_is_all_that_a_student_presses(demo: Any, student: Person, page: Any) -> None:
@@ -45,14 +38,14 @@ def test_one_button_is_all_that_a_student_presses(demo: Any, student: Person, pa
     wait_until("the course is on the page", shown)
     expect(courses.locator(".course-meeting")).to_contain_text("meet")
     assert courses.bounding_box()["y"] < page.locator("#spawn_form").bounding_box()["y"]
-    assert axe(page, "#launch-courses") == []
+    assert violations(page, "#launch-courses") == []
     page.screenshot(path=PICTURES / "course-button.png")
 
     # Its own address has the same button; a link from elsewhere starts nothing.
     page.goto(f"{demo.url}/hub/spawn/{WHO}/{SERVER}?opt-course=dl101")
     expect(page.get_by_role("heading", name=TITLE)).to_be_visible()
     assert living_jobs(demo, WHO) == []
-    assert axe(page, "#portal-course-launch") == []
+    assert violations(page, "#portal-course-launch") == []
     page.goto(f"{demo.url}/hub/spawn/{WHO}/course-ml")
     expect(page.get_by_role("alert")).to_contain_text("There is no course 'ml' for you.")
     expect(page.locator("#start")).to_be_disabled()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from chromium import SOON
 from lab_page import command, toast
-from looks import PICTURES
+from looks import PICTURES, violations
 from session_server import BASE, TOKEN, SessionServer, a_server, add_lab_extension, make_python
 
 from portal.models.course.live import CourseMessage, CourseSituation, Help, HelpState
@@ -140,13 +140,6 @@ def voice(page: Any) -> Any:
     return page.locator(".portal-Voice")
 
 
-def axe(page: Any, place: str) -> list[str]:
-    from axe_core_python.sync_playwright import Axe
-
-    found = Axe().run(page, place)["violations"]
-    return [f"{one['id']}: {[node['html'][:150] for node in one['nodes']]}" for one in found]
-
-
 def test_a_session_of_no_course_shows_nothing_of_one(page: Any, told: Told) -> None:
     told.nothing()
     expect(hand(page)).to_have_count(0)
@@ -156,7 +149,7 @@ def test_a_session_of_no_course_shows_nothing_of_one(page: Any, told: Told) -> N
 def test_the_hand_by_keyboard(page: Any, told: Told) -> None:
     told()
     expect(hand(page)).to_have_attribute("aria-pressed", "false")
-    assert axe(page, ".portal-CourseItem") == []
+    assert violations(page, ".portal-CourseItem") == []
     page.keyboard.press("Alt+Shift+H")
     page.get_by_role("dialog").get_by_role("textbox").fill("Cell 3")
     page.keyboard.press("Enter")
@@ -260,10 +253,10 @@ def test_who_is_in_is_seen_and_ended(page: Any, told: Told) -> None:
     expect(voice(page)).to_contain_text("barbara can see and use this session")
     box = bar.bounding_box()
     assert box and box["height"] >= 30 and box["width"] > 1000
-    assert axe(page, "#portal-help") == []
+    assert violations(page, "#portal-help") == []
     page.screenshot(path=PICTURES / "course-lab-help.png")
     page.evaluate("document.body.dataset.jpThemeLight = 'false'")
-    assert axe(page, "#portal-help") == []
+    assert violations(page, "#portal-help") == []
 
     told(help=(a_help(1, HelpState.GRANTED), a_help(2, HelpState.GRANTED, "ian")))
     expect(bar.get_by_role("button")).to_have_count(2)

@@ -13,10 +13,9 @@ import pytest
 from hub_client import PASSWORD, Person, wait_until
 from jobs import only_job
 from lab_page import palette
-from looks import PICTURES
+from looks import PICTURES, violations
 
 playwright = pytest.importorskip("playwright.sync_api")
-pytest.importorskip("axe_core_python.sync_playwright")
 expect = playwright.expect
 
 WHO = "student07"
@@ -78,13 +77,6 @@ def commands(page: Any, words: str) -> Any:
     found = page.locator(".lm-CommandPalette-itemLabel")
     expect(found.first).to_have_text(re.compile(words.split(":")[0]))
     return found
-
-
-def axe(page: Any, place: str) -> list[str]:
-    from axe_core_python.sync_playwright import Axe
-
-    found = Axe().run(page, place)["violations"]
-    return [f"{one['id']}: {[node['html'][:150] for node in one['nodes']]}" for one in found]
 
 
 def look_again(page: Any) -> None:
@@ -175,7 +167,7 @@ def test_time_gpus_and_memory_are_in_view(demo: Any, lab: Any) -> None:
         )
         lab.screenshot(path=PICTURES / f"lab-session-{theme.lower()}.png")
         for place in ("#portal-session-panel", ".portal-StatusItem"):
-            found += [f"{theme}: {one}" for one in axe(lab, place)]
+            found += [f"{theme}: {one}" for one in violations(lab, place)]
     assert not found, "\n".join(found)
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from axe_core_python.sync_playwright import Axe
 from hub_client import PASSWORD, Person
 from jobs import cpu_nodes_held
+from looks import violations
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -70,8 +70,7 @@ def test_a_waiting_session_tells_a_page_in_the_background(
         button = page.get_by_role("button", name="Tell me when it has started")
         expect(button).to_be_visible()
         assert page.evaluate("Notification.permission") == "default"  # nobody was asked yet
-        found = Axe().run(page)["violations"]
-        assert [one["id"] for one in found] == []
+        assert violations(page) == []
         button.click()
         expect(page.locator("#notices-words")).to_contain_text("This browser tells you")
         expect(page.locator("#notices-on")).to_have_attribute("aria-pressed", "true")

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from looks import violations
 from session_server import TOKEN, SessionServer, a_server, add_lab_extension, make_python
 from test_session_tensorboard import write_run
 
 playwright = pytest.importorskip("playwright.sync_api")
-pytest.importorskip("axe_core_python.sync_playwright")
 expect = playwright.expect
 
 HOSTILE = "<img src=x onerror='window.hacked=1'>"
@@ -34,13 +34,6 @@ def tab(server: SessionServer, page: Any) -> Iterator[Any]:
     yield page
     for board in server.ask("GET", "api/running").json()["running"]:
         server.stop(board)
-
-
-def axe(page: Any) -> list[str]:
-    from axe_core_python.sync_playwright import Axe
-
-    found = Axe().run(page)["violations"]
-    return [f"{one['id']}: {[node['html'][:150] for node in one['nodes']]}" for one in found]
 
 
 def test_from_the_launcher_and_a_folders_menu(server: SessionServer, tab: Any) -> None:
@@ -68,7 +61,7 @@ def test_the_page_opens_lists_and_stops(server: SessionServer, tab: Any) -> None
     tab.get_by_label("Choose curves").check()
     tab.get_by_label(f"Choose {HOSTILE}").check()
     tab.get_by_label("Name").fill(f"two {HOSTILE}")
-    assert axe(tab) == []
+    assert violations(tab) == []
     with tab.expect_popup() as opened:
         tab.get_by_role("button", name="Open TensorBoard").click()
     shown = opened.value
@@ -77,7 +70,7 @@ def test_the_page_opens_lists_and_stops(server: SessionServer, tab: Any) -> None
     link = tab.get_by_role("link", name=f"two {HOSTILE}")
     expect(link).to_be_visible()
     expect(tab.get_by_text("2 event files")).to_be_visible()
-    assert axe(tab) == []
+    assert violations(tab) == []
     tab.set_viewport_size({"width": 360, "height": 700})
     width = tab.evaluate("document.documentElement.scrollWidth")
     assert width <= 360
@@ -85,7 +78,7 @@ def test_the_page_opens_lists_and_stops(server: SessionServer, tab: Any) -> None
     expect(tab.get_by_text("None.")).to_be_visible()
     shown.reload()
     expect(shown.get_by_text("not running any more")).to_be_visible()
-    assert axe(shown) == []
+    assert violations(shown) == []
     tab.get_by_label("Folder", exact=True).fill("/etc")
     tab.get_by_role("button", name="Look", exact=True).click()
     expect(tab.get_by_role("alert")).to_contain_text("/etc is outside of the folders")
