@@ -32,7 +32,7 @@ from .form.form import LaunchForm
 from .host.blocking import Blocking
 from .host.preparation import Preparation
 from .host.storage import Storage
-from .launch.courses import Budgets
+from .launch.budgets import Budgets
 from .launch.refused import RefusedLaunches
 from .lifecycle.commits import Commits
 from .lifecycle.reconciler import Closing

@@ -10,7 +10,7 @@ from traitlets.config import Config
 from portal.launch.request import DEFAULT_RESOURCES
 from portal.models.catalog.environment import Bind
 
-from .lifecycle.reports import service_address
+from .web.service_address import service_address
 
 # How the names of unused settings of batchspawner begin, and what serves in their place.
 _INSTEAD = {

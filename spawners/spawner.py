@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from jupyterhub import orm
-from jupyterhub.utils import utcnow
 from sqlalchemy import bindparam, func, select
-from traitlets import Instance, default
+from traitlets import default
 
 from portal import disk
 from portal.errors import (
@@ -27,56 +26,35 @@ from portal.errors import (
 )
 from portal.launch.request import LaunchRequest
 from portal.models.cluster.cluster import Job
-from portal.models.person import Person
 from portal.sessions.ending import Ending, explain
 
 from .api import estimates
-from .context import Shared
-from .host.accounts import home_of
 from .launch.job_log import log_tail, make_log
 from .launch.resubmit import lost, reason_of, submit_again
 from .launch.submit import submit_once
 from .launch.user_options import LaunchDoor, refusal
 from .lifecycle import stop_reason
-from .lifecycle.job_watch import JobWatch
 from .lifecycle.progress import Progress
 from .lifecycle.reports import token_scopes
 from .lifecycle.session_history import SessionHistory
 from .lifecycle.wait_for_server import JobOver, NoServer, SilentNode, address_of
 from .resize.resize import Moving
-from .resize.successor import Successor
 from .web import hosts
 
 _NEWEST_TOKEN = select(func.max(orm.APIToken.id)).where(
     orm.APIToken.user_id == bindparam("user"), orm.APIToken.prefix == bindparam("prefix")
 )
-_LAUNCH = 10.0  # seconds: within that, what a launch knows of an account is not asked again
 
 
 class PortalSpawner(LaunchDoor):
     """Starts sessions in environments on Slurm. ``user_options`` keys: see ``OPTION_KEYS``."""
 
-    ending = Instance(Ending, allow_none=True, help="Why the last session ended.")
-
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.api_token: str
-        self.last_options: dict[str, Any] = {}  # validated: what "the same again" means
-        self.prefill: dict[str, Any] = {}  # what a link asks for; shown once
-        self.posted_port = 0
-        self.token_id = 0
-        self.server_address = ""
         self._stopping = False
-        self._ready = False
-        self._port_posted = asyncio.Event()
-        self.submitted = asyncio.Event()  # Slurm has the job, and the Hub's database its id
-        self.log_name = ""
-        self._home, self._home_until = "", float("-inf")
         self._came_back = False  # the Hub was restarted under this session
         self.history = SessionHistory(self)
-        self.moving = Moving(self)
-        self._watch: JobWatch | None = None
-        self.progress_state = Progress()
+        self.moving = Moving(self, self.history)
         hosts.move_away(self)
         self._expect_launch()
 
@@ -90,53 +68,6 @@ class PortalSpawner(LaunchDoor):
             self.shared.cluster.expect_launches()
 
     # -- who and what ---------------------------------------------------------------------
-
-    @property
-    def shared(self) -> Shared:
-        """The Hub's one watcher, catalog and form."""
-        return Shared.of(self.config)
-
-    @property
-    def account(self) -> str:
-        """The account that the session's job belongs to."""
-        return str(self.user.name)
-
-    @property
-    def watch(self) -> JobWatch:
-        """The session's job, as the shared watcher sees it."""
-        if self._watch is None or self._watch.job_id != self.job_id:
-            self._watch = JobWatch(self.shared.cluster, self.job_id, self.account, self.log)
-        return self._watch
-
-    @property
-    def job(self) -> Job | None:
-        """The session's job as it was seen last; None without one."""
-        return self.watch.job if self.job_id else None
-
-    @property
-    def last_ending(self) -> dict[str, Any] | None:
-        """Why the last session ended, for the pages: ``code``, ``message``, ``log``, ``job_id``."""
-        return self.ending.model_dump() if self.ending else None
-
-    @property
-    def person(self) -> Person:
-        """The owner of this session."""
-        groups = tuple(sorted(group.name for group in self.user.groups))
-        return Person(name=self.user.name, admin=bool(self.user.admin), groups=groups)
-
-    async def home(self) -> str:
-        """The owner's home directory. Raises NotAllowed when the account does not exist here,
-        Unavailable when nobody can say."""
-        if time.monotonic() > self._home_until:  # a launch asks when it is checked and submitted
-            name, shared = self.user.name, self.shared
-            self._home = await home_of(name, shared.blocking, self.account_timeout, shared.services)
-            self._home_until = time.monotonic() + _LAUNCH
-        return self._home
-
-    def user_env(self, env: dict[str, str]) -> dict[str, str]:
-        """Nothing of the account: batchspawner looks it up here, which can stop the event loop,
-        and Slurm and sudo set USER, HOME and SHELL themselves."""
-        return env
 
     def get_env(self) -> dict[str, str]:
         """JupyterHub's variables of the session."""
@@ -174,8 +105,8 @@ class PortalSpawner(LaunchDoor):
             raise refusal(error) from None
         try:
             self.history.submitted(request)
-            if request.kind.estimated:
-                estimates.note(self, request)
+            if request.kind.estimated and self.history.record is not None:
+                estimates.note(self, request, self.history.record.id)
             # Before anything else: a Hub that dies now must find the job again.
             await self.store_state()
             self.submitted.set()
@@ -276,49 +207,15 @@ class PortalSpawner(LaunchDoor):
             self.history.running(job)
 
     def _found(self, address: str) -> str:
-        self._ready = True
-        self.server_address = address
-        self.ip, self.port = address, self.posted_port
+        url = super()._found(address)
         self.history.ready(self.job)
-        return self.url_at(address, self.posted_port)
-
-    def url_at(self, address: str, number: int) -> str:
-        """The URL, without a path, of a server of this session that listens on port ``number``."""
-        scheme = "https" if self.internal_ssl else "http"
-        return f"{scheme}://{f'[{address}]' if ':' in address else address}:{number}"
+        return url
 
     async def _give_up(self, message: str) -> NoReturn:
         log = await self._log_tail()
         self.ending = Ending(code="start_failed", message=message, log=log, job_id=self.job_id)
         self.history.stopping(self.ending)
         raise StartFailed(message)
-
-    def become(self, successor: Successor, token: str) -> None:
-        """From now on the session's job is this one. ``token``: its server's; "" where the Hub
-        knows it no longer. To be called within a commit, and then ``answers_at``."""
-        db, old = self.user.db, self.token_id
-        self.job_id, self.log_name = successor.job_id, successor.log_name
-        self.token_id, self.api_token = successor.token_id, token
-        self.posted_port, self.server_address = successor.port, ""
-        self._ready, self.ending = False, None
-        (self._port_posted.set if successor.port else self._port_posted.clear)()
-        self.last_options = dict(successor.options)
-        self.user_options = dict(successor.options)
-        new = db.get(orm.APIToken, successor.token_id)
-        client = self.orm_spawner.oauth_client
-        if client is not None and new is not None:
-            # Its secret is its server's token, of which both keep the same kind of hash
-            # (jupyterhub/orm.py, Hashed; oauth/provider.py, authenticate_client).
-            client.secret = new.hashed
-        before = db.get(orm.APIToken, old)
-        if before is not None:
-            db.delete(before)
-
-    def answers_at(self, address: str) -> None:
-        """The session's new server is there. To be called within a commit."""
-        self._found(address)
-        self.orm_spawner.started = utcnow(with_tz=False)
-        self.server.ip, self.server.port = address, self.posted_port
 
     async def get_url(self) -> str:
         """The server's URL. After a restart of the Hub this waits for a job that is still
@@ -366,20 +263,6 @@ class PortalSpawner(LaunchDoor):
         except PortalError as error:
             raise refusal(error) from None
 
-    async def end_job(self, watch: JobWatch, *, gently: bool, now: bool = False) -> bool:
-        """Cancel a job of this session's owner and wait until it is over (unless ``now``); whether
-        it is.
-
-        ``gently``: its server runs, and may end by itself first.
-        """
-        cancel = self.shared.cluster.cancel
-        if gently and not now:
-            await cancel(watch.job_id, self.user.name, gently=True)
-            if await watch.is_over((0.2, 0.3, 0.5, 1, 2, 4)):
-                return True
-        await cancel(watch.job_id, self.user.name)
-        return not now and await watch.is_over((0.2, 0.3, 0.5, 1, 2, 4, 8, 16, 32))
-
     def _why_stopped(self) -> Ending:
         reason = stop_reason.reason(
             stop_reason.asker(),
@@ -412,32 +295,13 @@ class PortalSpawner(LaunchDoor):
 
     def get_state(self) -> dict[str, Any]:
         """What must outlive the Hub: JSON values, no secret."""
-        state = {
-            "job_id": self.job_id,
-            "log_name": self.log_name,
-            "posted_port": self.posted_port,
-            "token_id": self.token_id,
-            "server_address": self.server_address,
-            "last_options": self.last_options,
-            "ending": self.ending.model_dump() if self.ending else None,
-            "record": self.history.state(),
-            "moving": self.moving.state(),
-        }
-        return {key: value for key, value in state.items() if value}
+        whole = {"record": self.history.state(), "moving": self.moving.state()}
+        return super().get_state() | {key: value for key, value in whole.items() if value}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The reverse of get_state."""
         super().load_state(state)
-        self.log_name = str(state.get("log_name", ""))
-        self.posted_port = int(state.get("posted_port", 0))
-        self.token_id = int(state.get("token_id", 0))
-        self.server_address = str(state.get("server_address", ""))
-        self._ready = self._came_back = bool(self.server_address)
-        self.last_options = dict(state.get("last_options", {}))
-        ending = state.get("ending")
-        self.ending = Ending(**ending) if ending else None
-        if self.posted_port:
-            self._port_posted.set()
+        self._came_back = self._ready
         self.history.load(state.get("record"))
         self.moving.load(state.get("moving"))
 
@@ -446,21 +310,6 @@ class PortalSpawner(LaunchDoor):
         self.moving.forget()
         self.history.left()
         super().clear_state()
-        # JupyterHub finds a server's token by its text, which a Hub that was restarted has not.
-        row = self.user.db.get(orm.APIToken, self.token_id) if self.token_id else None
-        if row is not None:
-            self.user.db.delete(row)
-        self.log_name = self.server_address = ""
-        self.posted_port = self.token_id = 0
-
-    async def store_state(self) -> None:
-        """Return once the state is in the Hub's database."""
-        await self.shared.commits.store(self.user.db, self.write_state)
-
-    def write_state(self) -> None:
-        """Give the state to the Hub's database, for the next commit."""
-        self.orm_spawner.state = self.get_state()
-        self.orm_spawner.user_options = dict(self.user_options)
 
 
 async def _node_names(spawner: PortalSpawner) -> list[str]:

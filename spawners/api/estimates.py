@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jupyterhub.apihandlers import APIHandler
 from jupyterhub.scopes import needs_scope
@@ -17,9 +17,7 @@ from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.estimate import StartAnswer
 
 from ..launch.launch import considered
-
-if TYPE_CHECKING:
-    from ..spawner import PortalSpawner
+from ..session import SessionSpawner
 
 MAX_BODY = 8192  # bytes: a filled-in launch form is a tenth of it
 
@@ -51,7 +49,7 @@ class EstimateHandler(APIHandler):
         """Nothing: a page asks by itself, and storing it would be a commit each."""
         return False
 
-    async def _answer(self, spawner: PortalSpawner) -> StartAnswer:
+    async def _answer(self, spawner: SessionSpawner) -> StartAnswer:
         asked = Asked.parse(options_from_fields(self._fields()))
         estimates = spawner.shared.estimates
         try:
@@ -79,19 +77,19 @@ class EstimateHandler(APIHandler):
         return fields
 
 
-def note(spawner: PortalSpawner, request: LaunchRequest) -> None:
+def note(spawner: SessionSpawner, request: LaunchRequest, session_id: str) -> None:
     """Record what is known of the start of the session that was just submitted. Returns at once;
     what goes wrong is logged, and no launch waits for it."""
-    record, snapshot = spawner.history.record, spawner.shared.cluster.last
-    if record is None or snapshot is None:
+    snapshot = spawner.shared.cluster.last
+    if snapshot is None:
         return
-    task = asyncio.ensure_future(_note(spawner, request, record.id, snapshot))
+    task = asyncio.ensure_future(_note(spawner, request, session_id, snapshot))
     _notes.add(task)
     task.add_done_callback(_notes.discard)
 
 
 async def _note(
-    spawner: PortalSpawner, request: LaunchRequest, session_id: str, snapshot: ClusterSnapshot
+    spawner: SessionSpawner, request: LaunchRequest, session_id: str, snapshot: ClusterSnapshot
 ) -> None:
     shared, now, name = spawner.shared, time.time(), spawner.user.name
     try:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from portal.cache import SharedAnswers
 from portal.errors import PortalError
 
+from ..settings import SessionSettings
 from .blocking import Blocking, StillRunning
-
-if TYPE_CHECKING:
-    from ..spawner import PortalSpawner
 
 
 class Preparation:
@@ -23,13 +21,16 @@ class Preparation:
         self._blocking = blocking
         self._failures = SharedAnswers[str, str](ttl=0.0, keep=False)
 
-    async def failure(self, spawner: PortalSpawner) -> str:
-        """Call the hook for the owner; the sentence that says why it failed, "" when it did not."""
-        return await self._failures.of(spawner.user.name).get(lambda: self._failure(spawner))
+    async def failure(self, spawner: SessionSettings, contact: str) -> str:
+        """Call the hook for the owner; the sentence that says why it failed, "" when it did not.
 
-    async def _failure(self, spawner: PortalSpawner) -> str:
+        ``contact``: whom the sentence tells to ask.
+        """
+        failures = self._failures.of(spawner.user.name)
+        return await failures.get(lambda: self._failure(spawner, contact))
+
+    async def _failure(self, spawner: SessionSettings, contact: str) -> str:
         name, seconds = spawner.user.name, spawner.preparation_timeout
-        contact = spawner.shared.form.contact
         try:
             await self._call(spawner.preparation_hook, spawner)
         except PortalError as error:
@@ -46,7 +47,7 @@ class Preparation:
             return f"Your account could not be prepared for a session. Please ask {contact}."
         return ""
 
-    async def _call(self, hook: Callable[[PortalSpawner], Any], spawner: PortalSpawner) -> None:
+    async def _call(self, hook: Callable[[SessionSettings], Any], spawner: SessionSettings) -> None:
         name, seconds = f"preparation-{spawner.user.name}", spawner.preparation_timeout
         if inspect.iscoroutinefunction(hook):
             result = hook(spawner)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from jupyterhub import orm
 
-from portal.cache import SharedAnswers
 from portal.courses.definition.calendar import meetings
 from portal.courses.definition.sources import root_of
 from portal.errors import NotAllowed, PortalError
@@ -28,47 +27,21 @@ from portal.launch.policy import usable_reservation
 from portal.models.catalog.environment import Bind, Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.course.course import STAFF, Course, KeptCourse, Role
-from portal.models.words import count
-from portal.store import Store
 
 from ..form.next_meeting import next_meeting
 from ..lifecycle.stop_reason import SERVICE
+from ..session import SessionSpawner
 from .nbgrader_exchange import exchange_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..spawner import PortalSpawner
 
-_AGE = 30.0  # seconds for which a course's used GPU-hours are known
 _RESERVED = 2.0  # seconds for which it is believed that a meeting that is on has no reservation
 
 
-class Budgets:
-    """The GPU-hours that courses have used, kept for seconds: three hundred students start in the
-    same minute. ``used`` raises nothing; while the database is away, the last answer stays."""
-
-    def __init__(self, store: Store) -> None:
-        of_course = store.usage.of_course
-        self._used = SharedAnswers[str, float](of_course, ttl=_AGE, patience=1.0, first=0.0)
-
-    async def used(self, course: str) -> float:
-        """GPU-hours of all sessions of the course until now."""
-        return await self._used.of(course).get()
-
-    async def spent(self, course: Course) -> str:
-        """Why the course has no GPUs any more; "" while it has."""
-        if course.budget is None or await self.used(course.name) < course.budget:
-            return ""
-        hours = count(round(course.budget), "GPU-hour")
-        return (
-            f"The course '{course.title}' has used its {hours}, so its sessions have no GPUs. Ask "
-            "its instructor."
-        )
-
-
 async def course_offer(
-    spawner: PortalSpawner,
+    spawner: SessionSpawner,
     kind: CourseSession,
     asked: AskedFor,
     snapshot: ClusterSnapshot,
@@ -112,7 +85,7 @@ async def course_offer(
     return Place({offered.name: offered}, snapshot, session)
 
 
-async def course_form(spawner: PortalSpawner, named: ServerOf, problems: Sequence[str]) -> str:
+async def course_form(spawner: SessionSpawner, named: ServerOf, problems: Sequence[str]) -> str:
     """The launch form of a course's session: a button, or why there is none. ``problems``: why
     the person could start no session at all."""
     now, title, next_one, note = time.time(), "", "", ""
@@ -137,14 +110,14 @@ async def course_form(spawner: PortalSpawner, named: ServerOf, problems: Sequenc
     )
 
 
-async def _membership(spawner: PortalSpawner, course: str) -> tuple[KeptCourse, Role]:
+async def _membership(spawner: SessionSpawner, course: str) -> tuple[KeptCourse, Role]:
     book, name = spawner.shared.book, spawner.user.name
     await book.of(name, fresh=True)  # the course itself may be seconds old: all ask for it at once
     found = await book.membership(name, course)
     return found.kept, found.role
 
 
-def _may_start(spawner: PortalSpawner, kind: CourseSession, role: Role) -> None:
+def _may_start(spawner: SessionSpawner, kind: CourseSession, role: Role) -> None:
     """Raises NotAllowed where only staff, or the service, starts such a session."""
     if role in STAFF or kind.starters == "members":
         return
@@ -155,7 +128,7 @@ def _may_start(spawner: PortalSpawner, kind: CourseSession, role: Role) -> None:
         raise NotAllowed("A rehearsal is started by the staff of a course, from its page.")
 
 
-async def _environment(spawner: PortalSpawner, kept: KeptCourse) -> Environment:
+async def _environment(spawner: SessionSpawner, kept: KeptCourse) -> Environment:
     """The pinned environment, on the GPUs where it passed its tests. Raises NotAllowed."""
     pinned = kept.pinned
     assert pinned is not None  # CourseSession.closed has looked
@@ -174,7 +147,7 @@ async def _environment(spawner: PortalSpawner, kept: KeptCourse) -> Environment:
 
 
 async def _with_reservation(
-    spawner: PortalSpawner, course: Course, snapshot: ClusterSnapshot
+    spawner: SessionSpawner, course: Course, snapshot: ClusterSnapshot
 ) -> ClusterSnapshot:
     """``snapshot``, with reservations asked for anew where a meeting is on and its own is not
     among them: a course that was approved a moment ago has one since then."""
@@ -188,7 +161,7 @@ async def _with_reservation(
 
 
 def _at_the_meeting(
-    spawner: PortalSpawner,
+    spawner: SessionSpawner,
     course: str,
     environment: Environment,
     snapshot: ClusterSnapshot,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from portal.errors import NotAllowed, PortalError, SlurmUnavailable
 from portal.launch.course import server_of
@@ -23,12 +23,9 @@ from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.session.resources import Resources
 
 from ..host.storage import StorageArea
+from ..session import SessionSpawner
 from .courses import course_form, course_offer
 from .submit import tensorboard_roots
-
-if TYPE_CHECKING:
-    from ..spawner import PortalSpawner
-
 
 # A launch and its page need partitions and nodes, not the newest jobs: they do not wait for
 # their turn to ask Slurm.
@@ -50,25 +47,25 @@ class Readiness(NamedTuple):
     unknown: str = ""  # a sentence where the associations could not be read
 
 
-async def environments(spawner: PortalSpawner) -> dict[str, Environment]:
+async def environments(spawner: SessionSpawner) -> dict[str, Environment]:
     """What the owner may use, by name, in page order."""
     await spawner.shared.catalog.load()
     return {e.name: e for e in spawner.shared.catalog.visible_to(spawner.person)}
 
 
-async def readiness(spawner: PortalSpawner) -> Readiness:
+async def readiness(spawner: SessionSpawner) -> Readiness:
     """Look at the owner's account, associations and folders; what is missing is made first,
     where the site has a ``preparation_hook`` for that."""
     ready = await _look(spawner)
     if not ready.missing or spawner.preparation_hook is None:
         return ready
-    failure = await spawner.shared.preparation.failure(spawner)
+    failure = await spawner.shared.preparation.failure(spawner, spawner.shared.form.contact)
     spawner.shared.cluster.forget(spawner.user.name)
     ready = await _look(spawner)
     return ready._replace(problems=[failure, *ready.problems]) if failure else ready
 
 
-async def _look(spawner: PortalSpawner) -> Readiness:
+async def _look(spawner: SessionSpawner) -> Readiness:
     shared, unknown = spawner.shared, ""
     try:
         associations = await shared.cluster.associations(spawner.user.name)
@@ -94,26 +91,26 @@ async def _look(spawner: PortalSpawner) -> Readiness:
     )
 
 
-async def _snapshot(spawner: PortalSpawner, *, late: float = 0.0) -> ClusterSnapshot:
+async def _snapshot(spawner: SessionSpawner, *, late: float = 0.0) -> ClusterSnapshot:
     cluster, moment = spawner.shared.cluster, time.monotonic() - JOBS_MAY_BE_OLD
     return await cluster.snapshot(moment, jobs_only=False, qos=True, late=late)
 
 
-async def _known_snapshot(spawner: PortalSpawner) -> ClusterSnapshot | None:
+async def _known_snapshot(spawner: SessionSpawner) -> ClusterSnapshot | None:
     try:
         return await _snapshot(spawner)
     except SlurmUnavailable:
         return None
 
 
-async def _offered(spawner: PortalSpawner) -> list[Environment]:
+async def _offered(spawner: SessionSpawner) -> list[Environment]:
     """What the owner may use, with their tiles made."""
     found = await environments(spawner)
     await spawner.shared.tiles.refresh()
     return list(found.values())
 
 
-async def render_form(spawner: PortalSpawner) -> str:
+async def render_form(spawner: SessionSpawner) -> str:
     """The HTML of the launch form for the owner, now; for a course's session it is one button."""
     named = server_of(spawner.name)
     if named is not None:
@@ -145,7 +142,7 @@ async def render_form(spawner: PortalSpawner) -> str:
 
 
 async def considered(
-    spawner: PortalSpawner, asked: Asked
+    spawner: SessionSpawner, asked: Asked
 ) -> tuple[LaunchRequest, ClusterSnapshot, Sequence[Association] | None]:
     """Return what ``asked`` would be, and what was known for that: a launch's policy without the
     look at the owner's folders, which a page that asks again and again should not cost. Nothing is
@@ -161,7 +158,7 @@ async def considered(
 
 
 async def launch_request(
-    spawner: PortalSpawner, options: Mapping[str, Any], *, runs: bool = False
+    spawner: SessionSpawner, options: Mapping[str, Any], *, runs: bool = False
 ) -> LaunchRequest:
     """Judge ``user_options``, wherever they come from. ``runs``: the session runs already, and
     gets other resources. Raises PortalError with the reason."""
@@ -172,7 +169,7 @@ async def launch_request(
         return await _judged(spawner, asked, runs=runs)
 
 
-async def _judged(spawner: PortalSpawner, asked: Asked, *, runs: bool) -> LaunchRequest:
+async def _judged(spawner: SessionSpawner, asked: Asked, *, runs: bool) -> LaunchRequest:
     snapshot = await _snapshot(spawner, late=_LATE)
     if snapshot.error:
         raise SlurmUnavailable(
@@ -187,7 +184,7 @@ async def _judged(spawner: PortalSpawner, asked: Asked, *, runs: bool) -> Launch
 
 
 async def _placed(
-    spawner: PortalSpawner,
+    spawner: SessionSpawner,
     asked: Asked,
     snapshot: ClusterSnapshot,
     associations: Sequence[Association] | None,
@@ -199,7 +196,7 @@ async def _placed(
 
 
 def _decided(
-    spawner: PortalSpawner,
+    spawner: SessionSpawner,
     asked: Asked,
     place: Place,
     associations: Sequence[Association] | None,
@@ -218,7 +215,7 @@ def _decided(
 class _Hub:
     """A kind's questions about the launch of a spawner's owner (portal.launch.kinds.kind.Hub)."""
 
-    def __init__(self, spawner: PortalSpawner) -> None:
+    def __init__(self, spawner: SessionSpawner) -> None:
         self._spawner = spawner
         self.home = spawner.home
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from jupyterhub import orm
 
 from portal.errors import Conflict
 from portal.launch.request import LaunchRequest
 from portal.models.cluster.cluster import Job, JobState
 
+from ..session import SessionSpawner
 from .job_log import make_log
 from .submit import submit_once
-
-if TYPE_CHECKING:
-    from ..spawner import PortalSpawner
 
 
 def lost(job: Job, log: str) -> bool:
@@ -39,7 +35,7 @@ def reason_of(job: Job) -> str:
     return f"The node of job {job.id} failed"
 
 
-async def submit_again(spawner: PortalSpawner, request: LaunchRequest) -> str:
+async def submit_again(spawner: SessionSpawner, request: LaunchRequest) -> str:
     """Submit the job of a launch anew, after the one before is surely gone; returns its id.
 
     It has a token and a log of its own. A node of which slurmctld has lost a job may run that job's
@@ -51,7 +47,7 @@ async def submit_again(spawner: PortalSpawner, request: LaunchRequest) -> str:
     return await submit_once(spawner, request, token)
 
 
-def _new_token(spawner: PortalSpawner) -> str:
+def _new_token(spawner: SessionSpawner) -> str:
     """A token with the rights of the session's own, which takes its place.
 
     ``spawner.api_token`` keeps the text of the first: where it differs after ``start``, JupyterHub
@@ -67,7 +63,7 @@ def _new_token(spawner: PortalSpawner) -> str:
     row = orm.APIToken.find(db, token)
     client = spawner.orm_spawner.oauth_client
     if client is not None:
-        client.secret = row.hashed  # see PortalSpawner.become
+        client.secret = row.hashed  # see SessionSpawner.become
     spawner.token_id = row.id
     db.delete(before)
     db.commit()

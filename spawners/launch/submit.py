@@ -21,7 +21,6 @@ import pwd
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from portal.errors import SlurmUnavailable
 from portal.launch.container import (
@@ -38,9 +37,7 @@ from portal.models.catalog.environment import Bind, Environment, Kind
 from portal.slurm import CommandTimedOut
 
 from ..lifecycle.reports import report_environment
-
-if TYPE_CHECKING:
-    from ..spawner import PortalSpawner
+from ..session import SessionSpawner
 
 # Slurm and sudo set the first three for the user; the old name of the token is not needed twice.
 _NOT_PASSED = ("USER", "HOME", "SHELL", "JPY_API_TOKEN")
@@ -49,7 +46,7 @@ _TRIES = 3  # submissions that fail although Slurm answers, before the launch do
 _WAITS = "Slurm does not answer. The request waits, and is submitted once Slurm is back"
 
 
-async def submit_once(spawner: PortalSpawner, request: LaunchRequest, token: str = "") -> str:
+async def submit_once(spawner: SessionSpawner, request: LaunchRequest, token: str = "") -> str:
     """Submit a job with ``spawner.log_name`` for its log and wait for a Slurm that is away;
     returns the job's id. ``token``: see ``submit``.
 
@@ -73,7 +70,7 @@ async def submit_once(spawner: PortalSpawner, request: LaunchRequest, token: str
                 raise
 
 
-async def _taken(spawner: PortalSpawner) -> tuple[str, bool]:
+async def _taken(spawner: SessionSpawner) -> tuple[str, bool]:
     """Wait until Slurm answers: the id of the job with this log, "" where it has none, and whether
     Slurm was away until then."""
     path, waited = f"{spawner.log_directory}/{spawner.log_name}", False
@@ -93,7 +90,7 @@ async def _taken(spawner: PortalSpawner) -> tuple[str, bool]:
 
 
 async def submit(
-    spawner: PortalSpawner, request: LaunchRequest, log_name: str, token: str = ""
+    spawner: SessionSpawner, request: LaunchRequest, log_name: str, token: str = ""
 ) -> str:
     """Submit the job of a session as its owner; returns its id.
 
@@ -128,7 +125,7 @@ async def submit(
 
 
 @contextlib.contextmanager
-def _about_to_start(spawner: PortalSpawner, token: str) -> Iterator[None]:
+def _about_to_start(spawner: SessionSpawner, token: str) -> Iterator[None]:
     """The spawner as it is before its server has an address, and with this server's token:
     JupyterHub's ``get_env`` reads all of that from it. Nothing may be awaited meanwhile."""
     before = spawner.api_token, spawner.ip, spawner.port
@@ -140,7 +137,7 @@ def _about_to_start(spawner: PortalSpawner, token: str) -> Iterator[None]:
         spawner.api_token, spawner.ip, spawner.port = before
 
 
-def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -> dict[str, str]:
+def job_environment(spawner: SessionSpawner, request: LaunchRequest, home: str) -> dict[str, str]:
     """Variables for sbatch's process, from which the job takes its own (sbatch(1) --export)."""
     environment, account = request.environment, spawner.account
     vendor = spawner.shared.gpus.vendor_for(request.resources.gpu_type)
@@ -183,7 +180,7 @@ def job_environment(spawner: PortalSpawner, request: LaunchRequest, home: str) -
 
 
 def tensorboard_roots(
-    spawner: PortalSpawner, environment: Environment, *, alone: bool = False
+    spawner: SessionSpawner, environment: Environment, *, alone: bool = False
 ) -> list[str]:
     """Absolute paths as the session sees them: `tensorboard_roots` and the writable binds. The
     home is one without being named. ``alone``: nothing of the site is seen there."""
@@ -201,7 +198,7 @@ def tensorboard_roots(
 
 
 def tensorboard_environment(
-    spawner: PortalSpawner, environment: Environment, *, alone: bool = False
+    spawner: SessionSpawner, environment: Environment, *, alone: bool = False
 ) -> dict[str, str]:
     """PORTAL_TENSORBOARD_MEMORY in MiB, and PORTAL_TENSORBOARD_ROOTS as a JSON list."""
     roots = tensorboard_roots(spawner, environment, alone=alone)

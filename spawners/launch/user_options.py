@@ -16,15 +16,12 @@ from portal.launch.request import (
 )
 
 from ..hub_setup import ensure_set_up, is_set_up
-from ..settings import SessionSettings
+from ..session import SessionSpawner
 from .launch import launch_request, render_form
 
 
-class LaunchDoor(SessionSettings):
+class LaunchDoor(SessionSpawner):
     """Turns options into a launch request, or refuses them with a sentence."""
-
-    last_options: dict[str, Any]  # validated: what "the same again" means
-    prefill: dict[str, Any]  # what a link asks for; shown once
 
     _request = Instance(LaunchRequest, allow_none=True)
 

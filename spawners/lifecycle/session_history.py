@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -14,17 +14,15 @@ from portal.models.cluster.cluster import Job
 from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.ending import Ending
 
+from ..resize.successor import Successor
+from ..session import SessionSpawner
 from .reconciler import ended
-
-if TYPE_CHECKING:
-    from ..resize.successor import Successor
-    from ..spawner import PortalSpawner
 
 
 class SessionHistory:
     """The record of the spawner's session; ``record`` is None before the first launch."""
 
-    def __init__(self, spawner: PortalSpawner) -> None:
+    def __init__(self, spawner: SessionSpawner) -> None:
         self._spawner = spawner
         self.record: SessionRecord | None = None
         self._unsaved: SessionRecord | None = None  # of a session that is over

@@ -10,22 +10,20 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jupyterhub import orm
+from jupyterhub.spawner import Spawner
 from jupyterhub.utils import make_ssl_context, url_path_join
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.simple_httpclient import SimpleAsyncHTTPClient
-
-if TYPE_CHECKING:
-    from ..spawner import PortalSpawner
 
 _ROUTE = "portal/handover"
 _ANSWER = 5.0  # seconds that a server may take for what it can say at once
 _LARGEST = 256 * 1024  # bytes of an answer
 
 
-async def busy_kernels(spawner: PortalSpawner) -> list[str] | None:
+async def busy_kernels(spawner: Spawner) -> list[str] | None:
     """The kernels that compute now, by the names of their notebooks; None: nobody says."""
     said = await _ask(spawner, spawner.server.url, "GET", None, _ANSWER)
     busy = said.get("busy")
@@ -34,7 +32,7 @@ async def busy_kernels(spawner: PortalSpawner) -> list[str] | None:
     return [one[:200] for one in busy[:100] if isinstance(one, str) and one.isprintable()]
 
 
-async def hand_over(spawner: PortalSpawner, new_url: str, patience: float) -> None:
+async def hand_over(spawner: Spawner, new_url: str, patience: float) -> None:
     """Let open pages of the session save, for at most ``patience`` seconds, and give its terminals
     to the server at ``new_url``."""
     old = await _ask(spawner, spawner.server.url, "POST", {"seconds": patience}, patience + _ANSWER)
@@ -42,7 +40,7 @@ async def hand_over(spawner: PortalSpawner, new_url: str, patience: float) -> No
         await _ask(spawner, new_url, "PUT", {"terminals": terminals}, _ANSWER)
 
 
-def client_tls(spawner: PortalSpawner) -> Any:
+def client_tls(spawner: Spawner) -> Any:
     """The Hub's TLS context for servers; None without ``internal_ssl``."""
     key, certificate, authority = (
         spawner.user.settings.get(f"internal_ssl_{name}") for name in ("key", "cert", "ca")
@@ -51,7 +49,7 @@ def client_tls(spawner: PortalSpawner) -> Any:
 
 
 async def _ask(
-    spawner: PortalSpawner, server: str, method: str, body: Any, seconds: float
+    spawner: Spawner, server: str, method: str, body: Any, seconds: float
 ) -> dict[str, Any]:
     """The server's JSON object; {} when it gives none within ``seconds``, whatever the reason."""
     # The server is the user's: a client of its own, since one that is silent would keep the others
@@ -85,7 +83,7 @@ async def _ask(
 
 
 @contextlib.contextmanager
-def _token(spawner: PortalSpawner) -> Iterator[str]:
+def _token(spawner: Spawner) -> Iterator[str]:
     """A token of the owner's that opens this server alone, for as long as this takes."""
     user, db = spawner.user, spawner.user.db
     token = user.new_api_token(

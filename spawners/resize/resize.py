@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jupyterhub import orm
 from jupyterhub.utils import AnyTimeoutError, wait_for_http_server
@@ -29,12 +29,11 @@ from ..launch.job_log import log_tail, make_log
 from ..launch.launch import launch_request
 from ..launch.submit import submit
 from ..lifecycle.job_watch import JobWatch
+from ..lifecycle.session_history import SessionHistory
 from ..lifecycle.wait_for_server import JobOver, NoServer, address_of
+from ..session import SessionSpawner
 from .handover import client_tls, hand_over
 from .successor import Successor
-
-if TYPE_CHECKING:
-    from ..spawner import PortalSpawner
 
 # Its owner, or whoever ended the session on purpose, wants no other in its place.
 _ON_PURPOSE = frozenset({"completed", "stopped", "cancelled"})
@@ -46,8 +45,8 @@ _ARRIVED = (MoveState.READY, MoveState.SWITCHING)
 class Moving:
     """The move of one spawner's session. ``current``: the last one, over or not."""
 
-    def __init__(self, spawner: PortalSpawner) -> None:
-        self._spawner = spawner
+    def __init__(self, spawner: SessionSpawner, history: SessionHistory) -> None:
+        self._spawner, self._history = spawner, history
         self.current: Successor | None = None
         self._over_at = float("-inf")  # when it ended, by time.monotonic()
         self._leaves: tuple[str, ...] = ()  # jobs that must still be ended
@@ -142,7 +141,7 @@ class Moving:
         if ending.code in _ON_PURPOSE:
             return False
         self._unfollow()
-        spawner.history.moved(successor, None)
+        self._history.moved(successor, None)
         spawner.become(successor, self._token)
         spawner.log.info("%s is job %s from now on", spawner._log_name, successor.job_id)
         self._say(
@@ -363,7 +362,7 @@ class Moving:
             sentence = f"Moved to job {successor.job_id}: {what}."
             old = Ending(code="moved", message=sentence, job_id=spawner.job_id)
             self._leaves += (spawner.job_id,)
-            spawner.history.moved(successor, old)
+            self._history.moved(successor, old)
             spawner.become(successor, self._token)
             spawner.watch.job = job
             spawner.answers_at(address)

@@ -9,18 +9,15 @@ all servers of a person; ``hub_patches/course_hosts.py`` changes what it says of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from jupyterhub.spawner import Spawner
 from jupyterhub.user import User
 from jupyterhub.utils import url_escape_path, url_path_join
 
 from portal.launch.course import server_of
 
 from .domains import host_of_server
-
-if TYPE_CHECKING:
-    from ..spawner import PortalSpawner
 
 _CALLBACK = "JUPYTERHUB_OAUTH_CALLBACK_URL"
 
@@ -54,20 +51,20 @@ def route(user: User, server: str) -> str:
     return host and host + url_path_join("/", user.base_url, url_escape_path(server), "/")
 
 
-def move_away(spawner: PortalSpawner) -> None:
+def move_away(spawner: Spawner) -> None:
     """The proxy's route of a new spawner, where it is a course's."""
     if spawner.user is not None and (way := route(spawner.user, spawner.name)):
         spawner.proxy_spec = way
 
 
-def with_callback(spawner: PortalSpawner, env: dict[str, str]) -> dict[str, str]:
+def with_callback(spawner: Spawner, env: dict[str, str]) -> dict[str, str]:
     """The session's variables, with where its logins come back to."""
     if url := address(spawner.user, spawner.name):
         env[_CALLBACK] = url_path_join(url, "oauth_callback")
     return env
 
 
-def tell_logins(spawner: PortalSpawner) -> None:
+def tell_logins(spawner: Spawner) -> None:
     """Let the Hub send the session's logins back to its host. Before the server starts."""
     client, url = spawner.orm_spawner.oauth_client, address(spawner.user, spawner.name)
     if client is not None and url:

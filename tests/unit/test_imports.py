@@ -56,30 +56,6 @@ MAY_KNOW: dict[str, set[str]] = {
     "__init__": set(),
 }
 
-# Files that know each other, most for a type alone. No other file may join them, nor make a new
-# circle; one that was broken up is taken off.
-CIRCLES = (
-    {
-        "portal.handlers.services." + name
-        for name in (
-            *("course_boards", "course_status", "course_work", "open_collects"),
-            *("services", "session_status"),
-        )
-    },
-    {
-        "spawners." + name
-        for name in (
-            *("context", "hub_setup", "settings", "spawner", "hub_patches"),
-            *("hub_patches.course_hosts", "web.hosts", "host.preparation"),
-            *("api.estimates", "api.guests", "api.moves", "api.people", "api.rooms", "api.routes"),
-            *("api.servers", "launch.courses", "launch.launch", "launch.resubmit"),
-            *("launch.submit", "launch.user_options", "lifecycle.reports"),
-            *("lifecycle.session_history", "resize.handover", "resize.resize"),
-        )
-    },
-)
-
-
 def imported(path: Path) -> set[str]:
     """Absolute dotted names of everything that a module imports, wherever in the file."""
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
@@ -142,10 +118,6 @@ def test_no_other_files_know_each_other() -> None:
             paths
         )
         graph[name] -= {name}
-    for circle in CIRCLES:
-        assert circle <= set(paths), f"not there any more: {circle - set(paths)}"
-        for name in circle:
-            graph[name] -= circle
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

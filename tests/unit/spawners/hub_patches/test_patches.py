@@ -31,9 +31,15 @@ def whose(name: str) -> str:
     return ", ".join([*files, *filter(None, [hub_sources.ELSEWHERE.get(name)])])
 
 
+@pytest.fixture(scope="module")
+def changed() -> dict[str, str]:
+    """What is not as the table says, with the reason; to be read from the source takes a while."""
+    return hub_sources.changed(hub_sources.packages())
+
+
 @pytest.mark.parametrize("name", hub_sources.KNOWN)
-def test_what_is_patched_is_as_it_was(name: str) -> None:
-    why = hub_sources.changed(hub_sources.packages()).get(name)
+def test_what_is_patched_is_as_it_was(name: str, changed: dict[str, str]) -> None:
+    why = changed.get(name)
     assert why is None, (
         f"{name}: {why}. Look in {whose(name)} whether the patch still fits, or can go (its "
         "'until'); then renew the table in tests/support/suite/hub_sources.py (python "

@@ -12,7 +12,8 @@ from jupyterhub.app import JupyterHub
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from spawners.lifecycle.reports import service_address, token_scopes
+from spawners.lifecycle.reports import token_scopes
+from spawners.web.service_address import service_address
 
 
 @pytest.fixture

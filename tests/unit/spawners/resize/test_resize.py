@@ -109,7 +109,7 @@ class Spawner:
         self.history = SimpleNamespace(moved=lambda *what: self.done.append(("record", *what)))
         self.done: list[tuple[Any, ...]] = []
         self.stored: dict[str, Any] | None = None
-        self.moving = Moving(self)  # type: ignore[arg-type]
+        self.moving = Moving(self, self.history)  # type: ignore[arg-type]
 
     def new_token(self, **about: Any) -> str:
         assert about["scopes"] == ["a", "b"]

@@ -1,0 +1,209 @@
+"""A session as everything sees it that works for it: whose it is, its job, its token, its address.
+
+``PortalSpawner`` (spawner.py) starts and ends it. What it leaves to others (the launch, the record,
+a move to other resources) knows this class, and so nothing of what calls it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from jupyterhub import orm
+from jupyterhub.utils import utcnow
+from traitlets import Instance
+
+from portal.launch.request import LaunchRequest
+from portal.models.cluster.cluster import Job
+from portal.models.person import Person
+from portal.sessions.ending import Ending
+
+from .context import Shared
+from .host.accounts import home_of
+from .lifecycle.job_watch import JobWatch
+from .lifecycle.progress import Progress
+from .resize.successor import Successor
+from .settings import SessionSettings
+
+_LAUNCH = 10.0  # seconds: within that, what a launch knows of an account is not asked again
+
+
+class SessionSpawner(SessionSettings):
+    """The state of one session, and what its owner is. All of it but the times of waits is in
+    ``get_state`` and so outlives the Hub."""
+
+    ending = Instance(Ending, allow_none=True, help="Why the last session ended.")
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.api_token: str
+        self.last_options: dict[str, Any] = {}  # validated: what "the same again" means
+        self.prefill: dict[str, Any] = {}  # what a link asks for; shown once
+        self.posted_port = 0
+        self.token_id = 0
+        self.server_address = ""
+        self._ready = False
+        self._port_posted = asyncio.Event()
+        self.submitted = asyncio.Event()  # Slurm has the job, and the Hub's database its id
+        self.log_name = ""
+        self._home, self._home_until = "", float("-inf")
+        self._watch: JobWatch | None = None
+        self.progress_state = Progress()
+
+    # -- whose it is ----------------------------------------------------------------------
+
+    @property
+    def shared(self) -> Shared:
+        """The Hub's one watcher, catalog and form."""
+        return Shared.of(self.config)
+
+    @property
+    def account(self) -> str:
+        """The account that the session's job belongs to."""
+        return str(self.user.name)
+
+    @property
+    def person(self) -> Person:
+        """The owner of this session."""
+        groups = tuple(sorted(group.name for group in self.user.groups))
+        return Person(name=self.user.name, admin=bool(self.user.admin), groups=groups)
+
+    async def home(self) -> str:
+        """The owner's home directory. Raises NotAllowed when the account does not exist here,
+        Unavailable when nobody can say."""
+        if time.monotonic() > self._home_until:  # a launch asks when it is checked and submitted
+            name, shared = self.user.name, self.shared
+            self._home = await home_of(name, shared.blocking, self.account_timeout, shared.services)
+            self._home_until = time.monotonic() + _LAUNCH
+        return self._home
+
+    def user_env(self, env: dict[str, str]) -> dict[str, str]:
+        """Nothing of the account: batchspawner looks it up here, which can stop the event loop,
+        and Slurm and sudo set USER, HOME and SHELL themselves."""
+        return env
+
+    # -- its job --------------------------------------------------------------------------
+
+    @property
+    def watch(self) -> JobWatch:
+        """The session's job, as the shared watcher sees it."""
+        if self._watch is None or self._watch.job_id != self.job_id:
+            self._watch = JobWatch(self.shared.cluster, self.job_id, self.account, self.log)
+        return self._watch
+
+    @property
+    def job(self) -> Job | None:
+        """The session's job as it was seen last; None without one."""
+        return self.watch.job if self.job_id else None
+
+    async def end_job(self, watch: JobWatch, *, gently: bool, now: bool = False) -> bool:
+        """Cancel a job of this session's owner and wait until it is over (unless ``now``); whether
+        it is.
+
+        ``gently``: its server runs, and may end by itself first.
+        """
+        cancel = self.shared.cluster.cancel
+        if gently and not now:
+            await cancel(watch.job_id, self.user.name, gently=True)
+            if await watch.is_over((0.2, 0.3, 0.5, 1, 2, 4)):
+                return True
+        await cancel(watch.job_id, self.user.name)
+        return not now and await watch.is_over((0.2, 0.3, 0.5, 1, 2, 4, 8, 16, 32))
+
+    @property
+    def last_ending(self) -> dict[str, Any] | None:
+        """Why the last session ended, for the pages: ``code``, ``message``, ``log``, ``job_id``."""
+        return self.ending.model_dump() if self.ending else None
+
+    async def wait_for_server(self, request: LaunchRequest | None = None) -> str:
+        """The URL of the session's server, once it is there. Raises StartFailed."""
+        raise NotImplementedError
+
+    # -- its address ----------------------------------------------------------------------
+
+    def url_at(self, address: str, number: int) -> str:
+        """The URL, without a path, of a server of this session that listens on port ``number``."""
+        scheme = "https" if self.internal_ssl else "http"
+        return f"{scheme}://{f'[{address}]' if ':' in address else address}:{number}"
+
+    def _found(self, address: str) -> str:
+        self._ready = True
+        self.server_address = address
+        self.ip, self.port = address, self.posted_port
+        return self.url_at(address, self.posted_port)
+
+    def become(self, successor: Successor, token: str) -> None:
+        """From now on the session's job is this one. ``token``: its server's; "" where the Hub
+        knows it no longer. To be called within a commit, and then ``answers_at``."""
+        db, old = self.user.db, self.token_id
+        self.job_id, self.log_name = successor.job_id, successor.log_name
+        self.token_id, self.api_token = successor.token_id, token
+        self.posted_port, self.server_address = successor.port, ""
+        self._ready, self.ending = False, None
+        (self._port_posted.set if successor.port else self._port_posted.clear)()
+        self.last_options = dict(successor.options)
+        self.user_options = dict(successor.options)
+        new = db.get(orm.APIToken, successor.token_id)
+        client = self.orm_spawner.oauth_client
+        if client is not None and new is not None:
+            # Its secret is its server's token, of which both keep the same kind of hash
+            # (jupyterhub/orm.py, Hashed; oauth/provider.py, authenticate_client).
+            client.secret = new.hashed
+        before = db.get(orm.APIToken, old)
+        if before is not None:
+            db.delete(before)
+
+    def answers_at(self, address: str) -> None:
+        """The session's new server is there. To be called within a commit."""
+        self._found(address)
+        self.orm_spawner.started = utcnow(with_tz=False)
+        self.server.ip, self.server.port = address, self.posted_port
+
+    # -- what outlives the Hub ------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """What of the session must outlive the Hub: JSON values, no secret."""
+        state = {
+            "job_id": self.job_id,
+            "log_name": self.log_name,
+            "posted_port": self.posted_port,
+            "token_id": self.token_id,
+            "server_address": self.server_address,
+            "last_options": self.last_options,
+            "ending": self.ending.model_dump() if self.ending else None,
+        }
+        return {key: value for key, value in state.items() if value}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """The reverse of get_state."""
+        super().load_state(state)
+        self.log_name = str(state.get("log_name", ""))
+        self.posted_port = int(state.get("posted_port", 0))
+        self.token_id = int(state.get("token_id", 0))
+        self.server_address = str(state.get("server_address", ""))
+        self._ready = bool(self.server_address)
+        self.last_options = dict(state.get("last_options", {}))
+        ending = state.get("ending")
+        self.ending = Ending(**ending) if ending else None
+        if self.posted_port:
+            self._port_posted.set()
+
+    def clear_state(self) -> None:
+        """Forget the job. The last choice and the reason of the ending stay."""
+        super().clear_state()
+        # JupyterHub finds a server's token by its text, which a Hub that was restarted has not.
+        row = self.user.db.get(orm.APIToken, self.token_id) if self.token_id else None
+        if row is not None:
+            self.user.db.delete(row)
+        self.log_name = self.server_address = ""
+        self.posted_port = self.token_id = 0
+
+    async def store_state(self) -> None:
+        """Return once the state is in the Hub's database."""
+        await self.shared.commits.store(self.user.db, self.write_state)
+
+    def write_state(self) -> None:
+        """Give the state to the Hub's database, for the next commit."""
+        self.orm_spawner.state = self.get_state()
+        self.orm_spawner.user_options = dict(self.user_options)

@@ -1,0 +1,38 @@
+"""The address of the portal's service, as the nodes reach it."""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+from jupyterhub.app import JupyterHub
+from jupyterhub.utils import url_path_join
+
+_ANY = ("", "*", "0.0.0.0", "::")  # noqa: S104  how a bind_url says "all addresses"
+
+
+def service_address(hub: JupyterHub) -> str:
+    """The service's address as nodes reach it, as far as the Hub's configuration tells; else "".
+
+    ``public_url``, or the proxy's ``bind_url`` where that names an address of the network. A proxy
+    that listens on all addresses is taken to be where the Hub is; not with https, whose
+    certificate names a host that stands nowhere here.
+    """
+    base = hub.public_url
+    if not base:
+        bind = urlsplit(hub.bind_url)
+        host = bind.hostname or ""
+        if host in _ANY:
+            host = "" if bind.scheme == "https" else urlsplit(hub.hub.url).hostname or ""
+        if not host or _loopback(host):
+            return ""
+        port = f":{bind.port}" if bind.port else ""
+        base = f"{bind.scheme}://{f'[{host}]' if ':' in host else host}{port}{hub.base_url}"
+    return url_path_join(base, "services/portal/")
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
