@@ -116,7 +116,7 @@ WHY: dict[str, tuple[int, str]] = {
         3,
         "the moment of a row; its age goes by the uptime from then on",
     ),
-    "spawners/spawner.py": (1, RECORD),
+    "spawners/session.py": (1, RECORD),
 }
 
 
