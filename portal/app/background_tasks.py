@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from portal.errors import PortalError
-from portal.handlers.services.services import Parts
+from portal.services.services import Parts
 
 _RETRY = (1.0, 30.0)  # seconds to the second try, and the most that it grows to
 _CHECK = 15.0  # seconds between two questions to a database that nobody asks else

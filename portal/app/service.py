@@ -30,7 +30,6 @@ from portal.directory import directory_of
 from portal.errors import ConfigurationError
 from portal.estimates import SERVICE, StartEstimates
 from portal.handlers.pages.rendering import Pages, site_variables
-from portal.handlers.services.services import Parts
 from portal.hubapi import HubApi
 from portal.images.registry.credentials import Secrets
 from portal.images.registry.registry import Registries
@@ -39,6 +38,7 @@ from portal.launch.extending import Extending
 from portal.launch.request import DEFAULT_RESOURCES
 from portal.models.session.resources import Resources
 from portal.notices import Notices
+from portal.services.services import Parts
 from portal.sessions.idle_gpus import IdleGpus
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.control.control import ClusterControl
@@ -250,15 +250,12 @@ class PortalService(Application):
             extending=Extending(parent=self),
             estimates=StartEstimates(parent=self, runner=runner, store=store, share=SERVICE),
             default_resources=self._default_resources(),
-            idle=IdleGpus(parent=self),
             notices=Notices(parent=self, store=store, directory=directory),
-            workshop=Workshop(parent=self),
-            own=OwnEnvironments(parent=self),
-            curator=Curator(parent=self),
             courses=Courses(parent=self),
             course_directory=directory,
             subdomains=bool(self.config.JupyterHub.get("subdomain_host", "")),
             hub_host=os.environ.get("JUPYTERHUB_HOST", ""),
+            parent=self,
         )
 
     def _default_resources(self) -> Resources:

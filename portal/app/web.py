@@ -17,7 +17,7 @@ from portal.handlers.cluster.metrics import Metrics
 from portal.handlers.pages.pages import NoPage
 from portal.handlers.pages.rendering import Pages
 from portal.handlers.routes import ENDPOINTS, routes
-from portal.handlers.services.services import Parts
+from portal.services.services import Parts
 from portal.web.application import BoundedApplication
 
 

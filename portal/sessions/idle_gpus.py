@@ -77,6 +77,7 @@ class IdleGpus(IdleSettings):
 
     def __init__(
         self,
+        around: Around,
         *,
         uptime: Callable[[], float] = uptime,
         wall: Callable[[], float] = time.time,
@@ -84,23 +85,12 @@ class IdleGpus(IdleSettings):
     ) -> None:
         super().__init__(**kwargs)
         self._uptime, self._wall = uptime, wall
-        self._around: Around | None = None
+        self.around = around
         self._sessions: dict[str, _Watched] = {}
         self._heard: dict[str, tuple[float, SessionActivity]] = {}
         self._taken: tuple[float, float] | None = None  # Slurm's last answer; when it was seen
         self._times: Mapping[str, float] = {}
         self._complaint = ""
-
-    def join(self, around: Around) -> None:
-        """Work with these; before the first look."""
-        self._around = around
-
-    @property
-    def around(self) -> Around:
-        """What it was joined with."""
-        if self._around is None:
-            raise RuntimeError("IdleGpus.join comes first")
-        return self._around
 
     # -- what others ask and tell ---------------------------------------------------------------
 
@@ -146,7 +136,7 @@ class IdleGpus(IdleSettings):
 
     async def look(self) -> None:
         """Look at every session with GPUs, and stop those whose time has come."""
-        view = self.around.view() if self._around else None
+        view = self.around.view()
         if self.mode == IdleMode.OFF or view is None:
             return
         self._times = await self.around.idle_times()

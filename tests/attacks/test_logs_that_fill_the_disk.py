@@ -34,9 +34,8 @@ def site(tmp_path: Path, store: Store) -> Site:
 @pytest.fixture
 async def own(site: Site, store: Store) -> OwnEnvironments:
     """With one of Ada's, whose three tests are in Slurm's queue."""
-    made = OwnEnvironments()
     site.catalog.rules.own_environments = "on"
-    made.join(site.catalog, store, site.workshop)
+    made = OwnEnvironments(site.catalog, store, site.workshop)
     await made.register(DRAFT, ADA)
     await site.turn()
     return made

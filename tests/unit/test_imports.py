@@ -48,13 +48,15 @@ MAY_KNOW: dict[str, set[str]] = {
     "courses": BASE | ADAPTERS | {"launch", "catalog", "sessions"},
     "notices": BASE | ADAPTERS | {"launch", "sessions"},  # the mails lead to a session
     "dashboard": BASE | ADAPTERS | {"launch", "sessions"},  # it drives their usage meter
-    "handlers": BASE | ADAPTERS | NOUNS | {"launch"},
-    "app": BASE | ADAPTERS | NOUNS | {"launch", "handlers"},
+    "services": BASE | ADAPTERS | NOUNS | {"launch"},
+    "handlers": BASE | ADAPTERS | NOUNS | {"launch", "services"},
+    "app": BASE | ADAPTERS | NOUNS | {"launch", "handlers", "services"},
     "demo": BASE | {"store"},  # what the cache keeps of a database has its tables
     "doctor": BASE | ADAPTERS | NOUNS | {"launch"},
     "__main__": {"app", "command", "demo", "doctor"},
     "__init__": set(),
 }
+
 
 def imported(path: Path) -> set[str]:
     """Absolute dotted names of everything that a module imports, wherever in the file."""

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
@@ -42,8 +42,10 @@ class Workshop(WorkshopSettings):
     public method raises StoreUnavailable.
     """
 
-    def join(self, cluster: Cluster, store: Store, catalog: EnvironmentCatalog) -> None:
-        """Say what this works with; before anything else is called."""
+    def __init__(
+        self, cluster: Cluster, store: Store, catalog: EnvironmentCatalog, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
         self._cluster, self._store, self._catalog = cluster, store, catalog
         self._jobs = Submitter(cluster, self.images, self.log, Gpus(parent=self))
         self._pulling = Pulling(self.registries, store, self.images)

@@ -44,8 +44,10 @@ class Curator(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    def join(self, catalog: EnvironmentCatalog, store: Store, note: Note) -> None:
-        """Say what this works with; before anything else is called."""
+    def __init__(
+        self, catalog: EnvironmentCatalog, store: Store, note: Note, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
         self._catalog, self._store = catalog, store
         self._history = FileHistory(catalog, store, note)
         self._publisher = Publisher(catalog, store)

@@ -72,8 +72,10 @@ class OwnEnvironments(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    def join(self, catalog: EnvironmentCatalog, store: Store, workshop: Workshop) -> None:
-        """Say what this works with; before anything else is called."""
+    def __init__(
+        self, catalog: EnvironmentCatalog, store: Store, workshop: Workshop, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
         self._catalog, self._store, self._workshop = catalog, store, workshop
         self._one = asyncio.Lock()
 

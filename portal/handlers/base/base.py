@@ -19,8 +19,7 @@ from tornado.web import HTTPError, RequestHandler
 from portal.disk import FULL, DiskFull, no_space
 from portal.errors import NotAllowed, NotFound, PortalError, Unavailable
 from portal.models.person import Person
-
-from ..services.services import Parts
+from portal.services.services import Parts
 
 _SAFE_HEADERS = {
     "X-Content-Type-Options": "nosniff",

@@ -23,7 +23,7 @@ from portal.models.scope import ENVIRONMENTS_MANAGE, NODES_MANAGE
 from portal.models.session.resources import Resources
 
 if TYPE_CHECKING:
-    from ..services.services import Parts
+    from portal.services.services import Parts
 
 # The Hub calls everyone with an admin's token an admin, also where that token was made to do
 # little, e.g. to read metrics. One of these scopes says that it was not: the first is the Hub's

@@ -23,10 +23,10 @@ from prometheus_client.registry import Collector
 from portal import disk
 from portal.errors import NotAllowed
 from portal.models.scope import METRICS_READ
+from portal.services.services import Parts
 
 from ..base.base import APIHandler
 from ..base.endpoint import Endpoint
-from ..services.services import Parts
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 

@@ -16,9 +16,9 @@ from hub_client import wait_until
 
 from portal.app.log import OneLineFormatter
 from portal.handlers.base.csv import cell
-from portal.handlers.services.services import Parts
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.plain_text import escaped
+from portal.services.services import Parts
 from portal.web.audit_rate_limit import Allowance
 
 

@@ -20,13 +20,12 @@ from test_extend import HubUser, person
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application
-from traitlets.config import Config
+from traitlets.config import Config, LoggingConfigurable
 
 from portal.catalog import EnvironmentCatalog
-from portal.catalog.builds.scheduler import Workshop
 from portal.handlers.catalog import registries
-from portal.handlers.services.services import Parts
 from portal.models.scope import ENVIRONMENTS_MANAGE
+from portal.services.services import Parts
 from portal.store import Store
 
 PASSWORD = "nvapi-a-key-that-nobody-sees"
@@ -86,7 +85,7 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         telemetry=nothing,
         dashboard=nothing,
         hub=nothing,
-        workshop=Workshop(config=config),
+        parent=LoggingConfigurable(config=config),
     )
     hub, hub_port = bind_unused_port()
     servers = [HTTPServer(Application([("/hub/api/user", HubUser)]))]

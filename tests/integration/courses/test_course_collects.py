@@ -34,12 +34,12 @@ from portal.courses.files import unpacking
 from portal.courses.settings import Courses
 from portal.handlers.courses import collects
 from portal.handlers.courses import handouts as course_handouts
-from portal.handlers.services.services import Parts
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.models.course.start import StartKind
 from portal.models.scope import SESSION_OWN
 from portal.models.session.session import SessionRecord, SessionState
+from portal.services.services import Parts
 from portal.store import Store
 
 KERNELS = Path(__file__).resolve().parents[3] / "kernels"

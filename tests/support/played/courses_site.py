@@ -24,10 +24,10 @@ from portal.catalog import EnvironmentCatalog
 from portal.courses.settings import Courses
 from portal.errors import DirectoryUnavailable, NotFound
 from portal.handlers.routes import ENDPOINTS
-from portal.handlers.services.services import Parts
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node, Partition
 from portal.models.course.course import CourseMember, Role
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
+from portal.services.services import Parts
 from portal.store import Store
 from portal.web.audit_rate_limit import Allowance
 

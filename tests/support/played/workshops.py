@@ -121,9 +121,8 @@ class Site:
             log_directory=str(self.place / "logs"),
             wheels=str(self.place / "wheels"),
         )
-        made = Workshop(images=images, **self.settings)
+        made = Workshop(self.cluster, self.store, self.catalog, images=images, **self.settings)
         made.registries.resolve = self._resolve  # type: ignore[method-assign]
-        made.join(self.cluster, self.store, self.catalog)
         self.workshop = made
         return made
 

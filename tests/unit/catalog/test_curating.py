@@ -43,9 +43,7 @@ class Place:
 
     def new_curator(self) -> Curator:
         """As after a restart of the service."""
-        curator = Curator()
-        curator.join(self.catalog, self.store, self.note)
-        return curator
+        return Curator(self.catalog, self.store, self.note)
 
     async def note(self, entry: AuditEntry) -> None:
         self.notes.append(entry)

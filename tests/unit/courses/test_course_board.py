@@ -28,7 +28,6 @@ from portal.courses.live.board import Rows, Seen, bare, tiles
 from portal.errors import Conflict, NotFound, StoreUnavailable
 from portal.handlers.courses import board as course_board
 from portal.handlers.courses import people
-from portal.handlers.services.services import Parts
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.cluster.dashboard import GpuItem, JobItem
@@ -41,6 +40,7 @@ from portal.models.course.start import CourseStart, Seat, SeatState, StartKind
 from portal.models.scope import COURSES_MANAGE
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
+from portal.services.services import Parts
 from portal.store import Store
 
 PREFIX = "/services/portal/"

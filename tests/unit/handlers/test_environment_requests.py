@@ -21,8 +21,8 @@ from tornado.web import Application
 from portal.catalog import EnvironmentCatalog
 from portal.handlers.catalog import favourites, requests
 from portal.handlers.catalog.requests import MOST_OPEN
-from portal.handlers.services.services import Parts
 from portal.models.scope import ENVIRONMENTS_MANAGE
+from portal.services.services import Parts
 from portal.store import Store
 
 REQUESTS = "environment-requests"

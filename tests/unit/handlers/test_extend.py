@@ -21,7 +21,6 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
 from portal.errors import Conflict, NotAllowed
-from portal.handlers.services.services import Parts
 from portal.handlers.sessions import extend, snooze, starters
 from portal.launch.extending import Extending
 from portal.models.catalog.environment import Environment
@@ -29,6 +28,7 @@ from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.cluster.rights import Rights
 from portal.models.scope import JOBS_MANAGE, SESSION_OWN
 from portal.models.session.session import SessionRecord, SessionState
+from portal.services.services import Parts
 from portal.store import Store
 
 PREFIX = "/services/portal/"

@@ -20,13 +20,13 @@ from portal.catalog.offers.benchmarks import measured
 from portal.errors import InvalidRequest
 from portal.handlers.catalog import measurements
 from portal.handlers.catalog.measurements import used_gpus
-from portal.handlers.services.services import Parts
 from portal.models.catalog.catalog import Measurement, MeasurementReport, Origin
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.person import Person
 from portal.models.scope import SESSION_OWN
 from portal.models.session.session import SessionRecord, SessionState
+from portal.services.services import Parts
 from portal.store import Store
 
 TORCH = Environment(name="torch", title="PyTorch", kind="venv", path="/opt/torch")

@@ -20,7 +20,6 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
 from portal.errors import StoreUnavailable
-from portal.handlers.services.services import Parts
 from portal.handlers.sessions.session import ENDPOINTS
 from portal.models.announcement import Announcement, AnnouncementDraft
 from portal.models.catalog.environment import Environment
@@ -31,6 +30,7 @@ from portal.models.scope import SESSION_OWN
 from portal.models.session.idle import IdleMode, IdleState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.usage import SessionReports
+from portal.services.services import Parts
 from portal.sessions.situation import Known, situation_of
 from portal.store import Store
 
@@ -280,7 +280,7 @@ async def test_an_announcement_is_there_at_once_after_it_was_written(site: Site)
 
 
 async def test_what_other_parts_know_of_it_is_in_it(site: Site) -> None:
-    site.parts.situations.idle_of = lambda id_: IdleState(mode=IdleMode.WARN, exempt=id_)
+    site.parts.idle.state_of = lambda id_: IdleState(mode=IdleMode.WARN, exempt=id_)
     found = (await site.get("ada")).json()
     assert found["idle"]["mode"] == "warn"
     assert found["idle"]["exempt"] == "S10"

@@ -36,7 +36,7 @@ class Warned:
         around = dataclasses.replace(
             self.idle.around, telemetry=telemetry, interval=lambda: 5.0, view=self.view
         )
-        self.idle.join(around)
+        self.idle.around = around
 
     def view(self) -> Any:
         jobs = {"10": self.site.slurm.job}
@@ -109,6 +109,6 @@ async def test_too_early_and_too_often_are_told_and_leave_a_line(site: Site) -> 
 
 
 async def test_a_situation_has_the_same(warned: Warned) -> None:
-    told = warned.site.parts.situations.idle_of("S10")
+    told = warned.site.parts.idle.state_of("S10")
     assert told == warned.idle.state_of("S10")
     assert told.warned and told.stops_at

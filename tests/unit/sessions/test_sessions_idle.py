@@ -20,6 +20,7 @@ from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopReason
 from portal.sessions.idle import IdleClock, Rules, Seen, due, look, snoozed, state, stops_at
 from portal.sessions.idle_gpus import Around, IdleGpus
+from portal.sessions.idle_settings import IdleSettings
 from portal.store.sessions.snoozes import Snooze
 from portal.telemetry import Telemetry
 
@@ -292,20 +293,18 @@ class World:
         self.activity = SessionActivity(kernel=1e8, terminal=1e8, processes=1e8)
         self.taken_at = self.wall
         values: dict[str, Any] = {"mode": "on", "idle_time": 3600, **settings}
-        self.idle = IdleGpus(uptime=lambda: self.now, wall=lambda: self.wall, **values)
         parts: Any = self
-        self.idle.join(
-            Around(
-                view=self.view,
-                interval=lambda: 5.0,
-                telemetry=parts.telemetry,
-                store=SimpleNamespace(snoozes=self.snoozes),  # type: ignore[arg-type]
-                hub=parts.hub,
-                idle_times=self.idle_times,
-                note=self.note,
-                moving=lambda session_id: self.moving and session_id == "s1",
-            )
+        around = Around(
+            view=self.view,
+            interval=lambda: 5.0,
+            telemetry=parts.telemetry,
+            store=SimpleNamespace(snoozes=self.snoozes),  # type: ignore[arg-type]
+            hub=parts.hub,
+            idle_times=self.idle_times,
+            note=self.note,
+            moving=lambda session_id: self.moving and session_id == "s1",
         )
+        self.idle = IdleGpus(around, uptime=lambda: self.now, wall=lambda: self.wall, **values)
 
     async def idle_times(self) -> Mapping[str, float]:
         return self.times
@@ -594,7 +593,9 @@ def test_off_is_off_and_warn_only_tells() -> None:
     told = warn.go(10_000)
     assert told.warned and told.stops_at is None
     assert not off.hub.asked and not warn.hub.asked
-    assert IdleGpus().mode == IdleMode.WARN, "nothing is ended that a site has not chosen to end"
+    assert IdleSettings().mode == IdleMode.WARN, (
+        "nothing is ended that a site has not chosen to end"
+    )
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,11 @@ from tornado.web import Application, RequestHandler
 
 from portal.errors import StoreUnavailable
 from portal.handlers.base.own_session import own_server
-from portal.handlers.services.services import Parts
 from portal.handlers.sessions.telemetry import TelemetryEndpoint
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.scope import TELEMETRY_REPORT
 from portal.models.session.session import SessionRecord
+from portal.services.services import Parts
 from portal.sessions.idle_gpus import IdleGpus
 from portal.store import Store
 from portal.telemetry import Telemetry
@@ -141,6 +141,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         sessions=records,
         snapshot=ClusterSnapshot(taken_at=time.time(), jobs=jobs, nodes=hosts),
     )
+    around: Any = None  # it only hears
     parts = SimpleNamespace(
         prefix=PREFIX,
         log=logging.getLogger("service"),
@@ -148,7 +149,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         telemetry=Telemetry(report_interval=0.0),
         dashboard=SimpleNamespace(view=view),
         allowance=Allowance(),
-        idle=IdleGpus(),
+        idle=IdleGpus(around),
         moves=SimpleNamespace(expects=lambda job_id: False),
     )
     parts.note = lambda entry: Parts.note(parts, entry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from portal.cache import SharedAnswer
@@ -16,8 +16,6 @@ from portal.models.announcement import Announcement
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot, Job
 from portal.models.cluster.rights import Rights
-from portal.models.session.idle import IdleState
-from portal.models.session.move import Move
 from portal.models.session.resources import time_seconds
 from portal.models.session.session import SessionRecord
 from portal.models.session.usage import JobUsage, SessionReports
@@ -46,14 +44,10 @@ _NO_RIGHT = (
 
 
 class Situations:
-    """One a service. ``idle_of`` and ``move_of`` give what their parts know of a session, by its
-    id, at once and without raising; those parts put their own in the place of these."""
+    """One a service."""
 
-    def __init__(self, parts: CoreParts) -> None:
-        self._parts = parts
-        self.idle_of: Callable[[str], IdleState] = lambda _: IdleState()
-        self.move_of: Callable[[str], Move | None] = lambda _: None
-        self.courses = CourseSituations(parts)
+    def __init__(self, parts: CoreParts, courses: CourseSituations) -> None:
+        self._parts, self.courses = parts, courses
         how: Any = {"patience": _PATIENCE}
         self.announcements = SharedAnswer[list[Announcement]](
             lambda: parts.store.announcements.active(time.time()), ttl=_ANNOUNCED, first=[], **how
@@ -89,8 +83,8 @@ class Situations:
             announcements=await self.announcements.get(),
             warn_minutes=parts.extending.warn_minutes,
             extend=await self.offer(record, job, view.snapshot),
-            idle=self.idle_of(record.id),
-            move=self.move_of(record.id),
+            idle=parts.idle.state_of(record.id),
+            move=parts.moves.of(record.id),
             course=await self.courses.of(record),
         )
         return situation_of(record, job, known)

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from traitlets.config import Configurable
+
 from portal.cache import SharedAnswer
 from portal.catalog.builds.scheduler import Workshop
 from portal.catalog.offers.software import Software
@@ -69,16 +71,17 @@ class CoreParts:
     estimates: StartEstimates = field(default_factory=StartEstimates)
     # What a session gets where neither the person nor the environment says anything.
     default_resources: Resources = field(default_factory=Resources)
-    idle: IdleGpus = field(default_factory=IdleGpus)
     notices: Notices = field(default_factory=Notices)
-    workshop: Workshop = field(default_factory=Workshop)
-    own: OwnEnvironments = field(default_factory=OwnEnvironments)
     allowance: Allowance = field(default_factory=Allowance)
-    curator: Curator = field(default_factory=Curator)
     courses: Courses = field(default_factory=Courses)
     subdomains: bool = False  # each person's servers have a host of their own
     hub_host: str = ""  # the Hub's, as "https://gpu.example.org", where the Hub tells it
     course_directory: Directory = field(default_factory=LdapDirectory)
+    parent: Configurable | None = None  # whose configuration those below take their settings from
+    idle: IdleGpus = field(init=False)
+    workshop: Workshop = field(init=False)
+    own: OwnEnvironments = field(init=False)
+    curator: Curator = field(init=False)
     book: CourseBook = field(init=False)
     desk: CourseDesk = field(init=False)
     readiness: CourseReadiness = field(init=False)
@@ -91,10 +94,11 @@ class CoreParts:
     tiles: Tiles = field(init=False)
 
     def __post_init__(self) -> None:
-        self.workshop.join(self.cluster, self.store, self.catalog)
-        self.own.join(self.catalog, self.store, self.workshop)
+        parent = self.parent
+        self.workshop = Workshop(self.cluster, self.store, self.catalog, parent=parent)
+        self.own = OwnEnvironments(self.catalog, self.store, self.workshop, parent=parent)
         self.tiles = Tiles(self.catalog, self.store)
-        self.curator.join(self.catalog, self.store, self.note)
+        self.curator = Curator(self.catalog, self.store, self.note, parent=parent)
         self.book = CourseBook(self.store)
         self.desk = self._desk()
         self.readiness = CourseReadiness(
@@ -111,18 +115,17 @@ class CoreParts:
         times = SharedAnswer[Mapping[str, float]](
             self._idle_times, ttl=30.0, patience=1.0, first={}
         )
-        self.idle.join(
-            Around(
-                view=lambda: self.dashboard.view,
-                interval=lambda: self.dashboard.refresh_interval,
-                telemetry=self.telemetry,
-                store=self.store,
-                hub=self.hub,
-                idle_times=times.get,
-                note=self.note,
-                moving=self.moves.moving,
-            )
+        around = Around(
+            view=lambda: self.dashboard.view,
+            interval=lambda: self.dashboard.refresh_interval,
+            telemetry=self.telemetry,
+            store=self.store,
+            hub=self.hub,
+            idle_times=times.get,
+            note=self.note,
+            moving=self.moves.moving,
         )
+        self.idle = IdleGpus(around, parent=parent)
 
     def _snapshot(self) -> ClusterSnapshot | None:
         """The cluster as everyone sees it; None while nothing is known."""

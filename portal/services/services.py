@@ -9,6 +9,7 @@ from portal.models.session.session import SessionRecord
 
 from .core import CoreParts
 from .course_boards import CourseBoards
+from .course_status import CourseSituations
 from .course_work import CourseWork
 from .open_collects import OpenCollects
 from .session_status import Situations
@@ -28,11 +29,8 @@ class Parts(CoreParts):
         self.open_collects = OpenCollects(self)
         self.boards = CourseBoards(self)
         self.course_work = CourseWork(self)
-        self.situations = Situations(self)
-        self.situations.move_of = self.moves.of
-        self.situations.courses.handout_of = self._handout_of
-        self.situations.courses.collects_of = self.open_collects.of
-        self.situations.idle_of = self.idle.state_of
+        told = CourseSituations(self, self._handout_of, self.open_collects.of)
+        self.situations = Situations(self, told)
 
     async def _handout_of(self, record: SessionRecord) -> str:
         """The revision of its course's handouts that a session should have now; "" where that is

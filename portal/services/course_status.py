@@ -35,15 +35,17 @@ class _Class:
 
 class CourseSituations:
     """One a service. ``handout_of`` gives the revision that a session's folder should have,
-    ``collects_of`` what it has still to give; their parts put their own in the place of these.
-    Neither raises, nor asks anybody for one session."""
+    ``collects_of`` what it has still to give. Neither raises, nor asks anybody for one session."""
 
-    def __init__(self, parts: CoreParts) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        parts: CoreParts,
+        handout_of: Callable[[SessionRecord], Awaitable[str]],
+        collects_of: Callable[[SessionRecord], Awaitable[tuple[Collect, ...]]],
+    ) -> None:
+        self._parts, self.handout_of, self.collects_of = parts, handout_of, collects_of
         store = parts.store
         how: Any = {"patience": _PATIENCE}
-        self.handout_of: Callable[[SessionRecord], Awaitable[str]] = _no_handout
-        self.collects_of: Callable[[SessionRecord], Awaitable[tuple[Collect, ...]]] = _no_collects
         self._classes = SharedAnswer[Mapping[str, _Class]](
             self._read, ttl=_COURSES, first={}, **how
         )
@@ -96,11 +98,3 @@ class CourseSituations:
                 members = {one.person: one for one in await store.members.of(name)}
                 found[name] = _Class(await store.courses.get(name), members)
         return found
-
-
-async def _no_handout(_: SessionRecord) -> str:
-    return ""
-
-
-async def _no_collects(_: SessionRecord) -> tuple[Collect, ...]:
-    return ()
