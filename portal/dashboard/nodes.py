@@ -32,6 +32,8 @@ def node_item(node: Node) -> NodeItem:
         state=node.state,
         words=node_words(node.state),
         usable=node.usable,
+        drained=node.drained,
+        down=node.down,
         reason=node.reason,
         partitions=node.partitions,
         cpus=node.cpus,
@@ -46,10 +48,9 @@ def node_item(node: Node) -> NodeItem:
 
 def unheld(node: Node) -> GpuState:
     """The state of a GPU of this node that no job holds."""
-    words = set(node.state.replace("*", "+NOT_RESPONDING").split("+"))
-    if words & _AWAY:
+    if node.words & _AWAY:
         return GpuState.DOWN
-    if "UNKNOWN" in words:
+    if "UNKNOWN" in node.words:
         return GpuState.UNKNOWN
     return GpuState.FREE if node.usable else GpuState.DRAINED
 

@@ -5,18 +5,12 @@ import { apiUrl, call, facts, may, now } from "./api.js";
 import { ask, tell } from "./dialog.js";
 import { announce, byId, el, hidden, setText } from "./dom.js";
 import { keepInAddress } from "./filters.js";
-import { newerJob } from "./model.js";
+import { newerJob, states } from "./model.js";
 import { Pager } from "./pager.js";
 import { capital, clock, count, duration, exactly, memory, ranges } from "./words.js";
 
 const LIMIT = 50;
-// Slurm's states that mean it holds its nodes, and that it waits (portal.models.cluster.cluster).
-const STATES = {
-  running: "running,completing,resizing,signaling,stage_out,stopped,suspended,update_db",
-  pending:
-    "pending,configuring,power_up_node,requeued,requeue_fed,requeue_hold,resv_del_hold,special_exit,expediting",
-};
-const isPending = (job) => STATES.pending.split(",").includes(job.state.toLowerCase());
+const isPending = (job) => states.pending.includes(job.state.toLowerCase());
 
 // Columns: what the API sorts by, the head, and what stands in a cell.
 const COLUMNS = [
@@ -44,7 +38,7 @@ export class Jobs {
     const query = new URLSearchParams(window.location.search);
     const sort = query.get("sort") ?? "";
     this.sort = COLUMNS.some((column) => column.sort === sort.replace(/^-/, "")) ? sort : "-id";
-    this.which = query.get("jobs") in STATES ? query.get("jobs") : "";
+    this.which = query.get("jobs") in states ? query.get("jobs") : "";
     this.#table();
     this.#choices();
     this.pager = new Pager(byId("jobs-pager"), LIMIT, () =>
@@ -54,7 +48,7 @@ export class Jobs {
   }
 
   get query() {
-    return { ...this.filters.query, state: STATES[this.which] ?? "", sort: this.sort };
+    return { ...this.filters.query, state: (states[this.which] ?? []).join(","), sort: this.sort };
   }
 
   // Asks for the page again; with `first`, for the first one.

@@ -1,18 +1,13 @@
 // What the cluster page knows: the board (portal.models.cluster.dashboard.Board), kept up with changes.
 
 import { call } from "./api.js";
+import { byId } from "./dom.js";
 import { natural } from "./sorting.js";
 
-// What an event leaves out has its default (portal.models.cluster.dashboard).
-const NODE = { reason: "", partitions: [], cpus: 0, cpus_allocated: 0, memory: 0, memory_allocated: 0, gpus: 0, gpus_allocated: 0, gpu_types: [] };
-const GPU = { job_id: null, user: null, environment: null, mine: false, utilization: null, memory_used: null, memory_total: null, source: null };
-const JOB = {
-  portal: false, mine: false, user: null, name: null, account: null, environment: null, session_id: null,
-  partition: "", qos: "", nodes: [], gpus: 0, gpu_type: "", gpu_indexes: {}, cpus: 0, memory: null,
-  submit_time: null, start_time: null, expected_start: null, time_limit: null, end_time: null,
-  position: null, held: false,
-};
-const SUMMARY = { nodes: 0, nodes_usable: 0, gpus: {}, gpus_by_type: {}, jobs_running: 0, jobs_pending: 0, sessions_running: 0, sessions_pending: 0 };
+// What an event leaves out has its default; the page names them, and Slurm's states
+// (portal.models.cluster.dashboard.page_facts).
+const { defaults, states } = JSON.parse(byId("cluster-facts").textContent).items;
+export { states };
 const NAMES = ["user", "name", "account", "environment", "session_id"];
 
 // What all viewers get has no names in it, and the viewer's own come right behind: until then, what
@@ -22,7 +17,7 @@ function kept(before, item, same) {
   const names = NAMES.filter((name) => name in item && item[name] === null);
   return { ...item, ...Object.fromEntries(names.map((name) => [name, before[name]])), mine: true };
 }
-export const newerJob = (before, job) => kept(before, { ...JOB, ...job }, true);
+export const newerJob = (before, job) => kept(before, { ...defaults.job, ...job }, true);
 
 export class Model {
   constructor() {
@@ -65,14 +60,14 @@ export class Model {
     const touched = { nodes: new Set(), gpus: new Set(), whole: false };
     for (const [name, node] of Object.entries(changes.nodes ?? {})) {
       if (!this.nodes.has(name)) touched.whole = true;
-      this.nodes.set(name, { ...NODE, ...node });
+      this.nodes.set(name, { ...defaults.node, ...node });
       touched.nodes.add(name);
     }
     for (const [key, gpu] of Object.entries(changes.gpus ?? {})) {
       const before = this.gpus.get(key);
       if (!before && own) continue;
       if (!before) touched.whole = true;
-      this.gpus.set(key, kept(before, { ...GPU, ...gpu }, before?.job_id === (gpu.job_id ?? null)));
+      this.gpus.set(key, kept(before, { ...defaults.gpu, ...gpu }, before?.job_id === (gpu.job_id ?? null)));
       touched.gpus.add(key);
     }
     for (const name of changes.gone_nodes ?? []) touched.whole = this.nodes.delete(name) || touched.whole;
@@ -89,7 +84,7 @@ export class Model {
   #head(from) {
     this.stream = from.stream;
     this.version = from.version;
-    if (from.summary) this.summary = { ...SUMMARY, ...from.summary };
+    if (from.summary) this.summary = { ...defaults.summary, ...from.summary };
     this.takenAt = from.taken_at;
     this.error = from.error ?? "";
     this.telemetryError = from.telemetry_error ?? "";

@@ -159,16 +159,13 @@ export class Panel {
     if (!this.control.nodes) {
       return el("p.portal-quiet.panel-rights", {}, this.control.missing.nodes ?? "The portal's Slurm account may not drain nodes.");
     }
-    const words = new Set(node.state.split("+"));
-    const drained = [...words].some((word) => word.startsWith("DRAIN"));
-    const canResume = drained || words.has("DOWN");
     const button = (what, label, act) =>
       el("button.btn.btn-sm.btn-outline-contrast", { type: "button", dataset: { do: what }, onclick: act }, label, hidden(` ${node.name}`));
     return el(
       "div.panel-actions",
       {},
-      drained ? null : button("drain", "Drain…", () => this.#drain(node.name)),
-      canResume ? button("resume", "Resume…", () => this.#resume(node.name)) : null,
+      node.drained ? null : button("drain", "Drain…", () => this.#drain(node.name)),
+      node.drained || node.down ? button("resume", "Resume…", () => this.#resume(node.name)) : null,
     );
   }
 

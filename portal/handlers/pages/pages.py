@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from portal.errors import NotAllowed, NotFound, StoreUnavailable
 from portal.models import scope
 from portal.models.audit import Outcome
+from portal.models.cluster.dashboard import page_facts
 
 from ..base.base import NotFoundMixin, PageHandler, explain
 from .assets import AssetHandler
@@ -87,7 +88,7 @@ class ClusterPage(Page):
                 "error": view.error,
                 "simulated": view.simulated,
             }
-        return {"view": known, "interval": dashboard.refresh_interval}
+        return {"view": known, "interval": dashboard.refresh_interval, "items": page_facts()}
 
 
 class SessionsPage(Page):

@@ -131,14 +131,27 @@ class Node(Frozen):
     @property
     def usable(self) -> bool:
         """Whether new jobs can start here: not down, drained, failing, powered off or unknown."""
-        words = set(self.state.replace("*", "+NOT_RESPONDING").split("+"))
-        return not words & _UNUSABLE
+        return not self.words & _UNUSABLE
 
     @property
     def responding(self) -> bool:
         """Whether slurmctld reaches its slurmd."""
-        words = set(self.state.replace("*", "+NOT_RESPONDING").split("+"))
-        return not words & {"NOT_RESPONDING", "DOWN"}
+        return not self.words & {"NOT_RESPONDING", "DOWN"}
+
+    @property
+    def drained(self) -> bool:
+        """Whether somebody keeps new jobs away, and it can be resumed; jobs may still run on it."""
+        return not self.words.isdisjoint({"DRAIN", "DRAINED", "DRAINING"})
+
+    @property
+    def down(self) -> bool:
+        """Whether Slurm has given it up, until it comes back or is resumed."""
+        return "DOWN" in self.words
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The state's base and its flags, each as sinfo(1) "NODE STATE CODES" spells it out."""
+        return frozenset(self.state.replace("*", "+NOT_RESPONDING").split("+"))
 
 
 _UNUSABLE = frozenset(

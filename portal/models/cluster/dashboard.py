@@ -7,7 +7,10 @@ None where they are not for this viewer; ``mine`` says that it is the viewer's o
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import Frozen
+from .cluster import JobState
 from .gpu import GpuState
 
 
@@ -18,6 +21,8 @@ class NodeItem(Frozen):
     state: str
     words: str
     usable: bool
+    drained: bool = False  # by somebody, whether jobs still run on it or not
+    down: bool = False
     reason: str = ""
     partitions: tuple[str, ...] = ()
     cpus: int = 0
@@ -122,3 +127,26 @@ class Changes(Frozen):
     gone_nodes: tuple[str, ...] = ()
     gone_gpus: tuple[str, ...] = ()
     gone_jobs: tuple[str, ...] = ()
+
+
+def page_facts() -> dict[str, Any]:
+    """What the page's script must know of these items: the defaults, which events leave out, and
+    Slurm's states that mean that a job holds its nodes ("running") and that it waits."""
+    items: dict[str, type[Frozen]] = {
+        "node": NodeItem,
+        "gpu": GpuItem,
+        "job": JobItem,
+        "summary": ClusterSummary,
+    }
+    return {
+        "defaults": {name: _defaults(item) for name, item in items.items()},
+        "states": {
+            "running": [state.lower() for state in JobState if state.running],
+            "pending": [state.lower() for state in JobState if state.pending],
+        },
+    }
+
+
+def _defaults(item: type[Frozen]) -> dict[str, Any]:
+    fields = item.model_fields.items()
+    return {name: field.get_default() for name, field in fields if not field.is_required()}

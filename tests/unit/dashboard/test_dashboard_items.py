@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from portal.dashboard.builder import Builder, Items
 from portal.dashboard.nodes import pools_by_index
 from portal.dashboard.view import Placed
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, JobState
+from portal.models.cluster.dashboard import page_facts
 from portal.models.cluster.gpu import GpuReading, GpuState
 from portal.slurm.reasons import node_words
 
@@ -284,3 +286,40 @@ async def test_the_board_has_names_only_for_those_who_may(dashboard: Dashboard) 
     assert b"eve" not in unnamed
     assert b"pytorch" not in unnamed
     assert await dashboard.board(STRANGER) is unnamed  # made once for all of them
+
+
+# -- what the page's script is told ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "drained", "down"),
+    [
+        ("IDLE", False, False),
+        ("IDLE+DRAIN", True, False),
+        ("DRAINING", True, False),
+        ("DOWN", False, True),
+        ("DOWN*", False, True),
+        ("DOWN+DRAIN+NOT_RESPONDING", True, True),
+        ("POWERED_DOWN", False, False),
+    ],
+)
+def test_a_node_that_can_be_resumed(state: str, drained: bool, down: bool) -> None:
+    (item,) = built(snapshot(node("gpu01", state=state))).nodes.values()
+    assert (item.drained, item.down) == (drained, down)
+
+
+def test_what_an_event_leaves_out_is_in_the_pages_defaults() -> None:
+    told = snapshot(node("gpu01", pool(2, 0), state="MIXED"), job("7", held={"gpu01": (0,)}))
+    items = built(told)
+    facts = json.loads(json.dumps(page_facts()))
+    for name, found in (("node", items.nodes), ("gpu", items.gpus), ("job", items.jobs)):
+        for item in found.values():
+            told_of = json.loads(item.model_dump_json(exclude_defaults=True))
+            whole = facts["defaults"][name] | told_of
+            assert whole == json.loads(item.model_dump_json())
+
+
+def test_the_page_knows_which_of_slurms_states_mean_what() -> None:
+    states = page_facts()["states"]
+    assert "suspended" in states["running"] and "requeue_hold" in states["pending"]
+    assert not {*states["running"], *states["pending"]} & {"completed", "unknown"}
