@@ -24,6 +24,7 @@ export class ApiError extends Error {
 }
 
 // The answer of the API as an object; null where it has no content. Throws ApiError with a sentence.
+/** @type {typeof import("../types/call").call} */
 export async function call(path, { method = "GET", query, body, signal } = {}) {
   let response;
   try {
@@ -72,7 +73,8 @@ export function loginEnded(error) {
 // Seconds by the service's clock, so that an age is right where this machine's clock is not, or is set
 // while the page is open: they are counted by a clock that nobody sets, from what the service said.
 // The page was made before its first byte came, and this script runs later.
-const came = performance.getEntriesByType("navigation")[0]?.responseStart ?? performance.now();
+const [navigation] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));
+const came = navigation?.responseStart ?? performance.now();
 const drift = () => Date.now() - performance.now();
 let base = { now: facts.now, at: came, drift: drift() };
 export const now = () => base.now + (performance.now() - base.at) / 1000;

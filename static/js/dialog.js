@@ -38,7 +38,7 @@ export function ask({ title, text, action, danger = false, field = null, keep = 
         ),
       ),
     );
-    const back = document.activeElement;
+    const back = /** @type {HTMLElement} */ (document.activeElement);
     dialog.addEventListener("close", () => {
       dialog.remove();
       if (back?.isConnected) back.focus();

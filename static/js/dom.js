@@ -30,6 +30,7 @@ export const icon = (name) => el(`i.fa.fa-${name}`, { "aria-hidden": "true" });
 // A text for screen readers only.
 export const hidden = (text) => el("span.visually-hidden", {}, text);
 
+/** @type {(id: string) => any} */
 export const byId = (id) => document.getElementById(id);
 
 // Sets the text where it differs: what has not changed is not announced and not painted again.

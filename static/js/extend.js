@@ -5,6 +5,7 @@ import { ask, tell, toast } from "./dialog.js";
 import { el, hidden } from "./dom.js";
 import { clock, duration } from "./words.js";
 
+/** @type {(session: any) => `sessions/${string}`} */
 const path = (session) => `sessions/${encodeURIComponent(session.id)}`;
 
 // The button; null where there is nothing to extend. `name` says of what, for those who hear it.

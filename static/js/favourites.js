@@ -5,7 +5,7 @@ import { toast } from "./dialog.js";
 import { announce } from "./dom.js";
 
 // Makes the stars in `place` work; `changed(name, on)` is called when one has another state.
-export function stars(place, changed = () => {}) {
+export function stars(place, changed = (_environment, _pressed) => {}) {
   place.addEventListener("click", async (event) => {
     const star = event.target.closest(".star");
     if (!star || star.dataset.busy) return;

@@ -127,6 +127,7 @@ export class Grid {
   }
 
   // Shows the nodes that `match` (null: all) finds; of those, GPUs that it does not find are pale.
+  /** @param {any} match @param {Iterable<string>} names */
   filter(match, names = this.rows.keys()) {
     this.match = match;
     for (const name of names) {

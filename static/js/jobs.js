@@ -13,6 +13,7 @@ const LIMIT = 50;
 const isPending = (job) => states.pending.includes(job.state.toLowerCase());
 
 // Columns: what the API sorts by, the head, and what stands in a cell.
+/** @type {{name: string, head: string, paint: (...given: any[]) => void, sort?: string, number?: boolean}[]} */
 const COLUMNS = [
   { name: "state", sort: "state", head: "State", paint: paintState },
   { name: "id", sort: "id", head: "Job", paint: paintJob },
@@ -312,6 +313,7 @@ function paintActions(cell, job, { control }) {
   const rights = may("jobs:manage");
   const own = job.mine;
   const slurm = Boolean(control?.jobs);
+  /** @type {["cancel" | "hold" | "release", string][]} */
   const buttons = [];
   if (own || (rights && (job.portal || slurm))) buttons.push(["cancel", job.portal ? "Stop" : "Cancel"]);
   if (rights && slurm && isPending(job)) buttons.push(job.held ? ["release", "Release"] : ["hold", "Hold"]);
@@ -344,6 +346,7 @@ const CONSEQUENCES = {
   release: "It may start as soon as there is room.",
 };
 
+/** @param {"cancel" | "hold" | "release"} what @param {any} job */
 async function act(what, job) {
   const whose = job.user && !job.mine ? `It is ${job.user}’s${job.name ? `: ${job.name}` : ""}. ` : "";
   const sure = await ask({ ...QUESTIONS[what](job), text: whose + CONSEQUENCES[what] });

@@ -140,7 +140,7 @@ export class Live {
 
   async #ask() {
     const [stream, version] = split(this.last);
-    const answer = stream ? await call("changes", { query: { stream, version } }) : { reset: true };
+    const answer = stream ? await call("changes", { query: { stream, version } }) : { reset: true, changes: [], own: null };
     if (!this.polling) return; // the stream is back
     if (answer.reset) {
       const board = await this.onReset();

@@ -38,7 +38,7 @@ export class Model {
   fill(board) {
     // Nodes with GPUs first: they are what one looks for.
     this.nodes = new Map(
-      Object.entries(board.nodes).sort(([a, { gpus: x }], [b, { gpus: y }]) => !x - !y || natural(a, b)),
+      Object.entries(board.nodes).sort(([a, { gpus: x }], [b, { gpus: y }]) => Number(!x) - Number(!y) || natural(a, b)),
     );
     this.gpus = new Map(Object.entries(board.gpus));
     this.of = new Map();
@@ -97,6 +97,7 @@ export class Model {
   }
 
   // Every partition, GPU type and user that stands on the board, sorted.
+  /** @returns {any} */
   choices() {
     const found = { partitions: new Set(), types: new Set(), users: new Set() };
     for (const node of this.nodes.values()) {

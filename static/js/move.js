@@ -7,6 +7,7 @@ import { byId, el, fill, hidden, setText, later } from "./dom.js";
 const LIVE = ["queued", "starting", "ready", "switching"];
 const EVERY = 3000; // milliseconds, while a move is under way
 const PAUSE = 500; // after the last change, until it is asked when that would start
+/** @type {(session: any) => `sessions/${string}/move`} */
 const path = (session) => `sessions/${encodeURIComponent(session.id)}/move`;
 
 let timer = 0;
@@ -102,7 +103,7 @@ async function change(session, onDone) {
     ),
   );
   const dialog = el("dialog.ask", { "aria-labelledby": "move-title" }, form);
-  const back = document.activeElement;
+  const back = /** @type {HTMLElement} */ (document.activeElement);
   const ask = later(() => estimated(before, chosen(before.fields, inputs), estimate), PAUSE);
   form.addEventListener("input", ask);
   form.addEventListener("submit", async (event) => {

@@ -118,7 +118,7 @@ if (form) {
       missing.focus();
       return;
     }
-    const body = Object.fromEntries([...new FormData(form)].map(([name, text]) => [name, text.trim()]));
+    const body = Object.fromEntries([...new FormData(form)].map(([name, text]) => [name, String(text).trim()]));
     if (body.kind !== "container") delete body.server;
     const button = form.querySelector("button");
     button.disabled = true;

@@ -66,7 +66,7 @@ export class Panel {
       this.place.replaceChildren(...this.#hint());
       return;
     }
-    const focused = this.place.contains(document.activeElement) ? document.activeElement.dataset?.do : null;
+    const focused = this.place.contains(document.activeElement) ? /** @type {any} */ (document.activeElement).dataset?.do : null;
     fill(
       this.place,
       el(

@@ -97,7 +97,7 @@ function periodOf(seconds, period) {
   const date = new Date(seconds * 1000);
   if (period === "month") return date.toISOString().slice(0, 7);
   date.setUTCDate(date.getUTCDate() + 4 - (date.getUTCDay() || 7)); // its week's Thursday names the year
-  const week = Math.ceil(((date - Date.UTC(date.getUTCFullYear(), 0, 1)) / 86400000 + 1) / 7);
+  const week = Math.ceil(((date.getTime() - Date.UTC(date.getUTCFullYear(), 0, 1)) / 86400000 + 1) / 7);
   return `${date.getUTCFullYear()}-W${String(week).padStart(2, "0")}`;
 }
 

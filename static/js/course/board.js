@@ -179,7 +179,7 @@ async function messages() {
               type: "button",
               onclick: async () => {
                 await tell(async () => {
-                  await call(at(course.course, "messages", one.id), { method: "DELETE" });
+                  await call(at(course.course, "messages", String(one.id)), { method: "DELETE" });
                   return "It is withdrawn.";
                 });
                 messages();

@@ -12,7 +12,7 @@ const PAUSE = 350; // milliseconds without a key
 
 export class CourseEditor {
   // `key` names what is kept in this tab, `name` the course that is there already; `onState({problems, changed})` hears every check.
-  constructor({ key, editing, name, fixed = [], readOnly = false, onState = () => {} }) {
+  constructor({ key, editing, name = undefined, fixed = [], readOnly = false, onState = (_) => {} }) {
     this.key = `portal-course ${key}`;
     this.onState = onState;
     this.asked = 0;

@@ -121,6 +121,7 @@ export class Everyone {
     if (minutes) await this.#all("extend-all", { people: list, minutes: Number(minutes) });
   }
 
+  /** @param {"stop-all" | "extend-all"} verb @param {object} body */
   async #all(verb, body) {
     await tell(async () => {
       announce("This is being done, some at a time.");

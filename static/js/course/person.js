@@ -45,7 +45,7 @@ export class Person {
 
   show(tile) {
     this.tile = tile;
-    const focused = document.activeElement?.dataset?.act;
+    const focused = /** @type {any} */ (document.activeElement)?.dataset?.act;
     const rows = [
       ["State", [tileState(tile.state ?? "none"), tile.since ? el("span.portal-quiet", {}, ` since ${clock(tile.since)}`) : null]],
       tile.words && [tile.state === "failed" ? "Why" : "It says", tile.words],
@@ -102,6 +102,7 @@ export class Person {
     return el(`button.btn.btn-sm.btn-${look}`, { type: "button", dataset: { act }, onclick }, words);
   }
 
+  /** @param {any} tile @param {"start" | "stop" | "restart" | "extend"} verb */
   async #do(tile, verb, body = {}) {
     await tell(async () => {
       const answer = await call(path(this.course.course, tile.person, verb), { method: "POST", body });

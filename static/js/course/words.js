@@ -5,8 +5,10 @@ import { el } from "../dom.js";
 import { clock, duration, exactly } from "../words.js";
 
 export const coursePage = (name, more = "") => `${facts.prefix}courses/${encodeURIComponent(name)}${more}`;
-export const at = (name, ...more) => ["courses", name, ...more].map((step) => encodeURIComponent(step)).join("/");
-export const person = (course, name, ...more) => at(course, "people", name, ...more);
+/** @type {import("../../types/call").PathBelow<"courses">} */
+export const at = (name, ...more) => /** @type {any} */ (["courses", name, ...more].map((step) => encodeURIComponent(step)).join("/"));
+/** @type {import("../../types/call").PersonPath} */
+export const person = (course, name, ...more) => /** @type {any} */ (at(course, "people", name, ...more));
 
 // portal.models.course.board.TileState
 export const TILE_STATES = {

@@ -14,7 +14,7 @@ export async function conflict(name, mine, choose) {
   try {
     const { items } = await call(at(name, "versions"), { query: { limit: 1 } });
     const theirs = items[0];
-    const { text } = await call(at(name, "versions", theirs.number, "text"));
+    const { text } = await call(at(name, "versions", String(theirs.number), "text"));
     const { lines: changes } = await call("environment-comparison", { method: "POST", body: { old: text, new: mine } });
     const pick = (which) => () => {
       place.hidden = true;

@@ -11,7 +11,7 @@ const PAUSE = 350; // milliseconds without a key
 
 export class Editor {
   // `key` names what is kept in this tab; `onState({definition, problems, changed})` hears every check.
-  constructor({ key, fixed = [], onState = () => {} }) {
+  constructor({ key, fixed = [], onState = (_) => {} }) {
     this.key = `portal-curate ${key}`;
     this.onState = onState;
     this.view = "form";
@@ -40,7 +40,7 @@ export class Editor {
 
   // Shows what is saved now, {definition} or {text}, in the form. Resolves when the API has said what
   // it thinks of it; of a text that it does not take, `otherwise` is shown.
-  async open({ definition, text }, otherwise = {}) {
+  async open({ definition = undefined, text = undefined }, otherwise = {}) {
     if (text !== undefined) {
       this.text.value = text;
       this.turnTo("text");
@@ -58,7 +58,7 @@ export class Editor {
   }
 
   // Shows a definition, or a text, that is not saved.
-  async edit({ definition, text }) {
+  async edit({ definition = undefined, text = undefined }) {
     if (definition) {
       this.form.value = definition;
       this.turnTo("form");

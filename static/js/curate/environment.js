@@ -97,7 +97,7 @@ function verbs(item, state) {
   const message = (label) => ({ label, required: true, maxlength: 1000, rows: 3, value: item.message ?? "" });
   const buttons = [button("Test again", testAgain)];
   if (state === "deprecated" || state === "withdrawn") {
-    buttons.push(button("Offer it again", () => then(verb(name, ["offer-again"], { title: `Offer ${item.title} again?`, action: "Offer it again", said: "It is offered again." }))));
+    buttons.push(button("Offer it again", () => then(verb(name, ["offer-again"], { title: `Offer ${item.title} again?`, text: "", action: "Offer it again", said: "It is offered again." }))));
   }
   if (state !== "deprecated" && state !== "withdrawn") {
     buttons.push(

@@ -9,8 +9,9 @@ import { Rows } from "./rows.js";
 export class DefinitionForm {
   // `fixed`: names of fields that cannot be changed, e.g. the name of what is there already;
   // `readOnly`: none can.
-  constructor(place, { onChange, fixed = [], groups = GROUPS, readOnly = false }) {
+  constructor(place, { onChange, fixed = [], groups = /** @type {any[]} */ (GROUPS), readOnly = false }) {
     this.base = {};
+    /** @type {any[]} */
     this.fields = groups.flatMap((group) => group.fields);
     this.readOnly = readOnly;
     this.onChange = onChange;

@@ -117,11 +117,16 @@ export const plain = (text) =>
 // event stream, which goes on at the offset after a break; where that does not get through, by asking.
 export class Work {
   constructor({ kind, id, log, onState, onTrouble }) {
-    Object.assign(this, { kind, id, log, onState, onTrouble });
+    this.kind = kind;
+    this.id = id;
+    this.log = log;
+    this.onState = onState;
+    this.onTrouble = onTrouble;
     this.offset = 0;
     this.failures = 0;
   }
 
+  /** @returns {string} */
   get path() {
     return `${this.kind}/${encodeURIComponent(this.id)}`;
   }
@@ -155,7 +160,7 @@ export class Work {
 
   async #more() {
     for (;;) {
-      const { text, next } = await call(`${this.path}/log`, { query: { offset: this.offset } });
+      const { text, next } = await call(/** @type {string} */ (`${this.path}/log`), { query: { offset: this.offset } });
       this.log.add(text);
       if (next === null || next === undefined || next <= this.offset) return;
       this.offset = next;

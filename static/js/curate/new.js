@@ -68,6 +68,7 @@ source.addEventListener("paste", () => setTimeout(look, 0));
 
 // Saves the draft, once; what was changed after that becomes the next version.
 async function save() {
+  /** @type {any} */
   const definition = await editor.validate();
   if (!definition) {
     setText(byId("make-problem"), "Something is wrong above; it says where.");

@@ -75,7 +75,7 @@ export async function tryIt(name, number) {
 }
 
 // Runs a verb of an environment after a question; resolves to whether it was done.
-export async function verb(name, path, { title, text, action, field = null, danger = false, body = () => ({}), said }) {
+export async function verb(name, path, { title, text, action, field = null, danger = false, body = (_) => ({}), said }) {
   const given = await ask({ title, text, action, field, danger });
   if (given === null) return false;
   return tell(async () => {

@@ -15,7 +15,9 @@ const LIMIT = 10;
 export class Versions {
   // `onEdit(version)`: somebody wants to go on from it; `onChange()`: something was done.
   constructor(name, { onEdit, onChange }) {
-    Object.assign(this, { name, onEdit, onChange });
+    this.name = name;
+    this.onEdit = onEdit;
+    this.onChange = onChange;
     this.items = [];
     this.current = null; // the number that is published now
     this.pager = new Pager(byId("versions-pager"), LIMIT, () => this.load());
@@ -60,7 +62,7 @@ export class Versions {
     byId("compare").hidden = total < 2;
     if (total === this.total) return;
     this.total = total;
-    for (const [id, usual] of [["compare-old", 1], ["compare-new", 0]]) {
+    for (const [id, usual] of /** @type {[string, number][]} */ ([["compare-old", 1], ["compare-new", 0]])) {
       const select = byId(id);
       const numbers = Array.from({ length: Math.min(total, 200) }, (_, at) => String(total - at));
       fill(select, numbers.map((number) => el("option", { value: number }, number)));

@@ -37,7 +37,8 @@ export const buildPage = (id) => below(`builds/${id}`);
 export const launchPage = (name) => `${facts.hub}spawn#environment=${encodeURIComponent(name)}`;
 
 // Where the API has one environment, or something below it.
-export const at = (name, ...more) => ["environments", encodeURIComponent(name), ...more].join("/");
+/** @type {import("../../types/call").PathBelow<"environments">} */
+export const at = (name, ...more) => /** @type {any} */ (["environments", encodeURIComponent(name), ...more].join("/"));
 
 export const when = (at) => (at ? el("span.nowrap", { title: exactly(at) }, clock(at)) : "–");
 export const gpuWords = (type) => type || "without GPUs";

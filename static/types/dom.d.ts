@@ -1,0 +1,18 @@
+// Which element a selector finds, and what it has, stands in the page's template: it is not checked.
+interface ParentNode {
+  querySelector(selectors: string): any;
+  querySelectorAll(selectors: string): NodeListOf<any>;
+}
+interface Element {
+  closest(selectors: string): any;
+}
+interface Window {
+  portalFinder: any;
+}
+interface MapConstructor {
+  groupBy<K, V>(items: Iterable<V>, keyOf: (item: V) => K): Map<K, V[]>;
+}
+declare module "*/uPlot.esm.js" {
+  const uPlot: any;
+  export default uPlot;
+}
