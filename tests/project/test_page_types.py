@@ -46,7 +46,7 @@ def tools() -> Path:
 def source(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the scripts, beside the types of the API's answers."""
     copy = tmp_path_factory.mktemp("pages")
-    shutil.copytree(ROOT / "static", copy / "static")
+    shutil.copytree(ROOT / "static", copy / "static", ignore=shutil.ignore_patterns("vendor"))
     (copy / TYPES).parent.mkdir(parents=True)
     told = copy / "openapi.json"
     told.write_text(json.dumps(document(ENDPOINTS, "/services/portal/")))
