@@ -14,7 +14,6 @@ from jupyterhub import orm
 from jupyterhub.utils import utcnow
 from traitlets import Instance
 
-from portal.launch.request import LaunchRequest
 from portal.models.cluster.cluster import Job
 from portal.models.person import Person
 from portal.sessions.ending import Ending
@@ -30,8 +29,7 @@ _LAUNCH = 10.0  # seconds: within that, what a launch knows of an account is not
 
 
 class SessionSpawner(SessionSettings):
-    """The state of one session, and what its owner is. All of it but the times of waits is in
-    ``get_state`` and so outlives the Hub."""
+    """The state of one session, and its owner; ``get_state`` has what outlives the Hub."""
 
     ending = Instance(Ending, allow_none=True, help="Why the last session ended.")
 
@@ -116,10 +114,6 @@ class SessionSpawner(SessionSettings):
         """Why the last session ended, for the pages: ``code``, ``message``, ``log``, ``job_id``."""
         return self.ending.model_dump() if self.ending else None
 
-    async def wait_for_server(self, request: LaunchRequest | None = None) -> str:
-        """The URL of the session's server, once it is there. Raises StartFailed."""
-        raise NotImplementedError
-
     # -- its address ----------------------------------------------------------------------
 
     def url_at(self, address: str, number: int) -> str:
@@ -163,7 +157,7 @@ class SessionSpawner(SessionSettings):
     # -- what outlives the Hub ------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """What of the session must outlive the Hub: JSON values, no secret."""
+        """Return the part of the session that must outlive the Hub: JSON values, no secret."""
         state = {
             "job_id": self.job_id,
             "log_name": self.log_name,

@@ -54,7 +54,7 @@ class PortalSpawner(LaunchDoor):
         self._stopping = False
         self._came_back = False  # the Hub was restarted under this session
         self.history = SessionHistory(self)
-        self.moving = Moving(self, self.history)
+        self.moving = Moving(self, self.history, self.wait_for_server)
         hosts.move_away(self)
         self._expect_launch()
 

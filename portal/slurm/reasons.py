@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ..models.cluster.cluster import Job, JobState
+from ..models.cluster.cluster import Job, JobState, words_of_state
 
 _PENDING = {
     "Resources": "waiting for resources",
@@ -169,7 +169,7 @@ def state_words(state: JobState) -> str:
 
 def node_words(state: str) -> str:
     """A node's state in words: "drained: takes no jobs" of "IDLE+DRAIN"."""
-    words = set(state.replace("*", "+NOT_RESPONDING").split("+"))
+    words = words_of_state(state)
     for some, said in _NODE:
         if words & some:
             return said

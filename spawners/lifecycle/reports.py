@@ -1,4 +1,4 @@
-"""What a session needs to speak with the service of itself: a pace and scopes."""
+"""Variables and scopes with which a session tells the service of itself."""
 
 from __future__ import annotations
 

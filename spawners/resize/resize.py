@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from jupyterhub import orm
@@ -43,10 +43,19 @@ _ARRIVED = (MoveState.READY, MoveState.SWITCHING)
 
 
 class Moving:
-    """The move of one spawner's session. ``current``: the last one, over or not."""
+    """The move of one spawner's session. ``current``: the last one, over or not.
 
-    def __init__(self, spawner: SessionSpawner, history: SessionHistory) -> None:
+    ``wait_for_server`` returns once the session's server is there, or raises StartFailed.
+    """
+
+    def __init__(
+        self,
+        spawner: SessionSpawner,
+        history: SessionHistory,
+        wait_for_server: Callable[[], Awaitable[object]],
+    ) -> None:
         self._spawner, self._history = spawner, history
+        self._wait_for_server = wait_for_server
         self.current: Successor | None = None
         self._over_at = float("-inf")  # when it ended, by time.monotonic()
         self._leaves: tuple[str, ...] = ()  # jobs that must still be ended
@@ -378,7 +387,7 @@ class Moving:
         spawner = self._spawner
         try:
             await spawner.store_state()
-            await spawner.wait_for_server()
+            await self._wait_for_server()
             await spawner.shared.commits.store(spawner.user.db, self._arrived)
             await self._route()
         except PortalError as error:

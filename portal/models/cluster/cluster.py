@@ -140,18 +140,23 @@ class Node(Frozen):
 
     @property
     def drained(self) -> bool:
-        """Whether somebody keeps new jobs away, and it can be resumed; jobs may still run on it."""
+        """True where new jobs are kept away until it is resumed; jobs may still run on it."""
         return not self.words.isdisjoint({"DRAIN", "DRAINED", "DRAINING"})
 
     @property
     def down(self) -> bool:
-        """Whether Slurm has given it up, until it comes back or is resumed."""
+        """True where Slurm has given it up, until it comes back or is resumed."""
         return "DOWN" in self.words
 
     @property
     def words(self) -> frozenset[str]:
-        """The state's base and its flags, each as sinfo(1) "NODE STATE CODES" spells it out."""
-        return frozenset(self.state.replace("*", "+NOT_RESPONDING").split("+"))
+        """The words of its state."""
+        return words_of_state(self.state)
+
+
+def words_of_state(state: str) -> frozenset[str]:
+    """The base of a node's state and its flags, as sinfo(1) "NODE STATE CODES" spells them out."""
+    return frozenset(state.replace("*", "+NOT_RESPONDING").split("+"))
 
 
 _UNUSABLE = frozenset(

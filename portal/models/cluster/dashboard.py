@@ -130,7 +130,7 @@ class Changes(Frozen):
 
 
 def page_facts() -> dict[str, Any]:
-    """What the page's script must know of these items: the defaults, which events leave out, and
+    """Facts of these items for the page's script: the defaults, which events leave out, and
     Slurm's states that mean that a job holds its nodes ("running") and that it waits."""
     items: dict[str, type[Frozen]] = {
         "node": NodeItem,
