@@ -57,6 +57,7 @@ offered() { # $1: a package; whether apt could install it
   LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q '^ *Candidate: [^(]'
 }
 
+packages_lock=/run/data-scientist-portal-packages.lock # where root alone can make files
 install_packages() {
   files=$here/packages-run.txt
   [ "$1" = test ] && files="$files $here/packages-test.txt"
@@ -66,6 +67,15 @@ install_packages() {
   command -v apt-get >/dev/null 2>&1 || fail "these programs are missing, and this machine has no apt-get to install them: $missing"
   if [ "$(id -u)" != 0 ]; then
     fail "these system packages are missing: $missing- ask an administrator to run: sudo sh $here/install.sh packages $1"
+  fi
+  # One installation at a time on one machine: `make run` and `make test` may begin together.
+  exec 8>"$packages_lock"
+  if ! flock -n 8; then
+    say "system packages: waiting for another installation"
+    flock 8
+    # shellcheck disable=SC2086
+    missing=$(missing_packages $files)
+    [ -n "$missing" ] || return 0
   fi
   started=$(now)
   say "system packages: installing $missing"
@@ -96,6 +106,7 @@ install_packages() {
   fi
   rm -f "$log"
   trap - EXIT INT TERM HUP
+  exec 8>&-
   say "system packages: installed after $(($(now) - started)) s"
 }
 
@@ -107,7 +118,9 @@ apt_install() { # packages; apt's lists are renewed only where the first try fai
 
 apt_try() {
   : >"$log"
-  apt-get install -q -y --no-install-recommends -o Dpkg::Use-Pty=0 "$@" >>"$log" 2>&1
+  # Others install too (unattended upgrades): wait for apt's lock, ten minutes at most.
+  apt-get install -q -y --no-install-recommends -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 "$@" \
+    >>"$log" 2>&1 8>&-
 }
 
 installed() { dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' | sed -n 's/^ii *//p' | sort; }

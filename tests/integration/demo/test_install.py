@@ -79,6 +79,42 @@ def test_packages_that_not_every_suite_has(source: Path, tmp_path: Path) -> None
     assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
 
 
+def test_two_at_the_same_time(source: Path, tmp_path: Path) -> None:
+    """`make run` and `make test` begin together on a bare machine: one apt at a time, and who
+    waited installs nothing again."""
+    if os.geteuid() != 0:
+        pytest.skip("only root installs packages")
+    fakes = tmp_path / "fakes"
+    fakes.mkdir()
+    answers = {
+        "apt-get": f"""mkdir {tmp_path}/lock || {{ echo "E: Unable to acquire the lock"; exit 100; }}
+            sleep 1; echo "$@" >> {tmp_path}/installed
+            ln -sf /bin/true {fakes}/a-new-command; rmdir {tmp_path}/lock""",
+        "dpkg-query": "exit 0",
+    }
+    for name, answer in answers.items():
+        (fakes / name).write_text(f"#!/bin/sh\n{answer}\n")
+        (fakes / name).chmod(0o755)
+    for name in ("run", "test"):
+        packages = source / f"deploy/packages-{name}.txt"
+        packages.write_text("a-package a-new-command a test\n")
+    env = {**os.environ, "PATH": f"{fakes}:{os.environ['PATH']}"}
+    both = [
+        subprocess.Popen(
+            ["sh", str(source / "deploy/install.sh"), "packages", what],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for what in ("run", "test")
+    ]
+    said = [process.communicate(timeout=60)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert len((tmp_path / "installed").read_text().splitlines()) == 1
+    assert "waiting for another installation" in "".join(said)
+
+
 @pytest.mark.parametrize("what", ["pip", "npm"])
 def test_without_a_network(source: Path, what: str) -> None:
     if os.geteuid() != 0:
