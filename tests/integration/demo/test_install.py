@@ -87,7 +87,7 @@ def test_two_at_the_same_time(source: Path, tmp_path: Path) -> None:
     fakes = tmp_path / "fakes"
     fakes.mkdir()
     answers = {
-        "apt-get": f"""mkdir {tmp_path}/lock || {{ echo "E: Unable to acquire the lock"; exit 100; }}
+        "apt-get": f"""mkdir {tmp_path}/lock || {{ echo "E: no lock"; exit 100; }}
             sleep 1; echo "$@" >> {tmp_path}/installed
             ln -sf /bin/true {fakes}/a-new-command; rmdir {tmp_path}/lock""",
         "dpkg-query": "exit 0",
