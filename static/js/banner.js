@@ -2,23 +2,18 @@
 
 import { call } from "./api.js";
 import { byId, el, icon } from "./dom.js";
+import { Poller } from "./poller.js";
 import { clock } from "./words.js";
 
 const EVERY = 120000;
 
 async function show() {
   const place = byId("announcements");
-  try {
-    const { items } = await call("announcements", { query: { active: "true", limit: 20 } });
-    const shown = items.map((item) => item.id).join();
-    if (place.dataset.shown !== shown) {
-      place.dataset.shown = shown;
-      place.replaceChildren(...items.map(banner));
-    }
-  } catch {
-    // What cannot be asked is not shown; the page itself says what does not answer.
-  }
-  setTimeout(show, EVERY);
+  const { items } = await call("announcements", { query: { active: "true", limit: 20 } });
+  const shown = items.map((item) => item.id).join();
+  if (place.dataset.shown === shown) return;
+  place.dataset.shown = shown;
+  place.replaceChildren(...items.map(banner));
 }
 
 function banner(item) {
@@ -31,4 +26,5 @@ function banner(item) {
   );
 }
 
-show();
+// What cannot be asked is not shown; the page itself says what does not answer.
+new Poller({ every: EVERY, ask: show }).now();

@@ -9,6 +9,7 @@ import { Jobs } from "./jobs.js";
 import { Live } from "./live.js";
 import { Model, fetchBoard } from "./model.js";
 import { Panel } from "./panel.js";
+import { Poller } from "./poller.js";
 import { drawSummary } from "./summary.js";
 import { clock, count, duration } from "./words.js";
 
@@ -126,16 +127,11 @@ function changed(changes, own = false) {
 }
 
 async function rights() {
-  try {
-    const answer = await call("cluster");
-    store = answer.store;
-    panel.control = answer.control;
-    panel.draw();
-    jobs.allow(answer.control);
-  } catch {
-    // The live connection says what is the matter.
-  }
-  setTimeout(rights, 60000);
+  const answer = await call("cluster");
+  store = answer.store;
+  panel.control = answer.control;
+  panel.draw();
+  jobs.allow(answer.control);
 }
 
 if (page.view) {
@@ -155,5 +151,5 @@ new Live({
     age();
   },
 }).start();
-rights();
+new Poller({ every: 60000, ask: rights }).now(); // the live connection says what is the matter
 new History();

@@ -38,6 +38,13 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+// Shows what is the matter (an Error) above the page's parts; null: nothing any more.
+export function showTrouble(error) {
+  const place = byId("troubles");
+  const text = error?.message ?? "";
+  if (place.textContent !== text) fill(place, text ? el("div.alert.alert-warning.trouble", {}, text) : null);
+}
+
 // Says something in the page's live region.
 export function announce(text) {
   const place = byId("board-status");

@@ -4,6 +4,7 @@ import { apiUrl, call, now } from "./api.js";
 import { byId, el, setText } from "./dom.js";
 import { keepInAddress } from "./filters.js";
 import { Plot } from "./plots.js";
+import { Poller } from "./poller.js";
 import { clock, short } from "./words.js";
 
 const POINTS = 240;
@@ -59,8 +60,7 @@ export class History {
     const seen = new IntersectionObserver((entries) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;
       seen.disconnect();
-      this.load();
-      setInterval(() => !document.hidden && !this.zoom && this.load(), FOLLOW);
+      new Poller({ every: FOLLOW, ask: async () => { if (!this.zoom) await this.load(); } }).now();
     }, { rootMargin: "300px" });
     seen.observe(byId("plots"));
   }

@@ -3,6 +3,7 @@
 import { call, may } from "./api.js";
 import { tell, toast } from "./dialog.js";
 import { byId, el, fill, hidden, setText, later } from "./dom.js";
+import { Poller } from "./poller.js";
 
 const LIVE = ["queued", "starting", "ready", "switching"];
 const EVERY = 3000; // milliseconds, while a move is under way
@@ -10,7 +11,7 @@ const PAUSE = 500; // after the last change, until it is asked when that would s
 /** @type {(session: any) => `sessions/${string}/move`} */
 const path = (session) => `sessions/${encodeURIComponent(session.id)}/move`;
 
-let timer = 0;
+let following = null;
 
 // The button; null where there is nothing to change. `name` says of what, for those who hear it.
 export function moveButton(session, name, onDone) {
@@ -24,21 +25,22 @@ export function moveButton(session, name, onDone) {
 }
 
 // Shows in `place` how the session's move goes on, and follows it. `onDone` runs once when it ends.
-export async function follow(place, session, onDone) {
-  clearTimeout(timer);
+export function follow(place, session, onDone) {
+  following?.stop();
   if (session.state !== "running") return place.replaceChildren();
-  let move;
-  try {
-    ({ move } = await call(path(session)));
-  } catch {
-    timer = setTimeout(() => follow(place, session, onDone), 3 * EVERY);
-    return;
+  const poller = new Poller({ every: EVERY, ask });
+  following = poller;
+  poller.now();
+
+  async function ask() {
+    const { move } = await call(path(session));
+    const before = place.dataset.state ?? "";
+    place.dataset.state = move?.state ?? "";
+    show(place, session, move, () => poller.now());
+    if (LIVE.includes(move?.state)) return EVERY;
+    if (LIVE.includes(before)) onDone();
+    return null;
   }
-  const before = place.dataset.state ?? "";
-  place.dataset.state = move?.state ?? "";
-  show(place, session, move, () => follow(place, session, onDone));
-  if (LIVE.includes(move?.state)) timer = setTimeout(() => follow(place, session, onDone), EVERY);
-  else if (LIVE.includes(before)) onDone();
 }
 
 function show(place, session, move, again) {

@@ -4,6 +4,7 @@
 import { call, facts, now } from "./api.js";
 import { byId, el } from "./dom.js";
 import { mount, say, tell, tellStarted, wanted } from "./notify.js";
+import { Poller } from "./poller.js";
 import { capital, duration } from "./words.js";
 
 const EVERY = 15000;
@@ -38,20 +39,12 @@ async function offerMail(place) {
 
 let before = 900; // seconds before the end; the site's setting comes with the first answer
 let waiting = null; // ids of the sessions that wait; null: not looked yet
-let timer = 0;
 
 async function look() {
-  clearTimeout(timer);
-  if (wanted()) {
-    try {
-      const { items } = await call("sessions", { query: { user: facts.user, ended: "false", limit: 100 } });
-      for (const session of items.filter((one) => one.mine)) watch(session);
-      waiting = new Set(items.filter((one) => one.state !== "running").map((one) => one.id));
-    } catch {
-      // The page says what does not answer; the next look may find it.
-    }
-  }
-  timer = setTimeout(look, EVERY);
+  if (!wanted()) return;
+  const { items } = await call("sessions", { query: { user: facts.user, ended: "false", limit: 100 } });
+  for (const session of items.filter((one) => one.mine)) watch(session);
+  waiting = new Set(items.filter((one) => one.state !== "running").map((one) => one.id));
 }
 
 function watch(session) {
@@ -67,6 +60,7 @@ function watch(session) {
 }
 
 const place = byId("notices");
-if (place) mount(place, HOW, look);
+const poller = new Poller({ every: EVERY, ask: look, unseen: true });
+if (place) mount(place, HOW, () => poller.now());
 offerMail(place);
-look();
+poller.now();

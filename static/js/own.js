@@ -1,9 +1,10 @@
 // One's own environments: registering, how the tests go with their logs, and removing.
 
-import { call, facts, loginEnded } from "./api.js";
+import { call, facts } from "./api.js";
 import { TestCards } from "./curate/tests.js";
 import { ask, tell } from "./dialog.js";
-import { byId, el, fill, setText } from "./dom.js";
+import { byId, el, fill, setText, showTrouble } from "./dom.js";
+import { Poller } from "./poller.js";
 import { capital, count } from "./words.js";
 
 const EVERY = { testing: 2000, still: 15000 };
@@ -11,7 +12,7 @@ const STATES = { testing: "is being tested", ready: "ready", failed: "cannot be 
 const SIGNS = { testing: "waits", ready: "runs", failed: "bad" };
 const form = byId("own-form");
 const shown = new Map(); // by name: the entry of each
-let timer = 0;
+const poller = new Poller({ every: EVERY.still, ask: list, onTrouble: trouble });
 
 class Entry {
   constructor(name) {
@@ -57,7 +58,7 @@ class Entry {
       await call(`own-environments/${one.name}/test`, { method: "POST", body: {} });
       return `${one.title} is tested again.`;
     });
-    list();
+    poller.now();
   }
 
   async #remove(one) {
@@ -67,38 +68,35 @@ class Entry {
       await call(`own-environments/${one.name}`, { method: "DELETE" });
       return `${one.title} is removed.`;
     });
-    list();
+    poller.now();
   }
 }
 
 async function list() {
-  clearTimeout(timer);
-  let wait = EVERY.still;
-  try {
-    const { items, most } = await call("own-environments");
-    const names = new Set(items.map((one) => one.name));
-    for (const [name, entry] of shown) {
-      if (names.has(name)) continue;
-      entry.cards.show([], "");
-      entry.element.remove();
-      shown.delete(name);
-    }
-    for (const one of items) {
-      if (!shown.has(one.name)) {
-        shown.set(one.name, new Entry(one.name));
-        byId("own-list").append(shown.get(one.name).element);
-      }
-      shown.get(one.name).show(one);
-    }
-    setText(byId("own-count"), items.length ? `${count(items.length, "environment")} of at most ${most}` : "");
-    byId("own-empty").hidden = items.length > 0;
-    if (items.some((one) => one.state === "testing")) wait = EVERY.testing;
-    fill(byId("troubles"));
-  } catch (error) {
-    if (!loginEnded(error)) fill(byId("troubles"), el("div.alert.alert-warning.trouble", {}, error.message));
+  const { items, most } = await call("own-environments");
+  const names = new Set(items.map((one) => one.name));
+  for (const [name, entry] of shown) {
+    if (names.has(name)) continue;
+    entry.cards.show([], "");
+    entry.element.remove();
+    shown.delete(name);
   }
+  for (const one of items) {
+    if (!shown.has(one.name)) {
+      shown.set(one.name, new Entry(one.name));
+      byId("own-list").append(shown.get(one.name).element);
+    }
+    shown.get(one.name).show(one);
+  }
+  setText(byId("own-count"), items.length ? `${count(items.length, "environment")} of at most ${most}` : "");
+  byId("own-empty").hidden = items.length > 0;
+  trouble(null);
+  return items.some((one) => one.state === "testing") ? EVERY.testing : EVERY.still;
+}
+
+function trouble(error) {
+  showTrouble(error);
   byId("own-list").removeAttribute("aria-busy");
-  timer = setTimeout(() => (document.hidden ? (timer = setTimeout(list, wait)) : list()), wait);
 }
 
 if (form) {
@@ -126,7 +124,7 @@ if (form) {
       const made = await call("own-environments", { method: "POST", body });
       form.reset();
       fit();
-      await list();
+      await poller.now();
       document.querySelector(`[data-environment="${CSS.escape(made.name)}"] a`)?.focus();
     } catch (error) {
       setText(problem, error.message);
@@ -135,4 +133,4 @@ if (form) {
   });
 }
 
-list();
+poller.now();

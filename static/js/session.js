@@ -1,10 +1,11 @@
 // One session in detail. While it lives the page follows it.
 
-import { call, loginEnded, now } from "./api.js";
-import { byId, el, fill, setText } from "./dom.js";
+import { call, now } from "./api.js";
+import { byId, el, fill, setText, showTrouble } from "./dom.js";
 import { extend } from "./extend.js";
 import { idleWords } from "./idle.js";
 import { follow } from "./move.js";
+import { Poller } from "./poller.js";
 import { actions, efficiency, isLiving, place, resources, state, suggestion, timeline, times, titleOf } from "./sessionview.js";
 import { startup } from "./startup.js";
 import { facts as factList } from "./panel.js";
@@ -12,32 +13,23 @@ import { facts as factList } from "./panel.js";
 const EVERY = 10000;
 const main = byId("session");
 const id = main.dataset.id;
-let timer = 0;
+const poller = new Poller({ every: EVERY, ask: load, onTrouble: showTrouble });
+let withLog = true;
 
-async function load(withLog) {
-  clearTimeout(timer);
-  try {
-    const session = await call(`sessions/${encodeURIComponent(id)}`, { query: { log: String(withLog) } });
-    show(session);
-    follow(byId("move"), session, () => load(false));
-    if (window.location.hash === "#extend" && session.state === "running") {
-      history.replaceState(null, "", window.location.pathname + window.location.search); // once
-      extend(session, () => load(false));
-    }
-    if (session.log !== null) log(session.log, session);
-    byId("troubles").replaceChildren();
-    // Who reads another's log leaves a line in the audit log: it is read again only when asked for.
-    byId("log-again").hidden = session.mine || !isLiving(session);
-    if (isLiving(session)) timer = setTimeout(() => (document.hidden ? again() : load(session.mine)), EVERY);
-  } catch (error) {
-    if (loginEnded(error)) return;
-    byId("troubles").replaceChildren(el("div.alert.alert-warning.trouble", {}, error.message));
-    if (error.status !== 404 && error.status !== 403) timer = setTimeout(() => load(withLog), EVERY);
+async function load() {
+  const session = await call(`sessions/${encodeURIComponent(id)}`, { query: { log: String(withLog) } });
+  // Who reads another's log leaves a line in the audit log: it is read again only when asked for.
+  withLog = session.mine;
+  show(session);
+  follow(byId("move"), session, () => poller.now());
+  if (window.location.hash === "#extend" && session.state === "running") {
+    history.replaceState(null, "", window.location.pathname + window.location.search); // once
+    extend(session, () => poller.now());
   }
-}
-
-function again() {
-  document.addEventListener("visibilitychange", () => load(false), { once: true });
+  if (session.log !== null) log(session.log, session);
+  showTrouble(null);
+  byId("log-again").hidden = session.mine || !isLiving(session);
+  return isLiving(session) ? EVERY : null;
 }
 
 function show(session) {
@@ -51,13 +43,13 @@ function show(session) {
       "div.board-head",
       {},
       el("h1", {}, titleOf(session), session.server ? el("span.portal-quiet", {}, ` ${session.server}`) : null),
-      actions(session, () => setTimeout(() => load(false), 1000), { detail: false }),
+      actions(session, () => poller.in(1000), { detail: false }),
     ),
     el("p.portal-facts.session-state", {}, state(session), isLiving(session) ? el("span", {}, times(session, now())) : null, session.mine ? null : el("span", {}, `of ${session.user}`)),
     session.ending
       ? el(`div.alert.${bad ? "alert-danger" : "alert-secondary"}.ending`, {}, session.ending.words)
       : null,
-    idleWords(session, ` ${titleOf(session)}`, () => load(false)),
+    idleWords(session, ` ${titleOf(session)}`, () => poller.now()),
     suggestion(session),
     el(
       "div.session-parts",
@@ -93,5 +85,8 @@ function log(text, session) {
   if (atEnd) pre.scrollTop = pre.scrollHeight;
 }
 
-byId("log-again").addEventListener("click", () => load(true));
-load(true);
+byId("log-again").addEventListener("click", () => {
+  withLog = true;
+  poller.now();
+});
+poller.now();

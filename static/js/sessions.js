@@ -1,16 +1,18 @@
 // The list of sessions: the living ones are followed, the ended ones come page by page.
 
 import { apiUrl, call, facts, loginEnded, now } from "./api.js";
-import { byId, el, later, setText } from "./dom.js";
+import { byId, el, later, setText, showTrouble } from "./dom.js";
 import { followForm, keepInAddress } from "./filters.js";
 import { idleWords } from "./idle.js";
 import { Pager } from "./pager.js";
+import { Poller } from "./poller.js";
 import { actions, efficiency, place, resources, state, suggestion, times, titleOf } from "./sessionview.js";
 import { count } from "./words.js";
 
 const LIMIT = 10;
 const EVERY = 10000;
 const pager = new Pager(byId("ended-pager"), LIMIT, () => ended());
+const poller = new Poller({ every: EVERY, ask: refresh, onTrouble: showTrouble });
 let values = followForm(byId("filters"), (fresh) => {
   values = fresh;
   ended(true);
@@ -29,7 +31,7 @@ if (form) {
     whose.all = form.elements.all.checked ? "true" : "";
     keepInAddress(whose);
     title();
-    refresh();
+    poller.now();
     ended(true);
   };
   form.addEventListener("input", later(take, 400));
@@ -65,9 +67,9 @@ function card(session) {
         session.course ? el("span", {}, `course ${session.course}`) : null,
       ),
       session.ending ? el("p.why", {}, session.ending.words) : null,
-      idleWords(session, ` ${titleOf(session)}`, refresh),
+      idleWords(session, ` ${titleOf(session)}`, () => poller.now()),
       suggestion(session),
-      actions(session, () => setTimeout(refresh, 1000)),
+      actions(session, () => poller.in(1000)),
     ),
     session.started_at ? el("div.entry-side", {}, efficiency(session)) : null,
   );
@@ -88,29 +90,19 @@ function list(place, sessions, otherwise) {
   same.find((one) => one.textContent === what)?.focus();
 }
 
-function trouble(error) {
-  if (error && loginEnded(error)) return;
-  const place = byId("troubles");
-  const text = error?.message ?? "";
-  if (place.textContent === text) return;
-  place.replaceChildren(...(text ? [el("div.alert.alert-warning.trouble", {}, text)] : []));
-}
-
-// The living sessions; when one has come or gone, the ended ones too.
+// The living sessions; when one has come or gone, the ended ones too. What somebody is asked about
+// stays where it is meanwhile.
 async function refresh() {
-  try {
-    const page = await call("sessions", { query: { ...whose, ended: "false", limit: 100 } });
-    trouble(null);
-    setText(byId("living-count"), page.total ? count(page.total, "session") : "");
-    const ids = page.items.map((session) => session.id).join();
-    if (ids !== living) {
-      if (living) ended();
-      living = ids;
-    }
-    list(byId("living"), page.items, "Nothing runs or waits.");
-  } catch (error) {
-    trouble(error);
+  if (document.querySelector("dialog[open]")) return;
+  const page = await call("sessions", { query: { ...whose, ended: "false", limit: 100 } });
+  showTrouble(null);
+  setText(byId("living-count"), page.total ? count(page.total, "session") : "");
+  const ids = page.items.map((session) => session.id).join();
+  if (ids !== living) {
+    if (living) ended();
+    living = ids;
   }
+  list(byId("living"), page.items, "Nothing runs or waits.");
 }
 
 async function ended(first = false) {
@@ -124,12 +116,11 @@ async function ended(first = false) {
     setText(byId("ended-count"), page.total ? count(page.total, "session") : "");
     list(byId("ended"), page.items, values.text ? "No ended session fits." : "No session has ended yet.");
   } catch (error) {
-    trouble(error);
+    if (!loginEnded(error)) showTrouble(error);
   }
 }
 
 title();
-refresh();
+poller.now();
 ended();
-setInterval(() => document.hidden || document.querySelector("dialog[open]") || refresh(), EVERY);
 setInterval(() => document.querySelectorAll("#living .entry").forEach((entry) => entry.tick?.()), 1000);

@@ -1,9 +1,10 @@
 // The live board of a course: every student a tile, renewed every few seconds while somebody looks.
 
-import { call, facts, loginEnded, now } from "../api.js";
+import { call, facts, now } from "../api.js";
 import { tell } from "../dialog.js";
 import { announce, byId, el, fill, later, setText } from "../dom.js";
 import { keepInAddress } from "../filters.js";
+import { Poller } from "../poller.js";
 import { count, duration } from "../words.js";
 import { Everyone } from "./everyone.js";
 import { Person } from "./person.js";
@@ -26,9 +27,11 @@ const chosen = new Set();
 const shown = new Map(); // person → {element, text}
 const hands = new Set(tiles.filter((tile) => tile.hand_at).map((tile) => tile.person));
 
-const starting = new Starting(course.course, byId("start"), () => refresh());
-const person = new Person(course, () => refresh());
-const everyone = new Everyone(course, { onDone: () => refresh(), onStarted: (start) => starting.follow(start.id) });
+const poller = new Poller({ every: PAUSE, ask: refresh, onTrouble: (error) => fresh("lost", error.message) });
+const said = new Poller({ every: 20000, ask: messages });
+const starting = new Starting(course.course, byId("start"), () => poller.now());
+const person = new Person(course, () => poller.now());
+const everyone = new Everyone(course, { onDone: () => poller.now(), onStarted: (start) => starting.follow(start.id) });
 
 const kind = (tile) => tile.state ?? "none";
 const fits = (tile) => {
@@ -116,32 +119,11 @@ function fresh(state, message = "") {
   setText(byId("fresh-text"), state === "lost" ? message : stale ? `${board.error} As it was ${duration(age ?? 0)} ago.` : `live${board.simulated ? ", GPU use is simulated" : ""}`);
 }
 
-let timer = 0;
-let asking = false;
-let again = false;
 async function refresh() {
-  if (asking) {
-    again = true;
-    return;
-  }
-  asking = true;
-  clearTimeout(timer);
-  try {
-    take(await call(at(course.course, "board"), { query: { version: board.version } }));
-    draw();
-    fresh("live");
-  } catch (error) {
-    if (!loginEnded(error)) fresh("lost", error.message);
-  }
-  asking = false;
-  if (again) {
-    again = false;
-    refresh();
-  } else if (!document.hidden) {
-    timer = setTimeout(refresh, PAUSE);
-  }
+  take(await call(at(course.course, "board"), { query: { version: board.version } }));
+  draw();
+  fresh("live");
 }
-document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : refresh()));
 
 for (const button of byId("which").querySelectorAll("button")) {
   button.addEventListener("click", () => turn({ which: button.dataset.which }));
@@ -182,7 +164,7 @@ async function messages() {
                   await call(at(course.course, "messages", String(one.id)), { method: "DELETE" });
                   return "It is withdrawn.";
                 });
-                messages();
+                said.now();
               },
             },
             "Withdraw",
@@ -210,8 +192,7 @@ async function policy() {
 
 turn();
 fresh("live");
-refresh();
+poller.now();
 policy();
-messages();
-setInterval(() => document.hidden || messages(), 20000);
+said.now();
 starting.follow();

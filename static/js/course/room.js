@@ -4,6 +4,7 @@
 import { call } from "../api.js";
 import { ask, tell } from "../dialog.js";
 import { byId, el, fill } from "../dom.js";
+import { Poller } from "../poller.js";
 import { at, names, when } from "./words.js";
 
 const PAUSE = 4000; // milliseconds
@@ -11,18 +12,23 @@ const STATES = { pending: ["waits", "waits for Slurm"], starting: ["waits", "is 
 
 // Shows the room in the part "room", which stays hidden where there is nothing to say; follows it
 // while it starts. `staff`: whether the viewer opens and closes it.
-export async function showRoom(course, staff) {
+export function showRoom(course, staff) {
   const part = byId("room-part");
-  let room;
-  try {
-    room = await call(at(course, "room"));
-  } catch {
-    part.hidden = true;
-    return;
-  }
-  part.hidden = !staff && !room.url;
+  const poller = new Poller({
+    every: PAUSE,
+    ask: async () => {
+      const room = await call(at(course, "room")).catch(() => null);
+      part.hidden = !room || (!staff && !room.url);
+      if (!room) return null;
+      show(course, staff, room, poller);
+      return room.state === "pending" || room.state === "starting" ? PAUSE : null;
+    },
+  });
+  poller.now();
+}
+
+function show(course, staff, room, poller) {
   const [look, words] = STATES[room.state] ?? ["other", "closed"];
-  const again = () => showRoom(course, staff);
   fill(
     byId("room-place"),
     el("p", {}, el(`span.state.state-${look}`, {}, words), room.by ? el("span.portal-quiet", {}, ` opened by ${room.by} at `, when(room.asked_at)) : null, room.people.length ? ` · in it: ${names(room.people)}` : ""),
@@ -31,21 +37,20 @@ export async function showRoom(course, staff) {
       "div.entry-actions.course-steps",
       {},
       room.url ? el("a.btn.btn-sm.btn-jupyter", { href: room.url, target: "_blank", rel: "noopener" }, "Enter the room") : null,
-      staff && !room.state && !room.why_not ? el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => open(course, again) }, "Open the room") : null,
-      staff && room.state ? el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => close(course, again) }, "Close the room…") : null,
+      staff && !room.state && !room.why_not ? el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => open(course, poller) }, "Open the room") : null,
+      staff && room.state ? el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => close(course, poller) }, "Close the room…") : null,
     ),
   );
-  if (room.state === "pending" || room.state === "starting") setTimeout(again, PAUSE);
 }
 
-async function open(course, done) {
+async function open(course, poller) {
   await tell(async () => (await call(at(course, "room"), { method: "POST", body: {} })).message);
-  setTimeout(done, 1500);
+  poller.in(1500);
 }
 
-async function close(course, done) {
+async function close(course, poller) {
   const sure = await ask({ title: "Close the room?", text: "Everyone in it is out. What was written stays in the folder of who opened it.", action: "Close the room", danger: true });
   if (sure === null) return;
   await tell(async () => (await call(at(course, "room"), { method: "DELETE" })).message);
-  setTimeout(done, 1500);
+  poller.in(1500);
 }

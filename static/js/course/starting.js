@@ -3,6 +3,7 @@
 import { call } from "../api.js";
 import { tell } from "../dialog.js";
 import { el, fill } from "../dom.js";
+import { Poller } from "../poller.js";
 import { count, duration } from "../words.js";
 import { SEAT_STATES, at, names } from "./words.js";
 
@@ -16,23 +17,25 @@ export class Starting {
     this.course = course;
     this.place = place;
     this.onDone = onDone;
+    this.id = null;
+    this.poller = new Poller({ every: 5 * PAUSE, ask: () => this.#ask(), onTrouble: () => {} });
   }
 
   // Follows one; without a number the newest that goes on, if there is one.
-  async follow(id = null) {
-    clearTimeout(this.timer);
-    try {
-      if (id === null) {
-        const { items } = await call(at(this.course, "starts"));
-        const live = items.find((one) => !one.ended_at);
-        if (!live) return;
-        id = live.id;
-      }
-      this.show(await call(at(this.course, "starts", id)), id);
-    } catch (error) {
-      if (error.status === 404) return;
-      this.timer = setTimeout(() => this.follow(id), 5 * PAUSE);
+  follow(id = null) {
+    this.id = id;
+    return this.poller.now();
+  }
+
+  async #ask() {
+    if (this.id === null) {
+      const { items } = await call(at(this.course, "starts"));
+      this.id = items.find((one) => !one.ended_at)?.id ?? null;
+      if (this.id === null) return null;
     }
+    const answer = await call(at(this.course, "starts", this.id));
+    this.show(answer, this.id);
+    return answer.start.ended_at ? null : PAUSE;
   }
 
   show(answer, id) {
@@ -68,7 +71,6 @@ export class Starting {
       ),
     );
     if (over) this.onDone();
-    else this.timer = setTimeout(() => this.follow(id), PAUSE);
   }
 
   async #cancel(id) {

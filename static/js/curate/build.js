@@ -4,6 +4,7 @@ import { call } from "../api.js";
 import { ask, tell } from "../dialog.js";
 import { announce, byId, el, fill, setText } from "../dom.js";
 import { facts as factList } from "../panel.js";
+import { Poller } from "../poller.js";
 import { exactly } from "../words.js";
 import { LogBox, Work } from "./log.js";
 import { publishing, tryIt } from "./publish.js";
@@ -19,7 +20,7 @@ const cards = new TestCards(byId("tests"));
 const log = new LogBox(byId("log-part"), { path: `builds/${id}/log`, title: "Log", id: "log", level: "h2" });
 let last = null;
 let version = null; // the newest one that this build is of
-let timer = 0;
+const followed = new Poller({ every: EVERY, ask: follow, onTrouble: (error) => setText(byId("tests-words"), error.message) });
 
 const work = new Work({
   kind: "builds",
@@ -55,7 +56,7 @@ function show(build) {
   steps.show(build);
   actions(build);
   byId("after").hidden = build.state !== "passed";
-  if (build.state === "passed" || !version) follow();
+  if (build.state === "passed" || !version) followed.now();
 }
 
 function actions(build) {
@@ -100,23 +101,16 @@ async function retry() {
 
 // The version and its tests, until both are at their end.
 async function follow() {
-  clearTimeout(timer);
-  try {
-    const found = await call(`builds/${id}/versions`);
-    const newer = found.items.at(-1) ?? null;
-    const fresh = JSON.stringify(newer) !== JSON.stringify(version);
-    version = newer;
-    if (fresh && last) show(last);
-    clearTimeout(timer);
-    if (!version || last?.state !== "passed") return;
-    const mine = await testsOf(version.name, version.number);
-    cards.show(mine, version.state === "testing" || version.state === "building" ? "The tests begin in a moment." : "It was not tested.");
-    tested(mine);
-    if (["building", "testing"].includes(version.state) || mine.some(isLive)) timer = setTimeout(follow, EVERY);
-  } catch (error) {
-    setText(byId("tests-words"), error.message);
-    if (error.status !== 403 && error.status !== 404) timer = setTimeout(follow, EVERY);
-  }
+  const found = await call(`builds/${id}/versions`);
+  const newer = found.items.at(-1) ?? null;
+  const fresh = JSON.stringify(newer) !== JSON.stringify(version);
+  version = newer;
+  if (fresh && last) show(last);
+  if (!version || last?.state !== "passed") return null;
+  const mine = await testsOf(version.name, version.number);
+  cards.show(mine, version.state === "testing" || version.state === "building" ? "The tests begin in a moment." : "It was not tested.");
+  tested(mine);
+  return ["building", "testing"].includes(version.state) || mine.some(isLive) ? EVERY : null;
 }
 
 let offered = "";

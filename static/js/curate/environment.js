@@ -1,9 +1,10 @@
 // One environment for those who curate: its state and verbs, tests, versions, and the editor.
 
-import { call, facts, loginEnded } from "../api.js";
+import { call, facts } from "../api.js";
 import { tell } from "../dialog.js";
-import { byId, el, fill, setText } from "../dom.js";
+import { byId, el, fill, setText, showTrouble } from "../dom.js";
 import { facts as factList } from "../panel.js";
+import { Poller } from "../poller.js";
 import { conflict } from "./conflict.js";
 import { Editor } from "./editor.js";
 import { keptNote } from "./kept.js";
@@ -18,29 +19,21 @@ const { name } = main.dataset;
 const cards = new TestCards(byId("tests"));
 const save = byId("save");
 const editor = new Editor({ key: name, fixed: ["name"], onState: ready });
-const versions = new Versions(name, { onEdit: from, onChange: load });
+const versions = new Versions(name, { onEdit: from, onChange: () => poller.now() });
 let base = null; // the number of the version that is edited
-let timer = 0;
+const poller = new Poller({ every: 5 * EVERY, ask: load, onTrouble: showTrouble });
 
 async function load() {
-  clearTimeout(timer);
-  let live = false;
-  try {
-    const item = await call(at(name));
-    versions.current = item.number ?? null;
-    await versions.load();
-    show(item);
-    const tests = await lastTests();
-    cards.show(tests, "It was not tested yet.");
-    live = tests.some(isLive) || versions.items.some((one) => one.state === "building" || one.state === "testing");
-    fill(byId("troubles"));
-    if (base === null) await open(versions.newest);
-  } catch (error) {
-    if (loginEnded(error)) return;
-    fill(byId("troubles"), el("div.alert.alert-warning.trouble", {}, error.message));
-    if (error.status === 404 || error.status === 403) return;
-  }
-  timer = setTimeout(again, live ? EVERY : 5 * EVERY);
+  const item = await call(at(name));
+  versions.current = item.number ?? null;
+  await versions.load();
+  show(item);
+  const tests = await lastTests();
+  cards.show(tests, "It was not tested yet.");
+  showTrouble(null);
+  if (base === null) await open(versions.newest);
+  const live = tests.some(isLive) || versions.items.some((one) => one.state === "building" || one.state === "testing");
+  return live ? EVERY : 5 * EVERY;
 }
 
 // Those of the newest version; before it has any, those of what is published.
@@ -52,11 +45,6 @@ async function lastTests() {
     if (found.length) return found;
   }
   return [];
-}
-
-function again() {
-  if (document.hidden) document.addEventListener("visibilitychange", load, { once: true });
-  else load();
 }
 
 let shown = "";
@@ -93,7 +81,7 @@ function show(item) {
 function verbs(item, state) {
   if (versions.current === null) return [];
   const button = (words, run, danger = false) => el(`button.btn.btn-sm.${danger ? "btn-outline-danger.portal-danger" : "btn-outline-contrast"}`, { type: "button", onclick: run }, words);
-  const then = async (promise) => (await promise) && load();
+  const then = async (promise) => (await promise) && poller.now();
   const message = (label) => ({ label, required: true, maxlength: 1000, rows: 3, value: item.message ?? "" });
   const buttons = [button("Test again", testAgain)];
   if (state === "deprecated" || state === "withdrawn") {
@@ -119,7 +107,7 @@ async function testAgain() {
     await call(at(name, "test"), { method: "POST", body: { gpu_types: null } });
     return "The tests are under way.";
   });
-  load();
+  poller.now();
 }
 
 // -- the editor ------------------------------------------------------------------------------------
@@ -177,7 +165,7 @@ save.addEventListener("submit", async (event) => {
     byId("comment").value = "";
     setText(byId("edit-words"), `From version ${base}.`);
     await tell(() => `Version ${base} is saved. ${version.state === "draft" ? "Build or test it, then publish it." : ""}`.trim());
-    await load();
+    await poller.now();
   } catch (error) {
     if (error.status === 409) await conflict(name, editor.text.value, resolve);
     else setText(problem, error.message);
@@ -209,4 +197,4 @@ byId("save-not").addEventListener("click", () => {
   open(versions.newest);
 });
 
-load();
+poller.now();

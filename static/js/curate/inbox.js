@@ -5,6 +5,7 @@ import { ask, tell } from "../dialog.js";
 import { byId, el, fill, setText } from "../dom.js";
 import { followForm } from "../filters.js";
 import { Pager } from "../pager.js";
+import { Poller } from "../poller.js";
 import { Table } from "../table.js";
 import { count } from "../words.js";
 import { loadRequests } from "./requests.js";
@@ -14,7 +15,6 @@ const EVERY = 5000;
 const BUILDS = 10;
 const KINDS = { container: "Container", modules: "Modules", venv: "Virtual environment" };
 let environments = [];
-let timer = 0;
 
 const table = new Table(byId("environments"), {
   label: "environments-title",
@@ -77,7 +77,6 @@ async function loadBuilds() {
 }
 
 async function load() {
-  clearTimeout(timer);
   const troubles = [];
   const part = async (run, id) => {
     try {
@@ -89,13 +88,8 @@ async function load() {
   };
   await Promise.all([part(loadEnvironments, "environments"), part(loadBuilds, "builds"), part(loadRequests)]);
   fill(byId("troubles"), [...new Set(troubles)].map((words) => el("div.alert.alert-warning.trouble", {}, words)));
-  timer = setTimeout(again, EVERY);
 }
-
-function again() {
-  if (document.hidden) document.addEventListener("visibilitychange", load, { once: true });
-  else load();
-}
+const poller = new Poller({ every: EVERY, ask: load });
 
 byId("test-all").addEventListener("click", async () => {
   const sure = await ask({
@@ -108,7 +102,7 @@ byId("test-all").addEventListener("click", async () => {
     const answer = await call("environments/test-all", { method: "POST", body: {} });
     return answer?.message ?? "The tests are under way.";
   });
-  load();
+  poller.now();
 });
 
-load();
+poller.now();
