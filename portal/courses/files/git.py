@@ -37,6 +37,7 @@ _KEPT = re.compile(
     r"(https?|all|no)_proxy|SSL_CERT_(FILE|DIR)|GIT_SSL_CAINFO|PATH|TMPDIR", re.IGNORECASE
 )
 _MEMORY = 4 * 1024**3  # bytes of one git's memory
+_PART = 256 * 1024  # bytes that are read at once
 _ADDRESS = re.compile(r"https?://[^\s'\"]+")
 
 
@@ -103,21 +104,26 @@ class Git:
         finally:
             if source is not None:
                 source.close()
+        assert process.stdout is not None and process.stderr is not None
         try:
             async with asyncio.timeout(seconds):
                 out, said, _ = await asyncio.gather(
-                    _read(process.stdout, most), _read(process.stderr, most), _give(process, given)
+                    _read(process, process.stdout, most),
+                    _read(process, process.stderr, most),
+                    _give(process, given),
                 )
                 status = await process.wait()
         except TimeoutError:
             raise GitFailed(f"git took longer than {seconds:.0f} seconds and was ended.") from None
-        except _TooMuch:
-            raise GitFailed("git lists more than any course's files can be.") from None
         finally:
-            # Its helpers, too: they are of the same group.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill(process)
+            # wait() waits for the ends of its pipes, which a reader that is full does not see.
+            for stream in (process.stdout, process.stderr):
+                while await stream.read(_PART):
+                    pass
             await process.wait()
+        if out is None or said is None:
+            raise GitFailed("git lists more than any course's files can be.")
         if status:
             raise GitFailed(self._words(said.decode("utf-8", "replace"), status))
         return out
@@ -187,19 +193,26 @@ def private_folder(path: Path) -> None:
         one.mkdir(mode=0o700, exist_ok=True)
 
 
-class _TooMuch(Exception):
-    """Somebody writes without end."""
+def _kill(process: asyncio.subprocess.Process) -> None:
+    # Its helpers, too: they are of the same group.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
-async def _read(stream: asyncio.StreamReader | None, most: int) -> bytes:
-    assert stream is not None
-    parts, size = [], 0
-    while part := await stream.read(256 * 1024):
-        parts.append(part)
+async def _read(
+    process: asyncio.subprocess.Process, stream: asyncio.StreamReader, most: int
+) -> bytes | None:
+    """Read to the end; None, and the process is killed, when it is more than ``most`` bytes."""
+    parts: list[bytes] = []
+    size = 0
+    while part := await stream.read(_PART):
         size += len(part)
         if size > most:
-            raise _TooMuch
-    return b"".join(parts)
+            _kill(process)
+            parts.clear()
+        else:
+            parts.append(part)
+    return b"".join(parts) if size <= most else None
 
 
 async def _give(process: asyncio.subprocess.Process, given: bytes | None) -> None:

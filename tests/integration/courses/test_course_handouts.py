@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 from git_server import GitServer, Repository, git, serve
 from machine_clock import awake
 
-from portal.courses.files.git import GitFailed
+from portal.courses.files.git import Git, GitFailed
 from portal.courses.files.handouts import CourseHandouts
 from portal.courses.files.paths import folder_problem, link_problem, problem_of, safe_name
 from portal.courses.files.source_sync import source_problem
@@ -448,6 +449,21 @@ async def test_a_tree_that_unfolds_without_end_is_refused(
     )  # fmt: skip
     with pytest.raises(GitFailed, match=r"more than any course|longer than"):
         await handouts.refresh(from_git(server, upstream), "barbara")
+
+
+async def test_a_git_that_writes_without_end_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused at once, however full its pipe is by then: asyncio's wait() for a process
+    waits for the ends of its pipes too."""
+    endless = tmp_path / "git"
+    endless.write_text(f"#!/bin/sh\nexec yes {'0123456789' * 7}\n")
+    endless.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    git = Git(tmp_path, megabytes=8)
+    for most in (1000, 32 * 1024 * 1024):
+        with pytest.raises(GitFailed, match="more than any course"):
+            await asyncio.wait_for(git.run("ls-tree", most=most), 60)
 
 
 async def test_git_is_not_asked_of_links_without_end(
