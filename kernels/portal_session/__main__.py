@@ -14,6 +14,7 @@ import sys
 from typing import Any
 
 from .course import grades, together
+from .imports import import_json_schema, import_singleuser
 from .kernels.shell import set_shell
 from .places import set_places
 from .port import asks_for_free_port
@@ -28,11 +29,10 @@ def main() -> None:
     together.set_settings(os.environ)
     grades.set_settings(os.environ)
     try:
-        _import_json_schema()
+        import_json_schema()
         import jupyterlab  # noqa: F401
-        from jupyterhub.singleuser.extension import JupyterHubSingleUser
-        from jupyterhub.singleuser.extension import main as singleuser
 
+        singleuser = import_singleuser()
         from . import tossed
         from .course import guests
 
@@ -51,31 +51,14 @@ def main() -> None:
     if asks_for_free_port():
         # The stock server waits for the Hub here, and exits when that is down for a minute. A
         # session outlives its Hub; versions are compared when the Hub answers to the port.
-        JupyterHubSingleUser.check_hub_version = _do_not_wait
+        singleuser.JupyterHubSingleUser.check_hub_version = _do_not_wait
     # Before what the spawner has to say, which wins.
     sys.argv[1:1] = [
         f"--ServerApp.kernel_spec_manager_class={_KERNEL_SPECS}",
         "--LabApp.cache_files=True",  # an extension's files have their hash in the address
         *of_room,
     ]
-    singleuser()
-
-
-def _import_json_schema() -> None:
-    """Imports jsonschema without its checks of IRIs and durations, which no schema here uses.
-
-    The grammar behind the first (rfc3987_syntax) is compiled at each import, and that was 1.2 of
-    the 2.6 seconds of CPU until JupyterLab listens; the second brings all of arrow. jsonschema
-    does without them where they are not installed. Both can be imported again afterwards.
-    """
-    hidden = [name for name in ("rfc3987_syntax", "isoduration") if name not in sys.modules]
-    for name in hidden:
-        sys.modules[name] = None  # type: ignore[assignment]
-    try:
-        import jsonschema  # noqa: F401
-    finally:
-        for name in hidden:
-            del sys.modules[name]
+    singleuser.main()
 
 
 def _ask_no_yarn() -> None:

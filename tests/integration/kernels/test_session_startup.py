@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import jupyterhub
 import pytest
 from portal_session import startup
 from portal_session.service import ServiceError
@@ -121,6 +123,39 @@ def test_the_server_notes_its_own_beginning_first() -> None:
         check=True,
     )
     assert said.stdout.strip() == "True"
+
+
+@pytest.mark.parametrize("needs", [False, True])
+def test_the_server_is_imported_without_the_hubs_database(tmp_path: Path, needs: bool) -> None:
+    """It begins anew, with it, where JupyterHub needs it; who imports it later gets it."""
+    ours = tmp_path / "jupyterhub"
+    shutil.copytree(Path(jupyterhub.__file__).parent, ours, ignore=shutil.ignore_patterns("*.pyc"))
+    if needs:
+        log = ours / "log.py"
+        log.write_text("import sqlalchemy\nsqlalchemy.create_engine('sqlite://').connect()\n")
+        log.open("a").write((Path(jupyterhub.__file__).parent / "log.py").read_text())
+    script = f"""if True:
+        import os, sys
+        sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT / "kernels")!r}]
+        from portal_session.imports import import_singleuser
+        again = ["-c", sys.orig_argv[2], *sys.argv[1:]]
+        exec_ = os.execv
+        os.execv = lambda program, words: (print(*words[1:]), exec_(program, [program, *again]))
+        sys.stdout.reconfigure(line_buffering=True)
+        extension = import_singleuser()
+        assert extension.__file__.startswith({str(tmp_path)!r}), extension.__file__
+        print(sorted({{"alembic", "sqlalchemy", "jupyterhub.orm"}} & set(sys.modules)))
+        from jupyterhub import orm
+        from jupyterhub.handlers.pages import HealthCheckHandler
+        print(orm.User.__tablename__, HealthCheckHandler.get.__name__)
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", script, "--port=0"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    brought = ["alembic", "jupyterhub.orm", "sqlalchemy"] if needs else []
+    anew = ["-I -m portal_session --port=0"] if needs else []
+    assert done.stdout.splitlines() == [*anew, str(brought), "users get"]
 
 
 def test_no_session_starts_node(tmp_path: Path) -> None:
