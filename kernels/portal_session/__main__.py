@@ -16,6 +16,7 @@ from typing import Any
 from .course import grades, together
 from .imports import import_json_schema, import_singleuser
 from .kernels.shell import set_shell
+from .node import ask_no_node
 from .places import set_places
 from .port import asks_for_free_port
 
@@ -46,7 +47,7 @@ def main() -> None:
         raise SystemExit(72) from error
     guests.guard(os.environ)
     tossed.protect(os.environ)
-    _ask_no_yarn()
+    ask_no_node()
     startup.mark("imports")
     if asks_for_free_port():
         # The stock server waits for the Hub here, and exits when that is down for a minute. A
@@ -59,16 +60,6 @@ def main() -> None:
         *of_room,
     ]
     singleuser.main()
-
-
-def _ask_no_yarn() -> None:
-    """Leave JupyterLab (4.6) its default registry of npm packages, which only a build uses.
-
-    It would run Node at every start, where there is one, for 0.5 s, to read yarn's settings.
-    """
-    from jupyterlab import commands
-
-    commands._yarn_config = lambda logger: {"yarn config": {}, "npm config": {}}
 
 
 async def _do_not_wait(server: Any) -> None:

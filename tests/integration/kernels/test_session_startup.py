@@ -158,25 +158,35 @@ def test_the_server_is_imported_without_the_hubs_database(tmp_path: Path, needs:
     assert done.stdout.splitlines() == [*anew, str(brought), "users get"]
 
 
-def test_no_session_starts_node(tmp_path: Path) -> None:
-    """JupyterLab asks it for a registry that only a build of its pages uses."""
-    node, started = tmp_path / "node", tmp_path / "started"
-    node.write_text(f"#!/bin/sh\ntouch {started}\n")
-    node.chmod(0o755)
+@pytest.mark.parametrize("set_", [False, True])
+def test_no_session_starts_node(tmp_path: Path, set_: bool) -> None:
+    """JupyterLab asks it for a registry that only a build of its pages uses, and jupyter-lsp where
+    npm installs: that is asked where somebody has set another place."""
+    started = tmp_path / "started"
+    (tmp_path / "bin").mkdir()
+    for name in ("node", "npm"):
+        program = tmp_path / "bin" / name
+        program.write_text(f"#!/bin/sh\ntouch {started}\necho /elsewhere\n")
+        program.chmod(0o755)
+    if set_:
+        (tmp_path / ".npmrc").write_text("prefix=/elsewhere\n")
     code = (
         "import sys; sys.argv = ['x']; from jupyterhub.singleuser import extension; "
         "from jupyterlab.commands import AppOptions; from portal_session.__main__ import main; "
-        "extension.main = lambda: print(AppOptions().registry); main()"
+        "from jupyter_lsp import LanguageServerManager; extension.main = lambda: "
+        "print(AppOptions().registry, *LanguageServerManager().node_roots); main()"
     )
     said = subprocess.run(
         [sys.executable, "-c", code],
-        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+        env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "HOME": str(tmp_path)}
         | {"PYTHONPATH": str(ROOT / "kernels")},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert said.stdout.startswith("https://") and not started.exists()
+    assert said.stdout.startswith("https://")
+    assert said.stdout.split()[-1] == ("/elsewhere" if set_ else str(tmp_path))
+    assert started.exists() is set_
 
 
 # -- what is taken --------------------------------------------------------------------------------
