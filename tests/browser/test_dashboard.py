@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from chromium import SOON
-from hub_client import PASSWORD, Person, wait_until
+from hub_client import Person, wait_until
 from jobs import job_state, living_jobs
 from looks import PICTURES, check
 from nodes import reason_of, set_level
+from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_core_python.sync_playwright")
@@ -51,15 +52,6 @@ def submit(demo: Any) -> Iterator[Callable[..., str]]:
     wait_until("no job is left", lambda: not any(job_state(demo, id_) for id_ in jobs))
 
 
-def log_in(page: Any, demo: Any, name: str) -> None:
-    page.context.clear_cookies()
-    page.goto(f"{demo.url}/hub/login?next=%2Fhub%2Fhome")
-    page.get_by_label("User name").fill(name)
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/hub/home")
-
-
 def another(page: Any) -> Any:
     """A page in a browser of somebody else's."""
     context = page.context.browser.new_context()
@@ -73,7 +65,7 @@ def visit(page: Any, demo: Any, path: str = "") -> None:
 
 def cluster(page: Any, demo: Any, name: str, query: str = "") -> None:
     """The cluster page as this person, live."""
-    log_in(page, demo, name)
+    sign_in(page, demo.url, name)
     visit(page, demo, query)
     expect(page.locator("#fresh")).to_contain_text("Live")
 
@@ -358,7 +350,7 @@ def test_a_lost_stream_goes_on_where_it_was(demo: Any, page: Any, submit: Any) -
 
 def test_without_a_stream_the_page_polls(demo: Any, page: Any, submit: Any) -> None:
     page.route("**/api/v1/events*", lambda route: route.abort())
-    log_in(page, demo, "grace")
+    sign_in(page, demo.url, "grace")
     visit(page, demo)
     expect(page.locator("#fresh")).to_contain_text("Asking every few seconds")
     expect(page.locator("#troubles")).to_contain_text("live connection does not get through")
@@ -401,7 +393,7 @@ def test_my_session_from_running_to_why_it_ended(demo: Any, page: Any) -> None:
     try:
         ada.wait_ready()
         (job,) = [row for row in living_jobs(demo, "ada") if row.name.startswith("portal-")]
-        log_in(page, demo, "ada")
+        sign_in(page, demo.url, "ada")
         visit(page, demo, "sessions")
         card = page.locator("#living .entry").first
         expect(card).to_contain_text("Running")
@@ -427,7 +419,7 @@ def test_my_session_from_running_to_why_it_ended(demo: Any, page: Any) -> None:
         expect(page.locator(".session-state")).to_contain_text(re.compile(r"\b4\d min left"))
         # An admin opens it only after a question, with a reason for the audit log.
         admin = another(page)
-        log_in(admin, demo, "grace")
+        sign_in(admin, demo.url, "grace")
         visit(admin, demo, "sessions?user=ada")
         expect(admin.locator("#sessions-title")).to_have_text("Sessions of ada")
         admin.locator("#living").get_by_role("button", name="Open").click()
@@ -456,7 +448,7 @@ def test_my_session_from_running_to_why_it_ended(demo: Any, page: Any) -> None:
         assert living_jobs(demo, "ada") == []
         # To someone else there is no such session.
         strange = another(page)
-        log_in(strange, demo, "student01")
+        sign_in(strange, demo.url, "student01")
         assert strange.goto(details).status == 404
         expect(strange.locator("#error-message")).to_have_text("You have no such session.")
         strange.context.close()
@@ -466,7 +458,7 @@ def test_my_session_from_running_to_why_it_ended(demo: Any, page: Any) -> None:
 
 def test_announce_withdraw_and_the_audit_log(demo: Any, page: Any) -> None:
     text = f"Maintenance <b>on Sunday</b> {time.time():.0f}"
-    log_in(page, demo, "grace")
+    sign_in(page, demo.url, "grace")
     visit(page, demo, "announcements")
     page.get_by_label("What everyone should know").fill(text)
     page.get_by_label("How it looks").select_option("Warning")
@@ -479,7 +471,7 @@ def test_announce_withdraw_and_the_audit_log(demo: Any, page: Any) -> None:
     expect(entry).to_contain_text("Shown now")
     check(page, "announcements")
     reader = another(page)
-    log_in(reader, demo, "ada")
+    sign_in(reader, demo.url, "ada")
     visit(reader, demo)
     expect(reader.locator("#announcements")).to_contain_text(text)
     reader.context.close()
@@ -499,7 +491,7 @@ def test_announce_withdraw_and_the_audit_log(demo: Any, page: Any) -> None:
 
 def test_usage_of_oneself_and_of_all(demo: Any, page: Any, submit: Any) -> None:
     submit("ada", "--gres=gpu:v100:2")
-    log_in(page, demo, "grace")
+    sign_in(page, demo.url, "grace")
     visit(page, demo, "usage?by=user")
     owner = "ada" if demo.people else demo.words["account"]
 
@@ -511,7 +503,7 @@ def test_usage_of_oneself_and_of_all(demo: Any, page: Any, submit: Any) -> None:
     wait_until("the meter has counted", counted, timeout=120, every=5)
     expect(page.locator("#chart")).to_have_attribute("aria-label", re.compile("GPU-hours held"))
     check(page, "usage-all")
-    log_in(page, demo, "ada")
+    sign_in(page, demo.url, "ada")
     visit(page, demo, "usage?by=user")
     assert page.get_by_label("Whose").locator("option").count() == 1
     check(page, "usage-mine")
@@ -531,7 +523,7 @@ def test_every_page_looks_right_in_both_themes(demo: Any, page: Any, submit: Any
     page.wait_for_timeout(500)
     check(page, "cluster-question")
     page.keyboard.press("Escape")
-    log_in(page, demo, "ada")
+    sign_in(page, demo.url, "ada")
     visit(page, demo)
     expect(page.locator("#fresh")).to_contain_text("Live")
     expect(page.locator("#jobs tbody tr").nth(2)).to_be_visible()

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import yaml
 from chromium import late
-from hub_client import PASSWORD, Person, wait_until
+from hub_client import Person, wait_until
 from looks import check
 from remembered import database
+from sign_in import sign_in
 
 from portal.models.catalog.image_job import BuildResult, Facts, Server, TestResult, WorkState
 from portal.store import Store
@@ -50,7 +51,7 @@ def page(page: Any) -> Iterator[Any]:
 @pytest.fixture
 def grace(demo: Any, page: Any) -> Any:
     """The page, as grace, an admin."""
-    log_in(page, demo, "grace")
+    sign_in(page, demo.url, "grace")
     return page
 
 
@@ -58,15 +59,6 @@ def grace(demo: Any, page: Any) -> Any:
 def admin(demo: Any) -> Person:
     """Grace's API client."""
     return Person(demo.url, "grace")
-
-
-def log_in(page: Any, demo: Any, name: str) -> None:
-    page.context.clear_cookies()
-    page.goto(f"{demo.url}/hub/login?next=%2Fhub%2Fhome")
-    page.get_by_label("User name").fill(name)
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/hub/home")
 
 
 def visit(page: Any, demo: Any, path: str = "") -> None:
@@ -144,7 +136,7 @@ def problem_of(page: Any, label: str) -> Any:
 
 
 def test_who_may_not_curate_sees_no_such_page(demo: Any, page: Any) -> None:
-    log_in(page, demo, "ada")
+    sign_in(page, demo.url, "ada")
     page.goto(f"{demo.url}{PORTAL}")
     expect(page.get_by_role("link", name="Curate", exact=True)).to_have_count(0)
     for path in ("", "/new", "/python-venv", "/builds/1", "/registries"):

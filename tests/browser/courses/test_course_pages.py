@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 from chromium import late
-from hub_client import PASSWORD, Person, wait_until
+from hub_client import Person, wait_until
 from looks import check
 from remembered import database
+from sign_in import sign_in
 
 from portal.models.catalog.environment import Environment
 from portal.models.course.course import (
@@ -52,15 +53,6 @@ def page(page: Any) -> Iterator[Any]:
     )
     yield page
     assert page.evaluate("window.hacked") is None
-
-
-def log_in(page: Any, demo: Any, name: str) -> None:
-    page.context.clear_cookies()
-    page.goto(f"{demo.url}/hub/login?next=%2Fhub%2Fhome")
-    page.get_by_label("User name").fill(name)
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/hub/home")
 
 
 def visit(page: Any, demo: Any, path: str = "") -> Any:
@@ -171,7 +163,7 @@ def tile(page: Any, person: str) -> Any:
 def test_an_instructor_writes_a_course_and_an_admin_approves_it(
     demo: Any, page: Any, named: str
 ) -> None:
-    log_in(page, demo, "barbara")
+    sign_in(page, demo.url, "barbara")
     visit(page, demo)
     page.get_by_role("link", name="New course").click()
     page.get_by_label("Title").fill(f"Course {named}")
@@ -211,7 +203,7 @@ def test_an_instructor_writes_a_course_and_an_admin_approves_it(
 
     page.get_by_role("button", name="Ask for approval").click()
     expect(page.locator("#state")).to_contain_text("waits for an admin")
-    log_in(page, demo, "grace")
+    sign_in(page, demo.url, "grace")
     visit(page, demo)
     request = page.locator(f'[data-course="course-{named}"]')
     expect(request).to_contain_text("students are in the course.")
@@ -227,7 +219,7 @@ def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
     name = f"course-{named}-2"
     members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
     stored(demo, lambda store: store.courses.add(a_course(name, "Two", CourseState.DRAFT), members))
-    log_in(page, demo, "barbara")
+    sign_in(page, demo.url, "barbara")
     visit(page, demo, f"/{name}")
     title = page.get_by_label("Title")
     expect(page.get_by_role("button", name="Ask for approval")).to_be_visible()
@@ -262,7 +254,7 @@ def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
     name = f"course-{named}-3"
     members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
     stored(demo, lambda store: store.courses.add(a_course(name, "T", CourseState.DRAFT), members))
-    log_in(page, demo, "barbara")
+    sign_in(page, demo.url, "barbara")
     wait_until("barbara's course is known", lambda: visit(page, demo, f"/{name}").ok)
     expect(page.get_by_role("button", name="Ask for approval")).to_be_visible()
     page.get_by_label("Title").press_sequentially("hree")
@@ -277,7 +269,7 @@ def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
 
 
 def test_the_board_of_three_hundred_is_there_at_once(demo: Any, page: Any, crowd: str) -> None:
-    log_in(page, demo, "barbara")
+    sign_in(page, demo.url, "barbara")
     # All tiles stand in the page itself; how soon it is painted is in `make bench`.
     # The service remembers for some seconds who is in which course, and nobody told it of this one.
     sent = wait_until(
@@ -296,7 +288,7 @@ def test_the_board_of_three_hundred_is_there_at_once(demo: Any, page: Any, crowd
 def test_the_board_is_searched_sorted_and_used_by_keyboard(
     demo: Any, page: Any, crowd: str
 ) -> None:
-    log_in(page, demo, "ada")
+    sign_in(page, demo.url, "ada")
     visit(page, demo, f"/{crowd}/board")
     expect(page.locator(".seat-box")).to_have_count(300)
     page.get_by_role("button", name=re.compile("^Failed")).click()
@@ -326,7 +318,7 @@ def test_the_board_is_searched_sorted_and_used_by_keyboard(
 
 
 def test_a_hand_comes_by_itself_and_is_lowered(demo: Any, page: Any, crowd: str) -> None:
-    log_in(page, demo, "barbara")
+    sign_in(page, demo.url, "barbara")
     visit(page, demo, f"/{crowd}/board")
     expect(page.locator(".seat-box")).to_have_count(300)
     now = time.time()
@@ -342,7 +334,7 @@ def test_a_hand_comes_by_itself_and_is_lowered(demo: Any, page: Any, crowd: str)
 
 
 def test_a_message_is_sent_and_withdrawn(demo: Any, page: Any, crowd: str) -> None:
-    log_in(page, demo, "barbara")
+    sign_in(page, demo.url, "barbara")
     visit(page, demo, f"/{crowd}/board")
     page.get_by_role("button", name="Message to all…").click()
     page.get_by_role("dialog").get_by_label("Message").fill(f"Ten minutes. {HOSTILE}")
@@ -355,7 +347,7 @@ def test_a_message_is_sent_and_withdrawn(demo: Any, page: Any, crowd: str) -> No
 
 
 def test_who_only_manages_courses_sees_no_students_work(demo: Any, page: Any, crowd: str) -> None:
-    log_in(page, demo, "grace")
+    sign_in(page, demo.url, "grace")
     visit(page, demo, f"/{crowd}/board")
     expect(page.locator(".seat-box")).to_have_count(300)
     expect(page.get_by_text("You see this as an admin")).to_be_visible()
@@ -370,14 +362,14 @@ def test_one_button_and_the_tile_of_a_real_session(demo: Any, page: Any) -> None
     """On the demo's own course: its student opens Lab, its instructor sees that and stops it."""
     student = Person(demo.url, "student30")
     try:
-        log_in(page, demo, "student30")
+        sign_in(page, demo.url, "student30")
         visit(page, demo)
         page.get_by_role("link", name="Open Deep Learning 101").click()
         expect(page.get_by_role("heading", name="Meetings")).to_be_visible()
         check(page, "course-student")
         page.locator("#open").click()
         page.wait_for_url("**/lab**", timeout=120_000)
-        log_in(page, demo, "barbara")
+        sign_in(page, demo.url, "barbara")
         visit(page, demo, "/dl101/board")
         mine = tile(page, "student30")
         expect(mine).to_contain_text("running")

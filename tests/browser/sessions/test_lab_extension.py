@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hub_client import PASSWORD, Person, wait_until
+from hub_client import Person, wait_until
 from jobs import only_job
 from lab_page import palette
 from looks import PICTURES, violations
+from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -44,11 +45,7 @@ def owner(demo: Any) -> Iterator[Person]:
 def lab(demo: Any, owner: Person, page: Any) -> Any:
     """The page of conftest.py, logged in; ``open_lab`` goes on from there."""
     page.set_viewport_size({"width": 1300, "height": 850})
-    page.goto(f"{demo.url}/hub/login?next=%2Fhub%2Fhome")
-    page.get_by_label("User name").fill(WHO)
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/hub/home")
+    sign_in(page, demo.url, WHO)
     return page
 
 

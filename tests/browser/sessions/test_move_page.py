@@ -7,9 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
-from hub_client import PASSWORD, Person, wait_until
+from hub_client import Person, wait_until
 from jobs import living_jobs, no_free_t4
 from looks import check
+from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_core_python.sync_playwright")
@@ -50,11 +51,7 @@ def test_a_change_that_waits_is_shown_and_called_off(
     demo: Any, page: Any, session: tuple[str, str], full: None
 ) -> None:
     id_, job_id = session
-    page.goto(f"{demo.url}/hub/login?next=%2Fhub%2Fhome")
-    page.get_by_label("User name").fill("student07")
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/hub/home")
+    sign_in(page, demo.url, "student07")
     page.goto(f"{demo.url}/services/portal/sessions/{id_}")
     page.get_by_role("button", name="Change resources…").click()
     dialog = page.get_by_role("dialog")

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hub_client import PASSWORD, Person
+from hub_client import Person
 from jobs import cpu_nodes_held
+from lab_page import log_in
 from looks import violations
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -38,13 +39,6 @@ def ada(demo: Any) -> Iterator[Person]:
     someone.stop()
     yield someone
     someone.stop()
-
-
-def log_in(page: Any, demo: Any) -> None:
-    page.goto(f"{demo.url}/")
-    page.get_by_label("User name").fill("ada")
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
 
 
 def hide(page: Any, hidden: bool) -> None:

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from chromium import SOON, chromium
-from hub_client import PASSWORD, Person, wait_until
+from hub_client import Person, wait_until
+from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -155,11 +156,7 @@ def context(browser: Any, demo: Any, relay: Relay) -> Iterator[Any]:
     made = browser.new_context(viewport={"width": 1200, "height": 900})
     made.set_default_timeout(SOON)
     page = made.new_page()
-    page.goto(f"{demo.url}/hub/login?next=%2Fhub%2Fhome")
-    page.get_by_label("User name").fill("ada")
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/hub/home")
+    sign_in(page, demo.url, "ada")
     page.close()
     yield made
     made.close()

@@ -6,17 +6,16 @@ import contextlib
 from typing import Any
 
 import pytest
-from hub_client import PASSWORD
+from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
 
 
 def log_in(page: Any, demo: Any, name: str = "ada") -> None:
+    """Sign in, and go where the portal leads."""
+    sign_in(page, demo.url, name)
     page.goto(f"{demo.url}/")
-    page.get_by_label("User name").fill(name)
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
 
 
 def wait_for_kernel(page: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,10 +26,10 @@ from spawners.lifecycle.reconciler import ended
 IDLE = StopReason(code=StopCode.IDLE, words="Its GPUs were idle for 2 hours.")
 
 
-def handler(who: Any, **headers: str) -> Any:
+def handler(who: Any, db: Any = None, **headers: str) -> Any:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = SimpleNamespace(headers=HTTPHeaders(named))
-    return SimpleNamespace(current_user=who, request=request, db=None)
+    return SimpleNamespace(current_user=who, request=request, db=db)
 
 
 def service(name: str) -> orm.Service:
@@ -82,6 +83,32 @@ def test_only_the_portals_service_says_why_and_only_for_itself() -> None:
         "a person"
     )
     assert stop_reason.reason_of(handler(None, **said)) is None
+
+
+@pytest.fixture
+def users() -> Iterator[Any]:
+    """The Hub's database with ada and grace in it."""
+    session = orm.new_session_factory("sqlite:///:memory:")()
+    session.add_all([orm.User(name="ada"), orm.User(name="grace")])
+    session.commit()
+    yield session
+    session.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["", "nobody-of-that-name", "%00<script>", "grace%0d%0aX: 1", "grace%00", "Grace "]
+)
+def test_a_name_that_is_nobodys_is_the_services_own_request(users: Any, name: str) -> None:
+    assert stop_reason.asked_by(handler(service("portal"), users, X_Portal_For=name)) == "portal"
+
+
+def test_only_the_portals_service_says_for_whom_it_asks(users: Any) -> None:
+    for_grace = {"X_Portal_For": "grace"}
+    assert stop_reason.asked_by(handler(service("portal"), users, **for_grace)) == "grace"
+    assert stop_reason.asked_by(handler(service("another"), users, **for_grace)) == "another"
+    ada = orm.User.find(users, "ada")
+    assert stop_reason.asked_by(handler(ada, users, **for_grace)) == "ada"
+    assert stop_reason.asked_by(handler(None, users, **for_grace)) == ""
 
 
 def test_the_culler_has_one_reason() -> None:

@@ -1,0 +1,21 @@
+"""Signing in a browser without its login form, which tests/browser/test_pages.py tries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hub_client import PASSWORD, Person
+
+
+def sign_in(page: Any, url: str, name: str, password: str = PASSWORD) -> None:
+    """Give the page's browser the cookies of ``name``'s login at the portal at ``url``, and those
+    of nobody else."""
+    person = Person(url, name, password)
+    assert person.logged_in, f"{name} could not log in"
+    page.context.clear_cookies()
+    page.context.add_cookies(
+        [
+            {"name": one.name, "value": one.value, "domain": one.domain, "path": one.path}
+            for one in person.http.cookies.jar
+        ]
+    )
