@@ -281,6 +281,13 @@ class _Build:
     ) -> None:
         """Bytecode by the image's own Pythons, which no session could keep."""
         binds = {str(folder): definition.PREFIX}
+        # First, since compiling takes longest: what cannot run here is said at once.
+        if added.python:
+            said = apptainer.execute(root, [added.python, "-I", "-c", _SERVER], binds=binds)
+            if said.returncode:
+                raise WorkFailed(
+                    f"The session's server does not run in this image: {_last(said.text)}"
+                )
         workers = str(len(os.sched_getaffinity(0)))
         # Nobody imports the packages' own tests, which are a fifth of the files.
         words = ["-m", "compileall", "-q", "-j", workers, "-x", "/tests?/"]
@@ -290,11 +297,6 @@ class _Build:
         for python, place in folders.items():
             if python:
                 apptainer.execute(root, [python, *words, place], binds=binds, limit=1800)
-        if not added.python:
-            return
-        said = apptainer.execute(root, [added.python, "-I", "-c", _SERVER], binds=binds)
-        if said.returncode:
-            raise WorkFailed(f"The session's server does not run in this image: {_last(said.text)}")
 
     def _verify(self, apptainer: Apptainer, image: Path, found: Found, added: Added) -> None:
         own = found.python3
