@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from hub_client import PASSWORD, Person
 
@@ -13,9 +14,10 @@ def sign_in(page: Any, url: str, name: str, password: str = PASSWORD) -> None:
     person = Person(url, name, password)
     assert person.logged_in, f"{name} could not log in"
     page.context.clear_cookies()
+    host = urlsplit(url).hostname  # the jar has "localhost.local" for "localhost"
     page.context.add_cookies(
         [
-            {"name": one.name, "value": one.value, "domain": one.domain, "path": one.path}
+            {"name": one.name, "value": one.value, "domain": host, "path": one.path}
             for one in person.http.cookies.jar
         ]
     )
