@@ -108,8 +108,8 @@ async def test_a_start_leaves_them_out(
 
 
 @pytest.fixture
-async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
-    async with running(tmp_path, monkeypatch) as made:
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with running(tmp_path) as made:
         made.hub.started = []  # type: ignore[attr-defined]
 
         async def start_server(user: str, server: str, options: Any) -> None:

@@ -20,19 +20,6 @@ from hub_client import Person, wait_until
 from portal.models import scope
 
 
-@pytest.fixture(scope="module")
-def ada(demo: Any) -> Iterator[Caller]:
-    with Caller(demo.url, "ada") as caller:
-        wait_until("the service has heard from Slurm", lambda: caller.get("board").is_success)
-        yield caller
-
-
-@pytest.fixture(scope="module")
-def grace(demo: Any) -> Iterator[Caller]:
-    with Caller(demo.url, "grace") as caller:
-        yield caller
-
-
 @pytest.fixture
 def job(demo: Any, ada: Caller) -> Iterator[dict[str, Any]]:
     """A job of ada's with two GPUs, as she sees it once it runs."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
@@ -12,7 +11,6 @@ from urllib.parse import quote
 import httpx
 import pytest
 from api_client import SERVICE, Caller
-from hub_client import wait_until
 
 from portal.app.log import OneLineFormatter
 from portal.handlers.base.csv import cell
@@ -20,20 +18,6 @@ from portal.models.audit import AuditEntry, Outcome
 from portal.models.plain_text import escaped
 from portal.services.services import Parts
 from portal.web.audit_rate_limit import Allowance
-
-
-@pytest.fixture(scope="module")
-def ada(demo: Any) -> Iterator[Caller]:
-    with Caller(demo.url, "ada") as caller:
-        wait_until("the service has heard from Slurm", lambda: caller.get("board").is_success)
-        yield caller
-
-
-@pytest.fixture(scope="module")
-def grace(demo: Any) -> Iterator[Caller]:
-    with Caller(demo.url, "grace") as caller:
-        yield caller
-
 
 # -- the log ------------------------------------------------------------------------------------
 

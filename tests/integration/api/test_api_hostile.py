@@ -12,23 +12,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from api_client import API, SERVICE, Caller, error_of
-from hub_client import wait_until
 
 LISTS = ("jobs", "gpus", "nodes", "sessions", "announcements")
 MIB = 1024 * 1024
-
-
-@pytest.fixture(scope="module")
-def ada(demo: Any) -> Iterator[Caller]:
-    with Caller(demo.url, "ada") as caller:
-        wait_until("the service has heard from Slurm", lambda: caller.get("board").is_success)
-        yield caller
-
-
-@pytest.fixture(scope="module")
-def grace(demo: Any) -> Iterator[Caller]:
-    with Caller(demo.url, "grace") as caller:
-        yield caller
 
 
 @pytest.fixture(scope="module")

@@ -18,19 +18,6 @@ PEOPLE = {"grace": "3-xylophon", "barbara": "1-xylophon", "student01": "2-xyloph
 BLANK = ("user", "name", "account", "environment", "session_id")
 
 
-@pytest.fixture(scope="module")
-def ada(demo: Any) -> Iterator[Caller]:
-    with Caller(demo.url, "ada") as caller:
-        wait_until("the service has heard from Slurm", lambda: caller.get("board").is_success)
-        yield caller
-
-
-@pytest.fixture(scope="module")
-def grace(demo: Any) -> Iterator[Caller]:
-    with Caller(demo.url, "grace") as caller:
-        yield caller
-
-
 def submit(demo: Any, owner: str, *options: str) -> str:
     argv = ["sbatch", "--parsable", "--output=/dev/null", "--time=10", *options]
     return str(demo.run([*argv, "--wrap=sleep 600"], user=demo.user(owner)).stdout.strip())

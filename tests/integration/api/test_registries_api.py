@@ -13,13 +13,8 @@ from typing import Any
 import httpx
 import images
 import pytest
-from jupyterhub.services.auth import HubOAuth
 from registry import Registry, registry
-from session_endpoints import serve
-from test_extend import HubUser, person
-from tornado.httpserver import HTTPServer
-from tornado.testing import bind_unused_port
-from tornado.web import Application
+from session_endpoints import person, served
 from traitlets.config import Config, LoggingConfigurable
 
 from portal.catalog import EnvironmentCatalog
@@ -65,9 +60,8 @@ def closed_registry() -> Iterator[Registry]:
 
 
 @pytest.fixture
-async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
     tokens = {"ada": person("ada"), "grace": person("grace", ENVIRONMENTS_MANAGE)}
-    monkeypatch.setattr("test_extend.TOKENS", tokens)
     log = logging.getLogger("service")
     store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
     await store.upgrade()
@@ -87,26 +81,13 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         hub=nothing,
         parent=LoggingConfigurable(config=config),
     )
-    hub, hub_port = bind_unused_port()
-    servers = [HTTPServer(Application([("/hub/api/user", HubUser)]))]
-    servers[-1].add_socket(hub)
-    HubOAuth.clear_instance()
-    HubOAuth.instance(
-        api_url=f"http://127.0.0.1:{hub_port}/hub/api",
-        api_token="service",
-        oauth_client_id="service-portal",
-        base_url=parts.prefix,
-        access_scopes={"access:services!service=portal"},
-    )
-    made = Site(serve(registries.ENDPOINTS, parts, hub_port, servers), parts, tmp_path)
-    try:
-        yield made
-    finally:
-        await made.client.aclose()
-        HubOAuth.clear_instance()
-        for server in servers:
-            server.stop()
-        await store.close()
+    with served(registries.ENDPOINTS, parts, tokens.get, logins=True) as url:
+        made = Site(url, parts, tmp_path)
+        try:
+            yield made
+        finally:
+            await made.client.aclose()
+            await store.close()
 
 
 async def test_a_password_goes_in_and_never_comes_out(

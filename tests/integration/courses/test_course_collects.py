@@ -25,10 +25,7 @@ from portal_session.course import collecting as session
 from portal_session.course.collecting import Collecting as Giving
 from portal_session.course.handouts import Handouts
 from portal_session.service import Address, Service, ServiceError
-from session_endpoints import serve
-from tornado.httpserver import HTTPServer
-from tornado.testing import bind_unused_port
-from tornado.web import Application, RequestHandler
+from session_endpoints import served
 
 from portal.courses.files import unpacking
 from portal.courses.settings import Courses
@@ -48,14 +45,11 @@ STUDENTS = ("ada", "bob")
 PEOPLE = {"ada": Role.STUDENT, "bob": Role.STUDENT, "barbara": Role.INSTRUCTOR}
 
 
-class HubUser(RequestHandler):
-    """``/hub/api/user`` as the Hub answers it. A token is a person's name, or "NAME/SERVER"."""
-
-    def get(self) -> None:
-        token = self.request.headers["Authorization"].removeprefix("token ")
-        person, slash, _ = token.partition("/")
-        scopes = [f"{SESSION_OWN}!server={token}"] if slash else ["access:services"]
-        self.finish({"name": person, "kind": "user", "scopes": scopes})
+def model_of(token: str) -> dict[str, Any]:
+    """The Hub's model of a token, which is a person's name, or "NAME/SERVER"."""
+    name, slash, _ = token.partition("/")
+    scopes = [f"{SESSION_OWN}!server={token}"] if slash else ["access:services"]
+    return {"name": name, "kind": "user", "scopes": scopes}
 
 
 def as_person(kind: type[Any]) -> type[Any]:
@@ -155,20 +149,15 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
             directory=str(tmp_path / "courses"), collect_megabytes=2, handouts_megabytes=2
         ),
     )  # type: ignore[arg-type]
-    servers: list[HTTPServer] = []
-    hub, hub_port = bind_unused_port()
-    servers.append(HTTPServer(Application([("/hub/api/user", HubUser)])))
-    servers[-1].add_socket(hub)
     kinds = [*collects.ENDPOINTS, *course_handouts.ENDPOINTS]
     endpoints = [one if one.path.startswith("session") else as_person(one) for one in kinds]
-    made = Site(parts, serve(endpoints, parts, hub_port, servers), tmp_path)
-    try:
-        yield made
-    finally:
-        await made.client.aclose()
-        for server in servers:
-            server.stop()
-        await store.close()
+    with served(endpoints, parts, model_of) as url:
+        made = Site(parts, url, tmp_path)
+        try:
+            yield made
+        finally:
+            await made.client.aclose()
+            await store.close()
 
 
 def packed(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:

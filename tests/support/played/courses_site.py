@@ -12,13 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
-import pytest
-from jupyterhub.services.auth import HubOAuth
-from session_endpoints import serve
-from test_extend import HubUser, person
-from tornado.httpserver import HTTPServer
-from tornado.testing import bind_unused_port
-from tornado.web import Application
+from session_endpoints import person, served
 
 from portal.catalog import EnvironmentCatalog
 from portal.courses.settings import Courses
@@ -184,9 +178,8 @@ class Site:
 
 
 @contextlib.asynccontextmanager
-async def running(place: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+async def running(place: Path) -> AsyncIterator[Site]:
     """A site."""
-    monkeypatch.setattr("test_extend.TOKENS", PEOPLE)
     log = logging.getLogger("service")
     store = Store(url=f"sqlite:///{place}/portal.sqlite", log=log)
     await store.upgrade()
@@ -215,24 +208,10 @@ async def running(place: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         course_directory=directory,
         allowance=Allowance(most=100_000),
     )
-    servers: list[HTTPServer] = []
-    listening, hub_port = bind_unused_port()
-    servers.append(HTTPServer(Application([("/hub/api/user", HubUser)])))
-    servers[-1].add_socket(listening)
-    HubOAuth.clear_instance()
-    HubOAuth.instance(
-        api_url=f"http://127.0.0.1:{hub_port}/hub/api",
-        api_token="service",
-        oauth_client_id="service-portal",
-        base_url=parts.prefix,
-        access_scopes={"access:services!service=portal"},
-    )
-    site = Site(serve(ENDPOINTS, parts, hub_port, servers), parts, files)
-    try:
-        yield site
-    finally:
-        await site.client.aclose()
-        HubOAuth.clear_instance()
-        for server in servers:
-            server.stop()
-        await store.close()
+    with served(ENDPOINTS, parts, PEOPLE.get, logins=True) as url:
+        made = Site(url, parts, files)
+        try:
+            yield made
+        finally:
+            await made.client.aclose()
+            await store.close()

@@ -1,35 +1,85 @@
-"""Endpoints for sessions' tokens, served over HTTP without the rest of the service."""
+"""Endpoints served over HTTP without the rest of the service, with a Hub that a test plays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from jupyterhub.services.auth import HubAuth
+from jupyterhub.services.auth import HubAuth, HubOAuth
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
-from tornado.web import Application
+from tornado.web import Application, RequestHandler
 
 from portal.handlers.base.endpoint import Endpoint
+from portal.models.scope import SESSION_OWN
+
+ACCESS = "access:services!service=portal"
 
 
-def serve(
-    kinds: Iterable[type[Endpoint]], parts: Any, hub_port: int, servers: list[HTTPServer]
-) -> str:
-    """Serves them with ``parts``, and gives the API's address; who a token belongs to is asked of
-    a Hub on ``hub_port``. The server is added to ``servers``, which the test stops."""
-    auth = HubAuth(
-        api_url=f"http://127.0.0.1:{hub_port}/hub/api", api_token="service", cache_max_age=300
-    )
-    web = Application(
-        [kind.route(parts.prefix) for kind in kinds],
-        parts=parts,
-        log=parts.log,
-        session_tokens=auth,
-        hub_auth=auth,
-        log_function=lambda _: None,
-    )
-    listening, port = bind_unused_port()
-    servers.append(HTTPServer(web))
-    servers[-1].add_socket(listening)
-    return f"http://127.0.0.1:{port}{parts.prefix}api/v1/"
+def of_server(user: str, server: str = "") -> dict[str, Any]:
+    """The Hub's model of the token of a session of ``user``."""
+    return {"name": user, "kind": "user", "scopes": [f"{SESSION_OWN}!server={user}/{server}"]}
+
+
+def person(user: str, *scopes: str) -> dict[str, Any]:
+    """The Hub's model of a token of ``user``'s own."""
+    scopes = (f"{SESSION_OWN}!user={user}", ACCESS, *scopes)
+    return {"name": user, "kind": "user", "scopes": list(scopes)}
+
+
+class _HubUser(RequestHandler):
+    """``/hub/api/user`` as the Hub answers it."""
+
+    def get(self) -> None:
+        token = self.request.headers["Authorization"].removeprefix("token ")
+        found = self.settings["model_of"](token)
+        if isinstance(found, dict):
+            self.finish(found)
+        else:
+            self.send_error(found or 403)
+
+
+def _listen(application: Application, servers: contextlib.ExitStack) -> int:
+    socket, port = bind_unused_port()
+    server = HTTPServer(application)
+    server.add_socket(socket)
+    servers.callback(server.stop)
+    return port
+
+
+@contextlib.contextmanager
+def served(
+    kinds: Iterable[type[Endpoint]],
+    parts: Any,
+    model_of: Callable[[str], dict[str, Any] | int | None],
+    *,
+    logins: bool = False,
+) -> Iterator[str]:
+    """Serve the endpoints with ``parts``; give the address of the API.
+
+    ``model_of``: the Hub's model of a token, or the status that it answers with (None: 403).
+    ``logins``: the endpoints for people ask this Hub as well.
+    """
+    with contextlib.ExitStack() as servers:
+        hub_port = _listen(Application([("/hub/api/user", _HubUser)], model_of=model_of), servers)
+        hub = {"api_url": f"http://127.0.0.1:{hub_port}/hub/api", "api_token": "service"}
+        auth = HubAuth(cache_max_age=300, **hub)
+        if logins:
+            HubOAuth.clear_instance()
+            HubOAuth.instance(
+                **hub,
+                oauth_client_id="service-portal",
+                base_url=parts.prefix,
+                access_scopes={ACCESS},
+            )
+            servers.callback(HubOAuth.clear_instance)
+        web = Application(
+            [kind.route(parts.prefix) for kind in kinds],
+            parts=parts,
+            log=parts.log,
+            session_tokens=auth,
+            hub_auth=auth,
+            log_function=lambda _: None,
+        )
+        yield f"http://127.0.0.1:{_listen(web, servers)}{parts.prefix}api/v1/"

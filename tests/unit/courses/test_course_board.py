@@ -17,12 +17,8 @@ from typing import Any
 
 import httpx
 import pytest
-from jupyterhub.services.auth import HubOAuth
 from machine_clock import awake
-from session_endpoints import serve
-from tornado.httpserver import HTTPServer
-from tornado.testing import bind_unused_port
-from tornado.web import Application, RequestHandler
+from session_endpoints import person, served
 
 from portal.courses.live.board import Rows, Seen, bare, tiles
 from portal.errors import Conflict, NotFound, StoreUnavailable
@@ -271,14 +267,9 @@ TOKENS: dict[str, tuple[str, ...]] = {
 }
 
 
-class HubUser(RequestHandler):
-    def get(self) -> None:
-        name = self.request.headers["Authorization"].removeprefix("token ")
-        if name not in TOKENS:
-            self.send_error(403)
-            return
-        scopes = ["access:services!service=portal", *TOKENS[name]]
-        self.finish({"name": name, "kind": "user", "scopes": scopes})
+def model_of(token: str) -> dict[str, Any] | None:
+    """The Hub's model of a token, which is a person's name."""
+    return person(token, *TOKENS[token]) if token in TOKENS else None
 
 
 class Hub:
@@ -469,16 +460,6 @@ async def site(
         dashboard=slurm,
         hub=hub,
     )  # type: ignore[arg-type]
-    servers: list[HTTPServer] = []
-    socket, port = bind_unused_port()
-    servers.append(HTTPServer(Application([("/hub/api/user", HubUser)])))
-    servers[-1].add_socket(socket)
-    HubOAuth.clear_instance()
-    HubOAuth.instance(
-        api_url=f"http://127.0.0.1:{port}/hub/api", api_token="service", cache_max_age=300
-    )
-    kinds = (*course_board.ENDPOINTS, *people.ENDPOINTS)
-    made = Site(serve(kinds, parts, port, servers), parts, hub, slurm)
     stock = parts.boards._rows
 
     async def counted(kept: KeptCourse) -> Rows:
@@ -486,14 +467,14 @@ async def site(
         return await stock(kept)
 
     monkeypatch.setattr(parts.boards, "_rows", counted)
-    try:
-        yield made
-    finally:
-        await made.client.aclose()
-        for server in servers:
-            server.stop()
-        HubOAuth.clear_instance()
-        await store.close()
+    kinds = (*course_board.ENDPOINTS, *people.ENDPOINTS)
+    with served(kinds, parts, model_of, logins=True) as url:
+        made = Site(url, parts, hub, slurm)
+        try:
+            yield made
+        finally:
+            await made.client.aclose()
+            await store.close()
 
 
 async def test_the_board_of_three_hundred_costs_one_look_for_all_who_watch(site: Site) -> None:

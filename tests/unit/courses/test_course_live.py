@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from courses_site import PEOPLE, Site, running
+from session_endpoints import of_server, person
 from stepping_clock import SteppingClock
-from test_extend import of_server, person
 
 from portal.courses.live import helping
 from portal.errors import HubUnavailable, NotFound, StoreUnavailable
@@ -120,7 +120,7 @@ class Class(Site):
 async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Class]:
     monkeypatch.setattr("courses_site.Site", Class)
     before = dict(PEOPLE)
-    async with running(tmp_path, monkeypatch) as made:
+    async with running(tmp_path) as made:
         assert isinstance(made, Class)
         await made.begin()
         yield made

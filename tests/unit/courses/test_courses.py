@@ -17,8 +17,8 @@ from portal.models.session.session import SessionRecord, SessionState
 
 
 @pytest.fixture
-async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
-    async with running(tmp_path, monkeypatch) as made:
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with running(tmp_path) as made:
         yield made
 
 

@@ -22,8 +22,8 @@ from portal.models.session.usage import JobUsage
 
 
 @pytest.fixture
-async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
-    async with running(tmp_path, monkeypatch) as made:
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with running(tmp_path) as made:
         yield made
 
 

@@ -77,8 +77,8 @@ class Hub:
 
 
 @pytest.fixture
-async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
-    async with running(tmp_path, monkeypatch) as found:
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with running(tmp_path) as found:
         await found.approved(**NOW)
         await found.put("deep", ada=Role.ASSISTANT, student01=Role.STUDENT)
         found.parts.rooms.hub = Hub(found)  # type: ignore[assignment]

@@ -63,8 +63,8 @@ def facts(html: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Browser]:
-    async with running(tmp_path, monkeypatch) as site:
+async def browser(tmp_path: Path) -> AsyncIterator[Browser]:
+    async with running(tmp_path) as site:
         parts = site.parts
         view = parts.dashboard.view
         assert view is not None

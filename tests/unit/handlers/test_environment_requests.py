@@ -11,12 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from jupyterhub.services.auth import HubOAuth
-from session_endpoints import serve
-from test_extend import HubUser, person
-from tornado.httpserver import HTTPServer
-from tornado.testing import bind_unused_port
-from tornado.web import Application
+from session_endpoints import person, served
 
 from portal.catalog import EnvironmentCatalog
 from portal.handlers.catalog import favourites, requests
@@ -51,13 +46,12 @@ class Site:
 
 
 @pytest.fixture
-async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
     tokens = {
         "ada": person("ada"),
         "barbara": person("barbara"),
         "grace": person("grace", ENVIRONMENTS_MANAGE),
     }
-    monkeypatch.setattr("test_extend.TOKENS", tokens)
     log = logging.getLogger("service")
     store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
     await store.upgrade()
@@ -78,28 +72,14 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         dashboard=nothing,
         hub=nothing,
     )
-    servers: list[HTTPServer] = []
-    hub, hub_port = bind_unused_port()
-    servers.append(HTTPServer(Application([("/hub/api/user", HubUser)])))
-    servers[-1].add_socket(hub)
-    HubOAuth.clear_instance()
-    HubOAuth.instance(
-        api_url=f"http://127.0.0.1:{hub_port}/hub/api",
-        api_token="service",
-        oauth_client_id="service-portal",
-        base_url=parts.prefix,
-        access_scopes={"access:services!service=portal"},
-    )
     kinds = (*requests.ENDPOINTS, *favourites.ENDPOINTS)
-    made = Site(serve(kinds, parts, hub_port, servers), parts)
-    try:
-        yield made
-    finally:
-        await made.client.aclose()
-        HubOAuth.clear_instance()
-        for server in servers:
-            server.stop()
-        await store.close()
+    with served(kinds, parts, tokens.get, logins=True) as url:
+        made = Site(url, parts)
+        try:
+            yield made
+        finally:
+            await made.client.aclose()
+            await store.close()
 
 
 async def test_a_request_and_its_answer(site: Site) -> None:

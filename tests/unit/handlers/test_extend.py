@@ -15,10 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from session_endpoints import serve
-from tornado.httpserver import HTTPServer
-from tornado.testing import bind_unused_port
-from tornado.web import Application, RequestHandler
+from session_endpoints import of_server, person, served
 
 from portal.errors import Conflict, NotAllowed
 from portal.handlers.sessions import extend, snooze, starters
@@ -26,7 +23,7 @@ from portal.launch.extending import Extending
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.cluster.rights import Rights
-from portal.models.scope import JOBS_MANAGE, SESSION_OWN
+from portal.models.scope import JOBS_MANAGE
 from portal.models.session.session import SessionRecord, SessionState
 from portal.services.services import Parts
 from portal.store import Store
@@ -37,15 +34,6 @@ TORCH = Environment(
 )
 
 
-def of_server(user: str, server: str = "") -> dict[str, Any]:
-    return {"name": user, "kind": "user", "scopes": [f"{SESSION_OWN}!server={user}/{server}"]}
-
-
-def person(user: str, *scopes: str) -> dict[str, Any]:
-    own = [f"{SESSION_OWN}!user={user}", "access:services!service=portal"]
-    return {"name": user, "kind": "user", "scopes": [*own, *scopes]}
-
-
 TOKENS = {
     "session": of_server("ada"),
     "barbaras-session": of_server("barbara"),
@@ -53,17 +41,6 @@ TOKENS = {
     "barbara": person("barbara"),
     "grace": person("grace", JOBS_MANAGE),
 }
-
-
-class HubUser(RequestHandler):
-    """``/hub/api/user`` as the Hub answers it."""
-
-    def get(self) -> None:
-        found = TOKENS.get(self.request.headers["Authorization"].removeprefix("token "))
-        if found is None:
-            self.send_error(403)
-        else:
-            self.finish(found)
 
 
 class Slurm:
@@ -183,19 +160,14 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         dashboard=slurm,
         hub=SimpleNamespace(),
     )  # type: ignore[arg-type]
-    servers = []
-    hub, hub_port = bind_unused_port()
-    servers.append(HTTPServer(Application([("/hub/api/user", HubUser)])))
-    servers[-1].add_socket(hub)
     kinds = (*extend.ENDPOINTS, *snooze.ENDPOINTS, *starters.ENDPOINTS)
-    made = Site(serve(kinds, parts, hub_port, servers), parts, slurm)
-    try:
-        yield made
-    finally:
-        await made.client.aclose()
-        for server in servers:
-            server.stop()
-        await store.close()
+    with served(kinds, parts, TOKENS.get) as url:
+        made = Site(url, parts, slurm)
+        try:
+            yield made
+        finally:
+            await made.client.aclose()
+            await store.close()
 
 
 async def test_a_token_that_was_revoked_extends_nothing(

@@ -11,10 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from session_endpoints import serve
-from tornado.httpserver import HTTPServer
-from tornado.testing import bind_unused_port
-from tornado.web import Application, RequestHandler
+from session_endpoints import served
 
 from portal.catalog.offers.benchmarks import measured
 from portal.errors import InvalidRequest
@@ -39,14 +36,6 @@ TOKENS = {
     },
     "ada": {"name": "ada", "kind": "user", "scopes": ["access:services!service=portal"]},
 }
-
-
-class HubUser(RequestHandler):
-    """``/hub/api/user`` as the Hub answers it."""
-
-    def get(self) -> None:
-        found = TOKENS.get(self.request.headers["Authorization"].removeprefix("token "))
-        self.send_error(403) if found is None else self.finish(found)
 
 
 class Shown(measurements.EnvironmentMeasurements):
@@ -119,23 +108,13 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         dashboard=SimpleNamespace(view=view, error=""),
         hub=SimpleNamespace(),
     )  # type: ignore[arg-type]
-    servers: list[HTTPServer] = []
-    hub, hub_port = bind_unused_port()
-    servers.append(HTTPServer(Application([("/hub/api/user", HubUser)])))
-    servers[-1].add_socket(hub)
-    made = Site(
-        serve((measurements.OwnMeasurements, Shown), parts, hub_port, servers),
-        store,
-        view,
-        telemetry,
-    )
-    try:
-        yield made
-    finally:
-        await made.client.aclose()
-        for server in servers:
-            server.stop()
-        await store.close()
+    with served((measurements.OwnMeasurements, Shown), parts, TOKENS.get) as url:
+        made = Site(url, store, view, telemetry)
+        try:
+            yield made
+        finally:
+            await made.client.aclose()
+            await store.close()
 
 
 async def test_type_and_number_of_gpus_are_slurms(site: Site) -> None:

@@ -14,10 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from session_endpoints import serve
-from tornado.httpserver import HTTPServer
-from tornado.testing import bind_unused_port
-from tornado.web import Application, RequestHandler
+from session_endpoints import served
 
 from portal.errors import StoreUnavailable
 from portal.handlers.sessions.session import ENDPOINTS
@@ -162,17 +159,6 @@ TOKENS: dict[str, Any] = {
 }
 
 
-class HubUser(RequestHandler):
-    """``/hub/api/user`` as the Hub answers it."""
-
-    def get(self) -> None:
-        found = TOKENS.get(self.request.headers["Authorization"].removeprefix("token "))
-        if found is None:
-            self.send_error(403)
-        else:
-            self.finish(found)
-
-
 class Site:
     """The endpoint on loopback; ``asked`` counts what went to Slurm and to the database."""
 
@@ -226,18 +212,13 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         hub=SimpleNamespace(),
         hub_host="https://gpu.test",
     )  # type: ignore[arg-type]
-    servers = []
-    hub, hub_port = bind_unused_port()
-    servers.append(HTTPServer(Application([("/hub/api/user", HubUser)])))
-    servers[-1].add_socket(hub)
-    made = Site(serve(ENDPOINTS, parts, hub_port, servers), parts, asked)
-    try:
-        yield made
-    finally:
-        await made.client.aclose()
-        for server in servers:
-            server.stop()
-        await store.close()
+    with served(ENDPOINTS, parts, TOKENS.get) as url:
+        made = Site(url, parts, asked)
+        try:
+            yield made
+        finally:
+            await made.client.aclose()
+            await store.close()
 
 
 def _count(table: Any, asked: list[str]) -> None:

@@ -16,10 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
-from session_endpoints import serve
-from tornado.httpserver import HTTPServer
-from tornado.testing import bind_unused_port
-from tornado.web import Application, RequestHandler
+from session_endpoints import served
 
 from portal.errors import StoreUnavailable
 from portal.handlers.base.own_session import own_server
@@ -64,20 +61,6 @@ TOKENS = {
     "no-slash": person("ada", f"{TELEMETRY_REPORT}!server=ada"),
     "service": {**of_server("ada"), "kind": "service"},
 }
-
-
-class HubUser(RequestHandler):
-    """``/hub/api/user`` as the Hub answers it."""
-
-    def get(self) -> None:
-        self.application.settings["asked"].append(1)
-        token = self.request.headers["Authorization"].removeprefix("token ")
-        if token == "hub-is-away":
-            self.send_error(500)
-        elif token in TOKENS:
-            self.finish(TOKENS[token])
-        else:
-            self.send_error(403)
 
 
 def record(id: str, user: str, job_id: str, server: str = "") -> SessionRecord:
@@ -155,18 +138,18 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     parts.note = lambda entry: Parts.note(parts, entry)
     parts.audit = lambda *given, **named: Parts.audit(parts, *given, **named)
     asked: list[int] = []
-    servers = []
-    hub, hub_port = bind_unused_port()
-    servers.append(HTTPServer(Application([("/hub/api/user", HubUser)], asked=asked)))
-    servers[-1].add_socket(hub)
-    made = Site(serve([TelemetryEndpoint], parts, hub_port, servers), parts, asked)
-    try:
-        yield made
-    finally:
-        await made.client.aclose()
-        for server in servers:
-            server.stop()
-        await store.close()
+
+    def model_of(token: str) -> dict[str, Any] | int | None:
+        asked.append(1)
+        return 500 if token == "hub-is-away" else TOKENS.get(token)
+
+    with served([TelemetryEndpoint], parts, model_of) as url:
+        made = Site(url, parts, asked)
+        try:
+            yield made
+        finally:
+            await made.client.aclose()
+            await store.close()
 
 
 # -- what is taken --------------------------------------------------------------------------------
