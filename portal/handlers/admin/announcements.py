@@ -13,7 +13,7 @@ from portal.models.announcement import Announcement, AnnouncementDraft
 from portal.models.plain_text import PLAIN_TEXT
 
 from ..base.action import Action
-from ..base.endpoint import Nothing, Operation
+from ..base.endpoint import Operation
 from ..base.paging import Page, PageQuery, offset_of, page
 
 
@@ -43,19 +43,8 @@ class Announcements(Action):
     """All of them."""
 
     path = "announcements"
-    operations = {
-        "get": Operation(
-            summary="The announcements.", answer=Page[Announcement], query=AnnouncementQuery
-        ),
-        "post": Operation(
-            summary="Announce something to all.",
-            answer=Announcement,
-            body=AnnouncementBody,
-            scope=scope.ANNOUNCEMENTS_MANAGE,
-            status=201,
-        ),
-    }
 
+    @Operation("The announcements.", query=AnnouncementQuery)
     async def on_get(self) -> Page[Announcement]:
         """Those that are to be read now; for those who may write them every one, newest first."""
         query = self.query
@@ -67,6 +56,12 @@ class Announcements(Action):
         active = await table.active(time.time())
         return page(active[offset : offset + query.limit], query, len(active))
 
+    @Operation(
+        "Announce something to all.",
+        body=AnnouncementBody,
+        scope=scope.ANNOUNCEMENTS_MANAGE,
+        status=201,
+    )
     async def on_post(self) -> Announcement:
         """It is shown on every page from 'starts_at' to 'ends_at'."""
         draft, now = self.body, time.time()
@@ -84,14 +79,8 @@ class OneAnnouncement(Action):
 
     path = "announcements/{announcement_id}"
     parameters = {"announcement_id": "[0-9]{1,9}"}
-    operations = {
-        "delete": Operation(
-            summary="Withdraw an announcement.",
-            answer=Nothing,
-            scope=scope.ANNOUNCEMENTS_MANAGE,
-        )
-    }
 
+    @Operation("Withdraw an announcement.", scope=scope.ANNOUNCEMENTS_MANAGE)
     async def on_delete(self, announcement_id: str) -> None:
         """It ends now, and stays in the list; one that has not begun is removed."""
         async with self.audited("withdraw-announcement", f"announcement {announcement_id}"):

@@ -11,7 +11,7 @@ from portal.models.audit import AuditEntry, Outcome
 from portal.models.scope import AUDIT_READ
 
 from ..base.csv import MEDIA, MOST, CsvEndpoint
-from ..base.endpoint import Endpoint, Nothing, Operation, Query
+from ..base.endpoint import Endpoint, Operation, Query
 from ..base.paging import Page, PageQuery, offset_of, page
 
 _Word = Annotated[str | None, Field(max_length=300)]
@@ -52,15 +52,8 @@ class AuditLines(Endpoint):
     """The audit log."""
 
     path = "audit"
-    operations = {
-        "get": Operation(
-            summary="The audit log.",
-            answer=Page[AuditEntry],
-            query=AuditQuery,
-            scope=AUDIT_READ,
-        )
-    }
 
+    @Operation("The audit log.", query=AuditQuery, scope=AUDIT_READ)
     async def on_get(self) -> Page[AuditEntry]:
         """Newest first. Lines that could not be written while the database was away are in the
         service's log only."""
@@ -75,18 +68,10 @@ class AuditCsv(CsvEndpoint):
     """The audit log, as a file."""
 
     path = "audit.csv"
-    operations = {
-        "get": Operation(
-            summary="The audit log as CSV.",
-            answer=Nothing,
-            query=AuditFilter,
-            scope=AUDIT_READ,
-            media=MEDIA,
-        )
-    }
     columns = tuple(AuditEntry.model_fields)
     times = frozenset({"at"})
 
+    @Operation("The audit log as CSV.", query=AuditFilter, scope=AUDIT_READ, media=MEDIA)
     async def rows(self) -> Sequence[AuditEntry]:
         # One more than a file may have, so that too many are noticed.
         items, _ = await self.parts.store.audit.find(**self.query.words(), limit=MOST + 1)

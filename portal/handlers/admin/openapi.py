@@ -70,8 +70,8 @@ class OpenApiEndpoint(Endpoint):
     """The document; it is made once (portal/app)."""
 
     path = "openapi.json"
-    operations = {"get": Operation(summary="This API as an OpenAPI document.", answer=Document)}
 
+    @Operation("This API as an OpenAPI document.", answer=Document)
     async def on_get(self) -> None:
         self.finish(self.settings["openapi"])
 

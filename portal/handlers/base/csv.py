@@ -32,11 +32,13 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # a terminal would obey
 
 
 class CsvEndpoint(Endpoint):
-    """Base of ``….csv``: ``rows()`` gives the models, ``columns`` names their fields.
+    """Base of ``….csv``: ``rows()``, which is the operation, gives the models, and ``columns``
+    names their fields.
 
     ``times`` are the columns with Unix seconds. The operation's ``media`` is ``MEDIA``.
     """
 
+    written_by = {"get": "rows"}
     columns: ClassVar[tuple[str, ...]]
     times: ClassVar[frozenset[str]] = frozenset()
 

@@ -6,9 +6,11 @@ From the same ``Operation`` come the check of the request and the OpenAPI docume
 
 from __future__ import annotations
 
+import inspect
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from portal.dashboard import ClusterView
 
 JSON = "application/json"
+METHODS = ("get", "post", "put", "patch", "delete")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 # The second is what `curl -d` says; a cookie needs the X-XSRFToken header anyway.
 _BODY_TYPES = ("", JSON, "application/x-www-form-urlencoded")
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # as JSON writes it; no database takes it
@@ -46,17 +50,18 @@ class WrongContentType(InvalidRequest):
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of an endpoint. ``scope``: what the person must hold ("": the login is enough).
+    """One method of an endpoint, as a decorator of ``on_get``, ``on_post`` and so on.
 
-    ``answer`` is the model of a success; ``Nothing`` answers 204. Where ``media`` is not JSON, the
-    method writes the answer itself and ``answer`` is ``Nothing`` too. ``sparse`` leaves out what
-    the answer does not set. ``takes`` is the media type of a body that is a file (see upload.py).
-    ``errors`` are the statuses beside 400, 403, 404, 405, 413, 415 and 503
-    that it answers with.
+    ``answer``, the model of a success, is what the method returns where nothing else is said;
+    ``Nothing`` answers 204. Where ``media`` is not JSON, the method writes the answer itself and
+    ``answer`` is ``Nothing`` too. ``scope``: what the person must hold ("": the login is enough).
+    ``sparse`` leaves out what the answer does not set. ``takes`` is the media type of a body that
+    is a file (see upload.py). ``errors`` are the statuses beside 400, 403, 404, 405, 413, 415 and
+    503 that it answers with.
     """
 
     summary: str
-    answer: type[BaseModel]
+    answer: type[BaseModel] = Nothing
     query: type[Query] = Query
     body: type[BaseModel] | None = None
     scope: str = ""
@@ -66,6 +71,14 @@ class Operation:
     sparse: bool = False
     errors: tuple[int, ...] = ()
     takes: str = ""
+
+    def __call__(self, method: _Method) -> _Method:
+        made = self
+        if self.answer is Nothing and self.media == JSON:
+            returned = inspect.get_annotations(method, eval_str=True).get("return")
+            made = replace(self, answer=returned or Nothing)
+        method.operation = made  # type: ignore[attr-defined]
+        return method
 
 
 class Endpoint(APIHandler):
@@ -77,11 +90,19 @@ class Endpoint(APIHandler):
 
     path: ClassVar[str]
     parameters: ClassVar[dict[str, str]] = {}  # name -> regular expression
-    operations: ClassVar[dict[str, Operation]]  # "get", "post", "patch", "put", "delete"
+    operations: ClassVar[dict[str, Operation]]  # by method; from what is decorated
     timed: ClassVar[bool] = True  # counted among the seconds that requests take
 
     query: Any
     body: Any
+
+    written_by: ClassVar[dict[str, str]] = {name: f"on_{name}" for name in METHODS}
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        methods = {name: getattr(cls, by, None) for name, by in cls.written_by.items()}
+        found = {name: getattr(method, "operation", None) for name, method in methods.items()}
+        cls.operations = {name: one for name, one in found.items() if one is not None}
 
     @classmethod
     def route(cls, prefix: str) -> tuple[str, type[Endpoint]]:

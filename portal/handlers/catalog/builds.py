@@ -6,7 +6,7 @@ from portal.models.catalog.catalog import Build
 from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.action import Action
-from ..base.endpoint import Nothing, Operation
+from ..base.endpoint import Operation
 from ..base.paging import Page, PageQuery, offset_of, page
 from .work_log import WORK_ID, LogQuery, LogText, WorkEndpoint, WorkEvents
 
@@ -29,15 +29,8 @@ class Builds(BuildEndpoint):
 
     path = "builds"
     parameters = {}
-    operations = {
-        "get": Operation(
-            summary="Builds of images, the newest first.",
-            answer=Page[Build],
-            query=PageQuery,
-            scope=ENVIRONMENTS_MANAGE,
-        )
-    }
 
+    @Operation("Builds of images, the newest first.", query=PageQuery, scope=ENVIRONMENTS_MANAGE)
     async def on_get(self) -> Page[Build]:
         """Those that are under way and those that are over."""
         query = self.query
@@ -49,8 +42,8 @@ class OneBuild(BuildEndpoint):
     """One of them."""
 
     path = "builds/{build_id}"
-    operations = {"get": Operation(summary="One build.", answer=Build, scope=ENVIRONMENTS_MANAGE)}
 
+    @Operation("One build.", scope=ENVIRONMENTS_MANAGE)
     async def on_get(self, build_id: str) -> Build:
         """How far it is, or what came out."""
         return await self.work(build_id)
@@ -60,15 +53,8 @@ class BuildLog(BuildEndpoint):
     """What its job wrote."""
 
     path = "builds/{build_id}/log"
-    operations = {
-        "get": Operation(
-            summary="A piece of a build's log.",
-            answer=LogText,
-            query=LogQuery,
-            scope=ENVIRONMENTS_MANAGE,
-        )
-    }
 
+    @Operation("A piece of a build's log.", query=LogQuery, scope=ENVIRONMENTS_MANAGE)
     async def on_get(self, build_id: str) -> LogText:
         """Plain text from 'offset' on."""
         return await self.log_text(build_id, self.query.offset)
@@ -78,17 +64,14 @@ class BuildEvents(BuildEndpoint, WorkEvents):
     """The same as it comes."""
 
     path = "builds/{build_id}/events"
-    operations = {
-        "get": Operation(
-            summary="Server-sent events: a build's state and log, as they come.",
-            answer=Nothing,
-            query=LogQuery,
-            media="text/event-stream",
-            scope=ENVIRONMENTS_MANAGE,
-            errors=(429,),
-        )
-    }
 
+    @Operation(
+        "Server-sent events: a build's state and log, as they come.",
+        query=LogQuery,
+        media="text/event-stream",
+        scope=ENVIRONMENTS_MANAGE,
+        errors=(429,),
+    )
     async def on_get(self, build_id: str) -> None:
         """Events 'build' (as from builds/{build_id}) and 'log' (text and next offset)."""
         await self.stream(build_id)
@@ -99,12 +82,8 @@ class CancelBuild(Action):
 
     path = "builds/{build_id}/cancel"
     parameters = _ONE
-    operations = {
-        "post": Operation(
-            summary="Cancel a build.", answer=Build, scope=ENVIRONMENTS_MANAGE, errors=(409,)
-        )
-    }
 
+    @Operation("Cancel a build.", scope=ENVIRONMENTS_MANAGE, errors=(409,))
     async def on_post(self, build_id: str) -> Build:
         """For everyone who asked for it. Nothing half-made stays; what was pulled does."""
         async with self.audited("cancel-build", f"build {build_id}"):
@@ -116,15 +95,10 @@ class RetryBuild(Action):
 
     path = "builds/{build_id}/retry"
     parameters = _ONE
-    operations = {
-        "post": Operation(
-            summary="Build once more what failed or was cancelled.",
-            answer=Build,
-            scope=ENVIRONMENTS_MANAGE,
-            errors=(409,),
-        )
-    }
 
+    @Operation(
+        "Build once more what failed or was cancelled.", scope=ENVIRONMENTS_MANAGE, errors=(409,)
+    )
     async def on_post(self, build_id: str) -> Build:
         """A new build of the same digest; what was pulled is not pulled again."""
         async with self.audited("retry-build", f"build {build_id}") as line:

@@ -58,15 +58,12 @@ class VersionComparison(Endpoint):
 
     path = "environments/{environment}/comparison"
     parameters = NAME
-    operations = {
-        "get": Operation(
-            summary="What differs between two versions of an environment.",
-            answer=Comparison,
-            query=ComparisonQuery,
-            scope=ENVIRONMENTS_MANAGE,
-        )
-    }
 
+    @Operation(
+        "What differs between two versions of an environment.",
+        query=ComparisonQuery,
+        scope=ENVIRONMENTS_MANAGE,
+    )
     async def on_get(self, environment: str) -> Comparison:
         """Their definitions line by line, and the packages in them."""
         versions = self.parts.store.versions
@@ -97,15 +94,10 @@ class TextComparison(Endpoint):
     """Two texts, e.g. the one that somebody else has saved meanwhile and one's own."""
 
     path = "environment-comparison"
-    operations = {
-        "post": Operation(
-            summary="What differs between two texts of a definition.",
-            answer=Lines,
-            body=Texts,
-            scope=ENVIRONMENTS_MANAGE,
-        )
-    }
 
+    @Operation(
+        "What differs between two texts of a definition.", body=Texts, scope=ENVIRONMENTS_MANAGE
+    )
     async def on_post(self) -> Lines:
         """Line by line. Nothing is kept."""
         return Lines(lines=changed_lines(self.body.old, self.body.new))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
@@ -72,15 +73,8 @@ class Validate(Endpoint):
     """Looks at a definition; changes nothing."""
 
     path = "environments/validate"
-    operations = {
-        "post": Operation(
-            summary="Say what is wrong with a definition.",
-            answer=Validation,
-            body=Text,
-            scope=ENVIRONMENTS_MANAGE,
-        )
-    }
 
+    @Operation("Say what is wrong with a definition.", body=Text, scope=ENVIRONMENTS_MANAGE)
     async def on_post(self) -> Validation:
         """Give either 'definition' or 'text'. What is wrong is the answer, not an error."""
         body: Text = self.body
@@ -120,16 +114,7 @@ class EnvironmentChange(Action):
             return await self.parts.curator.turn(name, state, message, self.person.name)
 
 
-def _change(summary: str, body: type[Frozen] | None) -> dict[str, Operation]:
-    return {
-        "post": Operation(
-            summary=summary,
-            answer=EnvironmentVersion,
-            body=body,
-            scope=ENVIRONMENTS_MANAGE,
-            errors=(409,),
-        )
-    }
+_change = functools.partial(Operation, scope=ENVIRONMENTS_MANAGE, errors=(409,))
 
 
 class Rollback(EnvironmentChange):
@@ -137,8 +122,8 @@ class Rollback(EnvironmentChange):
 
     path = "environments/{environment}/rollback"
     parameters = NAME
-    operations = _change("Publish an earlier version again.", Back)
 
+    @_change("Publish an earlier version again.", body=Back)
     async def on_post(self, environment: str) -> EnvironmentVersion:
         """What it was then becomes a new version, and is published."""
         number = self.body.number
@@ -154,8 +139,8 @@ class Deprecate(EnvironmentChange):
 
     path = "environments/{environment}/deprecate"
     parameters = NAME
-    operations = _change("Offer it with a message that says what to use instead.", Message)
 
+    @_change("Offer it with a message that says what to use instead.", body=Message)
     async def on_post(self, environment: str) -> EnvironmentVersion:
         """It can still be launched."""
         return await self.turned(environment, EnvironmentState.DEPRECATED, self.body.message)
@@ -166,8 +151,8 @@ class Withdraw(EnvironmentChange):
 
     path = "environments/{environment}/withdraw"
     parameters = NAME
-    operations = _change("Offer it no longer.", Message)
 
+    @_change("Offer it no longer.", body=Message)
     async def on_post(self, environment: str) -> EnvironmentVersion:
         """Sessions that run in it go on."""
         return await self.turned(environment, EnvironmentState.WITHDRAWN, self.body.message)
@@ -178,8 +163,8 @@ class OfferAgain(EnvironmentChange):
 
     path = "environments/{environment}/offer-again"
     parameters = NAME
-    operations = _change("Offer it again, after it was deprecated or withdrawn.", None)
 
+    @_change("Offer it again, after it was deprecated or withdrawn.")
     async def on_post(self, environment: str) -> EnvironmentVersion:
         """Its message is gone with that."""
         return await self.turned(environment, EnvironmentState.READY, "")

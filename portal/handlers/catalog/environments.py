@@ -46,23 +46,8 @@ class EnvironmentsEndpoint(Action):
     """The catalog."""
 
     path = "environments"
-    operations = {
-        "get": Operation(
-            summary="The environments that you may use.",
-            answer=EnvironmentList,
-            query=EnvironmentQuery,
-            sparse=True,
-        ),
-        "post": Operation(
-            summary="Make a new environment, as a draft.",
-            answer=EnvironmentVersion,
-            body=NewEnvironment,
-            scope=ENVIRONMENTS_MANAGE,
-            status=201,
-            errors=(409,),
-        ),
-    }
 
+    @Operation("The environments that you may use.", query=EnvironmentQuery, sparse=True)
     async def on_get(self) -> EnvironmentList:
         """Those that are offered, and that are for one of your groups or for everyone."""
         if self.query.all and not self.person.may(ENVIRONMENTS_MANAGE):
@@ -81,6 +66,13 @@ class EnvironmentsEndpoint(Action):
             return EnvironmentList(items=tuple(items), next=None, errors=tuple(catalog.errors))
         return EnvironmentList(items=tuple(items), next=None)
 
+    @Operation(
+        "Make a new environment, as a draft.",
+        body=NewEnvironment,
+        scope=ENVIRONMENTS_MANAGE,
+        status=201,
+        errors=(409,),
+    )
     async def on_post(self) -> EnvironmentVersion:
         """Nobody else sees it before it is built, tested and published."""
         name = str(self.body.definition.get("name", ""))[:63]
@@ -124,25 +116,18 @@ class OneEnvironment(Action):
 
     path = "environments/{environment}"
     parameters = NAME
-    operations = {
-        "get": Operation(
-            summary="One environment: what is inside, how its tests went, who uses it.",
-            answer=EnvironmentDetail,
-            sparse=True,
-        ),
-        "put": Operation(
-            summary="Save an edited environment as a new version.",
-            answer=EnvironmentVersion,
-            body=Edit,
-            scope=ENVIRONMENTS_MANAGE,
-            errors=(409,),
-        ),
-    }
 
+    @Operation("One environment: what is inside, how its tests went, who uses it.", sparse=True)
     async def on_get(self, environment: str) -> EnvironmentDetail:
         """Those who manage environments see drafts and what is not offered, too."""
         return await Shown(self.parts, self.person).one(environment)
 
+    @Operation(
+        "Save an edited environment as a new version.",
+        body=Edit,
+        scope=ENVIRONMENTS_MANAGE,
+        errors=(409,),
+    )
     async def on_put(self, environment: str) -> EnvironmentVersion:
         """People see it when it is published. Where somebody else has saved since 'base', that is
         a conflict: the answer has both texts, and nothing is saved."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..base.endpoint import Endpoint, Nothing, Operation
+from ..base.endpoint import Endpoint, Operation
 from .environments import as_seen_by_catalog
 
 
@@ -13,17 +13,15 @@ class Favourite(Endpoint):
 
     path = "environments/{environment}/favourite"
     parameters = {"environment": "[a-z0-9][a-z0-9._-]{0,62}"}
-    operations = {
-        "put": Operation(summary="Make an environment a favourite.", answer=Nothing),
-        "delete": Operation(summary="Make it one no longer.", answer=Nothing),
-    }
 
+    @Operation("Make an environment a favourite.")
     async def on_put(self, environment: str) -> None:
         """It stands first in your catalog and on your launch page."""
         await self.parts.catalog.load()
         found = self.parts.catalog.get(environment, as_seen_by_catalog(self.person))
         await self.parts.store.favourites.set(self.person.name, found.name, time.time())
 
+    @Operation("Make it one no longer.")
     async def on_delete(self, environment: str) -> None:
         """Nothing happens where it was none."""
         await self.parts.store.favourites.remove(self.person.name, environment)

@@ -13,7 +13,7 @@ from portal.models.scope import SESSION_OWN
 from portal.models.session.session import SessionRecord
 from portal.telemetry.rate_limit import Pace
 
-from ..base.endpoint import Endpoint, Nothing, Operation
+from ..base.endpoint import Endpoint, Operation
 from ..base.own_session import OwnSession
 from .environments import as_seen_by_catalog
 
@@ -24,17 +24,14 @@ class OwnMeasurements(OwnSession):
     """``session/measurements``: what a session measured."""
 
     path = "session/measurements"
-    operations = {
-        "post": Operation(
-            summary="Tell how many images per second a benchmark in this session handled.",
-            answer=Nothing,
-            body=MeasurementReport,
-            scope=SESSION_OWN,
-            errors=(409, 429),
-            tags=("session",),
-        )
-    }
 
+    @Operation(
+        "Tell how many images per second a benchmark in this session handled.",
+        body=MeasurementReport,
+        scope=SESSION_OWN,
+        errors=(409, 429),
+        tags=("session",),
+    )
     async def on_post(self) -> None:
         """With the session's own token only. Type and number of GPUs are those that Slurm gave to
         the session's job; no more of them than that can have been used."""
@@ -95,14 +92,11 @@ class EnvironmentMeasurements(Endpoint):
 
     path = "environments/{name}/measurements"
     parameters = {"name": r"[a-z0-9._-]{1,63}"}
-    operations = {
-        "get": Operation(
-            summary="Images per second that benchmarks measured in an environment, by GPU type, "
-            "number of GPUs and precision.",
-            answer=Measurements,
-        )
-    }
 
+    @Operation(
+        "Images per second that benchmarks measured in an environment, by GPU type, "
+        "number of GPUs and precision."
+    )
     async def on_get(self, name: str) -> Measurements:
         """Of an environment that you may use; of any other there is none."""
         catalog = self.parts.catalog

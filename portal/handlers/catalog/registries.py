@@ -20,7 +20,7 @@ from portal.models.catalog.image import SourceKind, parse_source
 from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.action import Action, Done
-from ..base.endpoint import Endpoint, Nothing, Operation
+from ..base.endpoint import Endpoint, Operation
 from ..base.paging import Page, PageQuery, offset_of, page
 
 HOST = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:[0-9]{1,5})?"
@@ -48,15 +48,10 @@ class RegistryList(Endpoint):
     """All of them."""
 
     path = "registries"
-    operations = {
-        "get": Operation(
-            summary="The registries that images are pulled from.",
-            answer=Page[Registry],
-            query=PageQuery,
-            scope=ENVIRONMENTS_MANAGE,
-        )
-    }
 
+    @Operation(
+        "The registries that images are pulled from.", query=PageQuery, scope=ENVIRONMENTS_MANAGE
+    )
     async def on_get(self) -> Page[Registry]:
         """By host. Their passwords are not told."""
         kept = [one.registry for one in await self.parts.store.registries.all()]
@@ -69,19 +64,13 @@ class OneRegistry(Action):
 
     path = "registries/{registry}"
     parameters = {"registry": HOST}
-    operations = {
-        "put": Operation(
-            summary="Keep a registry, new or changed.",
-            answer=Registry,
-            body=RegistryBody,
-            scope=ENVIRONMENTS_MANAGE,
-            errors=(409,),
-        ),
-        "delete": Operation(
-            summary="Forget a registry.", answer=Nothing, scope=ENVIRONMENTS_MANAGE
-        ),
-    }
 
+    @Operation(
+        "Keep a registry, new or changed.",
+        body=RegistryBody,
+        scope=ENVIRONMENTS_MANAGE,
+        errors=(409,),
+    )
     async def on_put(self, registry: str) -> Registry:
         """Its password is encrypted before it is kept. Where the password that is kept would be
         sent somewhere else from now on, it has to be entered again."""
@@ -112,6 +101,7 @@ class OneRegistry(Action):
             await self.parts.store.registries.set(made, secret)
         return made
 
+    @Operation("Forget a registry.", scope=ENVIRONMENTS_MANAGE)
     async def on_delete(self, registry: str) -> None:
         """Its password is forgotten; images that are there stay."""
         host = registry.lower()
@@ -165,15 +155,12 @@ class RegistryCheck(Action):
 
     path = "registries/{registry}/check"
     parameters = {"registry": HOST}
-    operations = {
-        "post": Operation(
-            summary="Ask a registry whether it takes the password, or for an image.",
-            answer=Done,
-            body=Check,
-            scope=ENVIRONMENTS_MANAGE,
-        )
-    }
 
+    @Operation(
+        "Ask a registry whether it takes the password, or for an image.",
+        body=Check,
+        scope=ENVIRONMENTS_MANAGE,
+    )
     async def on_post(self, registry: str) -> Done:
         """The answer is a sentence; so is each error. Nothing is pulled."""
         host, text = registry.lower(), self.body.source

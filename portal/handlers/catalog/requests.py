@@ -46,21 +46,8 @@ class EnvironmentRequests(Action):
     """All of them, or one's own."""
 
     path = "environment-requests"
-    operations = {
-        "get": Operation(
-            summary="What was asked for in the catalog.",
-            answer=Page[EnvironmentRequest],
-            query=RequestQuery,
-        ),
-        "post": Operation(
-            summary="Ask for an environment.",
-            answer=EnvironmentRequest,
-            body=EnvironmentRequestDraft,
-            status=201,
-            errors=(429,),
-        ),
-    }
 
+    @Operation("What was asked for in the catalog.", query=RequestQuery)
     async def on_get(self) -> Page[EnvironmentRequest]:
         """Your own, with the answers; everyone's for those who curate the catalog. The newest
         first."""
@@ -74,6 +61,7 @@ class EnvironmentRequests(Action):
         )
         return page(items, query, total)
 
+    @Operation("Ask for an environment.", body=EnvironmentRequestDraft, status=201, errors=(429,))
     async def on_post(self) -> EnvironmentRequest:
         """Those who curate the catalog see it, and you see their answer."""
         draft, person = self.body, self.person.name
@@ -97,16 +85,13 @@ class EnvironmentRequestAnswer(Action):
 
     path = "environment-requests/{request_id}/answer"
     parameters = {"request_id": "[0-9]{1,9}"}
-    operations = {
-        "post": Operation(
-            summary="Answer a request for an environment.",
-            answer=EnvironmentRequest,
-            body=Answer,
-            scope=ENVIRONMENTS_MANAGE,
-            errors=(409,),
-        )
-    }
 
+    @Operation(
+        "Answer a request for an environment.",
+        body=Answer,
+        scope=ENVIRONMENTS_MANAGE,
+        errors=(409,),
+    )
     async def on_post(self, request_id: str) -> EnvironmentRequest:
         """It is closed with that, and the person who asked sees the answer."""
         given, table = self.body, self.parts.store.environment_requests

@@ -14,7 +14,7 @@ from portal.models.catalog.environment import Environment, EnvironmentState
 from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.action import Action, Done
-from ..base.endpoint import Endpoint, Nothing, Operation
+from ..base.endpoint import Endpoint, Operation
 from ..base.paging import Page, PageQuery, offset_of, page
 from .editing import NAME
 from .versions import GpuTypes, StartedTests
@@ -40,15 +40,10 @@ class Tests(Endpoint):
 
     __test__ = False
     path = "environment-tests"
-    operations = {
-        "get": Operation(
-            summary="Smoke tests of environments, the newest first.",
-            answer=Page[EnvironmentTest],
-            query=PageQuery,
-            scope=ENVIRONMENTS_MANAGE,
-        )
-    }
 
+    @Operation(
+        "Smoke tests of environments, the newest first.", query=PageQuery, scope=ENVIRONMENTS_MANAGE
+    )
     async def on_get(self) -> Page[EnvironmentTest]:
         """Those that are under way and those that are over."""
         query = self.query
@@ -63,8 +58,8 @@ class OneTest(TestEndpoint):
     """One of them."""
 
     path = "environment-tests/{test_id}"
-    operations = {"get": Operation(summary="One smoke test.", answer=EnvironmentTest)}
 
+    @Operation("One smoke test.")
     async def on_get(self, test_id: str) -> EnvironmentTest:
         """How far it is, or what came out."""
         return await self.work(test_id)
@@ -74,10 +69,8 @@ class TestLog(TestEndpoint):
     """What its job wrote."""
 
     path = "environment-tests/{test_id}/log"
-    operations = {
-        "get": Operation(summary="A piece of a test's log.", answer=LogText, query=LogQuery)
-    }
 
+    @Operation("A piece of a test's log.", query=LogQuery)
     async def on_get(self, test_id: str) -> LogText:
         """Plain text from 'offset' on."""
         await self.work(test_id)
@@ -88,16 +81,13 @@ class TestEvents(TestEndpoint, WorkEvents):
     """The same as it comes."""
 
     path = "environment-tests/{test_id}/events"
-    operations = {
-        "get": Operation(
-            summary="Server-sent events: a test's state and log, as they come.",
-            answer=Nothing,
-            query=LogQuery,
-            media="text/event-stream",
-            errors=(429,),
-        )
-    }
 
+    @Operation(
+        "Server-sent events: a test's state and log, as they come.",
+        query=LogQuery,
+        media="text/event-stream",
+        errors=(429,),
+    )
     async def on_get(self, test_id: str) -> None:
         """Events 'test' (as from environment-tests/{test_id}) and 'log' (text and next offset)."""
         await self.stream(test_id)
@@ -108,15 +98,8 @@ class CancelTest(Action):
 
     path = "environment-tests/{test_id}/cancel"
     parameters = _ONE
-    operations = {
-        "post": Operation(
-            summary="Cancel a test.",
-            answer=EnvironmentTest,
-            scope=ENVIRONMENTS_MANAGE,
-            errors=(409,),
-        )
-    }
 
+    @Operation("Cancel a test.", scope=ENVIRONMENTS_MANAGE, errors=(409,))
     async def on_post(self, test_id: str) -> EnvironmentTest:
         """It then says nothing of the environment."""
         async with self.audited("cancel-test", f"test {test_id}"):
@@ -130,16 +113,13 @@ class TestEnvironment(Action):
     __test__ = False
     path = "environments/{environment}/test"
     parameters = NAME
-    operations = {
-        "post": Operation(
-            summary="Test an environment of the catalog again.",
-            answer=StartedTests,
-            body=GpuTypes,
-            scope=ENVIRONMENTS_MANAGE,
-            status=202,
-        )
-    }
 
+    @Operation(
+        "Test an environment of the catalog again.",
+        body=GpuTypes,
+        scope=ENVIRONMENTS_MANAGE,
+        status=202,
+    )
     async def on_post(self, environment: str) -> StartedTests:
         """In jobs of Slurm, without GPUs and on each type of GPU. What fails is not offered any
         more."""
@@ -173,15 +153,10 @@ class TestAll(Action):
 
     __test__ = False
     path = "environments/test-all"
-    operations = {
-        "post": Operation(
-            summary="Test every environment of the catalog again.",
-            answer=AllTests,
-            scope=ENVIRONMENTS_MANAGE,
-            status=202,
-        )
-    }
 
+    @Operation(
+        "Test every environment of the catalog again.", scope=ENVIRONMENTS_MANAGE, status=202
+    )
     async def on_post(self) -> AllTests:
         """A few at a time, so that people wait for two GPUs at most. What people registered for
         themselves is theirs to test."""

@@ -8,7 +8,7 @@ from portal.models.catalog.catalog import EnvironmentTest
 from portal.models.catalog.environment import Environment, Kind, Server
 
 from ..base.action import Action
-from ..base.endpoint import Endpoint, Nothing, Operation
+from ..base.endpoint import Endpoint, Operation
 from .editing import NAME
 from .versions import StartedTests
 
@@ -68,17 +68,8 @@ class OwnEnvironmentsEndpoint(OwnAction):
     """One's own."""
 
     path = "own-environments"
-    operations = {
-        "get": Operation(summary="The environments that you registered.", answer=OwnList),
-        "post": Operation(
-            summary="Register an image or virtual environment of yours.",
-            answer=OwnItem,
-            body=OwnDraft,
-            status=201,
-            errors=(409,),
-        ),
-    }
 
+    @Operation("The environments that you registered.")
     async def on_get(self) -> OwnList:
         """Nobody else sees them, admins neither."""
         own, person = self.parts.own, self.person
@@ -91,6 +82,12 @@ class OwnEnvironmentsEndpoint(OwnAction):
             most=own.most,
         )
 
+    @Operation(
+        "Register an image or virtual environment of yours.",
+        body=OwnDraft,
+        status=201,
+        errors=(409,),
+    )
     async def on_post(self) -> OwnItem:
         """It is tested in jobs of yours, and offered to you, and only you, when it has passed."""
         async with self.audited(
@@ -106,12 +103,8 @@ class OneOwnEnvironment(Action):
 
     path = "own-environments/{environment}"
     parameters = NAME
-    operations = {
-        "delete": Operation(
-            summary="Forget an environment of yours.", answer=Nothing, errors=(409,)
-        )
-    }
 
+    @Operation("Forget an environment of yours.", errors=(409,))
     async def on_delete(self, environment: str) -> None:
         """Its files stay as they are; sessions that run in it go on."""
         target = f"environment {environment}"
@@ -125,12 +118,8 @@ class TestOwnEnvironment(Action):
     __test__ = False  # not a test of pytest's
     path = "own-environments/{environment}/test"
     parameters = NAME
-    operations = {
-        "post": Operation(
-            summary="Test an environment of yours again.", answer=StartedTests, status=202
-        )
-    }
 
+    @Operation("Test an environment of yours again.", status=202)
     async def on_post(self, environment: str) -> StartedTests:
         """In jobs of yours, without GPUs and on each type of GPU."""
         async with self.audited("test-environment", f"environment {environment}", self.person.name):

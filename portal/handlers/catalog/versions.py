@@ -63,15 +63,12 @@ class Versions(Action):
 
     path = "environments/{environment}/versions"
     parameters = NAME
-    operations = {
-        "get": Operation(
-            summary="The versions of an environment, the newest first.",
-            answer=Page[EnvironmentVersion],
-            query=PageQuery,
-            scope=ENVIRONMENTS_MANAGE,
-        )
-    }
 
+    @Operation(
+        "The versions of an environment, the newest first.",
+        query=PageQuery,
+        scope=ENVIRONMENTS_MANAGE,
+    )
     async def on_get(self, environment: str) -> Page[EnvironmentVersion]:
         """Who changed what, when."""
         query = self.query
@@ -96,14 +93,8 @@ class OneVersion(VersionAction):
 
     path = "environments/{environment}/versions/{number}"
     parameters = VERSION
-    operations = {
-        "get": Operation(
-            summary="One version of an environment.",
-            answer=EnvironmentVersion,
-            scope=ENVIRONMENTS_MANAGE,
-        )
-    }
 
+    @Operation("One version of an environment.", scope=ENVIRONMENTS_MANAGE)
     async def on_get(self, environment: str, number: str) -> EnvironmentVersion:
         """With its whole definition."""
         return await self.version(environment, number)
@@ -114,14 +105,8 @@ class TextOfVersion(VersionAction):
 
     path = "environments/{environment}/versions/{number}/text"
     parameters = VERSION
-    operations = {
-        "get": Operation(
-            summary="A version as the YAML of a file.",
-            answer=VersionText,
-            scope=ENVIRONMENTS_MANAGE,
-        )
-    }
 
+    @Operation("A version as the YAML of a file.", scope=ENVIRONMENTS_MANAGE)
     async def on_get(self, environment: str, number: str) -> VersionText:
         """Two of them can be compared line by line."""
         version = await self.version(environment, number)
@@ -133,15 +118,8 @@ class BuildVersion(VersionAction):
 
     path = "environments/{environment}/versions/{number}/build"
     parameters = VERSION
-    operations = {
-        "post": Operation(
-            summary="Build the image of a version.",
-            answer=Build,
-            scope=ENVIRONMENTS_MANAGE,
-            errors=(409, 502),
-        )
-    }
 
+    @Operation("Build the image of a version.", scope=ENVIRONMENTS_MANAGE, errors=(409, 502))
     async def on_post(self, environment: str, number: str) -> Build:
         """A job in Slurm; it is tested after that. An image that is there already is used, and a
         build of the same that is under way is joined."""
@@ -157,16 +135,13 @@ class TestVersion(VersionAction):
     __test__ = False  # not a test of pytest's
     path = "environments/{environment}/versions/{number}/test"
     parameters = VERSION
-    operations = {
-        "post": Operation(
-            summary="Test a version in jobs of Slurm.",
-            answer=StartedTests,
-            body=GpuTypes,
-            scope=ENVIRONMENTS_MANAGE,
-            errors=(409, 502),
-        )
-    }
 
+    @Operation(
+        "Test a version in jobs of Slurm.",
+        body=GpuTypes,
+        scope=ENVIRONMENTS_MANAGE,
+        errors=(409, 502),
+    )
     async def on_post(self, environment: str, number: str) -> StartedTests:
         """Without GPUs, and on each type of GPU."""
         target = f"environment {environment} version {number}"
@@ -183,16 +158,10 @@ class PublishVersion(VersionAction):
 
     path = "environments/{environment}/versions/{number}/publish"
     parameters = VERSION
-    operations = {
-        "post": Operation(
-            summary="Offer a version to people.",
-            answer=EnvironmentVersion,
-            body=Audience,
-            scope=ENVIRONMENTS_MANAGE,
-            errors=(409,),
-        )
-    }
 
+    @Operation(
+        "Offer a version to people.", body=Audience, scope=ENVIRONMENTS_MANAGE, errors=(409,)
+    )
     async def on_post(self, environment: str, number: str) -> EnvironmentVersion:
         """It must have passed its test; virtual environments and modules need none. Where
         something else was published since it was edited, that is a conflict, with both texts."""
@@ -212,15 +181,12 @@ class PreviewVersion(VersionAction):
 
     path = "environments/{environment}/versions/{number}/preview"
     parameters = VERSION
-    operations = {
-        "post": Operation(
-            summary="Let admins launch a tested version before it is published.",
-            answer=Previewed,
-            scope=ENVIRONMENTS_MANAGE,
-            errors=(409,),
-        )
-    }
 
+    @Operation(
+        "Let admins launch a tested version before it is published.",
+        scope=ENVIRONMENTS_MANAGE,
+        errors=(409,),
+    )
     async def on_post(self, environment: str, number: str) -> Previewed:
         """Under a name of its own, in the place of an earlier preview."""
         target = f"environment {environment} version {number}"

@@ -28,14 +28,8 @@ class VersionsOfBuild(Endpoint):
 
     path = "builds/{build_id}/versions"
     parameters = {"build_id": "[0-9]{1,9}"}
-    operations = {
-        "get": Operation(
-            summary="The versions of environments that a build is for.",
-            answer=BuildVersions,
-            scope=ENVIRONMENTS_MANAGE,
-        )
-    }
 
+    @Operation("The versions of environments that a build is for.", scope=ENVIRONMENTS_MANAGE)
     async def on_get(self, build_id: str) -> BuildVersions:
         """None for a build that nobody waits for any more."""
         return BuildVersions(items=tuple(await self.parts.store.versions.of_build(int(build_id))))
@@ -53,14 +47,8 @@ class TestsOfVersion(Endpoint):
     __test__ = False  # not a test of pytest's
     path = "environments/{environment}/versions/{number}/tests"
     parameters = VERSION
-    operations = {
-        "get": Operation(
-            summary="The newest tests of a version of an environment.",
-            answer=VersionTests,
-            scope=ENVIRONMENTS_MANAGE,
-        )
-    }
 
+    @Operation("The newest tests of a version of an environment.", scope=ENVIRONMENTS_MANAGE)
     async def on_get(self, environment: str, number: str) -> VersionTests:
         """Of the same software: versions that differ in their titles alone share them."""
         version = await self.parts.store.versions.get(environment, int(number))
@@ -78,15 +66,10 @@ class ResolveImage(Endpoint):
     """What a tag is now."""
 
     path = "images/resolve"
-    operations = {
-        "post": Operation(
-            summary="Ask a registry which image a reference is now.",
-            answer=ResolvedImage,
-            body=Reference,
-            scope=ENVIRONMENTS_MANAGE,
-        )
-    }
 
+    @Operation(
+        "Ask a registry which image a reference is now.", body=Reference, scope=ENVIRONMENTS_MANAGE
+    )
     async def on_post(self) -> ResolvedImage:
         """Nothing is pulled, and nothing is kept. A build asks again, and pins what it finds."""
         try:

@@ -59,8 +59,8 @@ class ClusterEndpoint(Endpoint):
     """The cluster."""
 
     path = "cluster"
-    operations = {"get": Operation(summary="The cluster in numbers.", answer=ClusterAnswer)}
 
+    @Operation("The cluster in numbers.")
     async def on_get(self) -> ClusterAnswer:
         parts, person, view = self.parts, self.person, self.view
         acts = person.may(JOBS_MANAGE) or person.may(NODES_MANAGE)
@@ -99,11 +99,9 @@ class BoardEndpoint(Endpoint):
     """The grid."""
 
     path = "board"
-    operations = {
-        "get": Operation(summary="All nodes and GPUs at one version.", answer=Board, errors=(304,))
-    }
     _mark = ""
 
+    @Operation("All nodes and GPUs at one version.", answer=Board, errors=(304,))
     async def on_get(self) -> None:
         """The same bytes for all who may see the same: what is yours comes with 'events' or
         'changes'. The ETag is the version."""

@@ -10,7 +10,7 @@ from portal.models.cluster.dashboard import GpuItem
 from portal.models.person import Person
 
 from ..base.csv import MEDIA, CsvEndpoint
-from ..base.endpoint import Endpoint, Nothing, Operation, Query
+from ..base.endpoint import Endpoint, Operation, Query
 from ..base.listing import Text, Words, among, found, matching, paged
 from ..base.paging import Page, PageQuery
 from . import sort_cache
@@ -45,8 +45,8 @@ class GpusEndpoint(Endpoint):
     """All GPUs."""
 
     path = "gpus"
-    operations = {"get": Operation(summary="The GPUs.", answer=Page[GpuItem], query=GpuQuery)}
 
+    @Operation("The GPUs.", query=GpuQuery)
     async def on_get(self) -> Page[GpuItem]:
         """What belongs to others has no user and no environment, unless you may see whose it is."""
         view, person, query = self.view, self.person, self.query
@@ -57,11 +57,9 @@ class GpusCsv(CsvEndpoint):
     """All GPUs, as a file."""
 
     path = "gpus.csv"
-    operations = {
-        "get": Operation(summary="The GPUs as CSV.", answer=Nothing, query=GpuFilter, media=MEDIA),
-    }
     columns = tuple(GpuItem.model_fields)
 
+    @Operation("The GPUs as CSV.", query=GpuFilter, media=MEDIA)
     async def rows(self) -> Sequence[GpuItem]:
         view, person, query = self.view, self.person, self.query
         return await asyncio.to_thread(selected, view, person, query)

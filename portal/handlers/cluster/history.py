@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from portal.models.cluster.history import HistoryPoint
 
 from ..base.csv import MEDIA, CsvEndpoint
-from ..base.endpoint import Endpoint, Nothing, Operation, Query
+from ..base.endpoint import Endpoint, Operation, Query
 from ..base.paging import Page
 
 _DAY = 86400
@@ -50,14 +50,8 @@ class HistoryEndpoint(Endpoint):
     """GPUs, queue and sessions over time."""
 
     path = "history"
-    operations = {
-        "get": Operation(
-            summary="The cluster over time: means of equal parts of the time.",
-            answer=Page[HistoryPoint],
-            query=HistoryQuery,
-        )
-    }
 
+    @Operation("The cluster over time: means of equal parts of the time.", query=HistoryQuery)
     async def on_get(self) -> Page[HistoryPoint]:
         """A part without a sample has nulls. All points stand on one page."""
         points = await points_of(self)
@@ -68,17 +62,10 @@ class HistoryCsv(CsvEndpoint):
     """The same, as a file."""
 
     path = "history.csv"
-    operations = {
-        "get": Operation(
-            summary="The cluster over time as CSV.",
-            answer=Nothing,
-            query=HistoryQuery,
-            media=MEDIA,
-        )
-    }
     columns = tuple(HistoryPoint.model_fields)
     times = frozenset({"at"})
 
+    @Operation("The cluster over time as CSV.", query=HistoryQuery, media=MEDIA)
     async def rows(self) -> Sequence[HistoryPoint]:
         return await points_of(self)
 

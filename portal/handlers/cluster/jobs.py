@@ -12,7 +12,7 @@ from portal.models.person import Person
 from portal.slurm.control.control import JOB_ID
 
 from ..base.csv import MEDIA, CsvEndpoint
-from ..base.endpoint import Endpoint, Nothing, Operation, Query
+from ..base.endpoint import Endpoint, Operation, Query
 from ..base.listing import Text, Words, among, found, matching, paged
 from ..base.paging import Page, PageQuery
 from . import sort_cache
@@ -51,8 +51,8 @@ class JobsEndpoint(Endpoint):
     """All jobs."""
 
     path = "jobs"
-    operations = {"get": Operation(summary="The jobs.", answer=Page[JobItem], query=JobQuery)}
 
+    @Operation("The jobs.", query=JobQuery)
     async def on_get(self) -> Page[JobItem]:
         """Of jobs of others, user, name, account, environment and session_id are null, unless you
         may see whose they are; filters, search and order know no more than that."""
@@ -64,12 +64,10 @@ class JobsCsv(CsvEndpoint):
     """All jobs, as a file."""
 
     path = "jobs.csv"
-    operations = {
-        "get": Operation(summary="The jobs as CSV.", answer=Nothing, query=JobFilter, media=MEDIA),
-    }
     columns = tuple(JobItem.model_fields)
     times = frozenset({"submit_time", "start_time", "expected_start", "end_time"})
 
+    @Operation("The jobs as CSV.", query=JobFilter, media=MEDIA)
     async def rows(self) -> Sequence[JobItem]:
         view, person, query = self.view, self.person, self.query
         return await asyncio.to_thread(selected, view, person, query)
@@ -80,8 +78,8 @@ class JobEndpoint(Endpoint):
 
     path = "jobs/{job_id}"
     parameters = {"job_id": JOB_ID}
-    operations = {"get": Operation(summary="One job.", answer=JobItem)}
 
+    @Operation("One job.")
     async def on_get(self, job_id: str) -> JobItem:
         self.view  # noqa: B018 - 503 while there is nothing to tell
         item = self.parts.dashboard.job_for(self.person, job_id)

@@ -11,7 +11,7 @@ from portal.models.cluster.dashboard import NodeItem
 from portal.slurm.control.control import NODE_NAME
 
 from ..base.csv import MEDIA, CsvEndpoint
-from ..base.endpoint import Endpoint, Nothing, Operation, Query
+from ..base.endpoint import Endpoint, Operation, Query
 from ..base.listing import Text, Words, among, found, natural, ordered, paged
 from ..base.paging import Page, PageQuery
 
@@ -41,10 +41,8 @@ class NodesEndpoint(Endpoint):
     """All nodes."""
 
     path = "nodes"
-    operations = {
-        "get": Operation(summary="The nodes.", answer=Page[NodeItem], query=NodeQuery),
-    }
 
+    @Operation("The nodes.", query=NodeQuery)
     async def on_get(self) -> Page[NodeItem]:
         view, query = self.view, self.query
         return await paged(lambda: selected(view, query), query)
@@ -54,13 +52,9 @@ class NodesCsv(CsvEndpoint):
     """All nodes, as a file."""
 
     path = "nodes.csv"
-    operations = {
-        "get": Operation(
-            summary="The nodes as CSV.", answer=Nothing, query=NodeFilter, media=MEDIA
-        ),
-    }
     columns = tuple(NodeItem.model_fields)
 
+    @Operation("The nodes as CSV.", query=NodeFilter, media=MEDIA)
     async def rows(self) -> Sequence[NodeItem]:
         return await asyncio.to_thread(selected, self.view, self.query)
 
@@ -70,8 +64,8 @@ class NodeEndpoint(Endpoint):
 
     path = "nodes/{node}"
     parameters = {"node": NODE_NAME}
-    operations = {"get": Operation(summary="One node.", answer=NodeItem)}
 
+    @Operation("One node.")
     async def on_get(self, node: str) -> NodeItem:
         item = self.view.nodes.get(node)
         if item is None:

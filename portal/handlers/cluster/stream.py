@@ -18,7 +18,7 @@ from portal.errors import Unavailable
 from portal.models import Frozen
 from portal.models.cluster.dashboard import Changes
 
-from ..base.endpoint import Endpoint, Nothing, Operation, Query
+from ..base.endpoint import Endpoint, Operation, Query
 from .metrics import Metrics
 
 _SLOWEST = 30.0  # seconds that a viewer may take to read one event
@@ -39,17 +39,14 @@ class EventsEndpoint(Endpoint):
 
     path = "events"
     timed = False  # it lasts as long as its viewer looks
-    operations = {
-        "get": Operation(
-            summary="Server-sent events: what is new, as it comes.",
-            answer=Nothing,
-            query=EventsQuery,
-            media="text/event-stream",
-            errors=(429,),
-        )
-    }
     _sending: asyncio.Task[None] | None = None
 
+    @Operation(
+        "Server-sent events: what is new, as it comes.",
+        query=EventsQuery,
+        media="text/event-stream",
+        errors=(429,),
+    )
     async def on_get(self) -> None:
         """Events: 'reset' (fetch the board anew), 'change' (Changes, the same for all who may see
         the same) and 'own' (what is yours, with its names). The id of an event, sent back as
@@ -102,12 +99,8 @@ class ChangesEndpoint(Endpoint):
     """The event stream for those who cannot have one."""
 
     path = "changes"
-    operations = {
-        "get": Operation(
-            summary="What is new since a version.", answer=ChangesAnswer, query=ChangesQuery
-        )
-    }
 
+    @Operation("What is new since a version.", query=ChangesQuery)
     async def on_get(self) -> ChangesAnswer:
         """Ask every few seconds where 'events' does not get through."""
         dashboard, query = self.parts.dashboard, self.query

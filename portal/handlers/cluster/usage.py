@@ -13,7 +13,7 @@ from portal.models.scope import USAGE_READ
 from portal.models.session.usage import UsageRow
 
 from ..base.csv import MEDIA, CsvEndpoint
-from ..base.endpoint import Endpoint, Nothing, Operation, Query
+from ..base.endpoint import Endpoint, Operation, Query
 from ..base.listing import Text, found, ordered
 from ..base.paging import Page, PageQuery, offset_of, page
 
@@ -112,15 +112,12 @@ class Usage(_Base):
     """Everyone's."""
 
     path = "usage"
-    operations = {
-        "get": Operation(
-            summary="GPU-hours by user, group, environment, course or account.",
-            answer=UsagePage,
-            query=UsageQuery,
-            scope=USAGE_READ,
-        )
-    }
 
+    @Operation(
+        "GPU-hours by user, group, environment, course or account.",
+        query=UsageQuery,
+        scope=USAGE_READ,
+    )
     async def on_get(self) -> UsagePage:
         """A job counts for each group of its session's owner; other jobs are under "" there."""
         start, end = self.query.span(time.time())
@@ -131,12 +128,8 @@ class MyUsage(_Base):
     """One's own."""
 
     path = "usage/mine"
-    operations = {
-        "get": Operation(
-            summary="Your own GPU-hours by environment.", answer=UsagePage, query=MyUsageQuery
-        )
-    }
 
+    @Operation("Your own GPU-hours by environment.", query=MyUsageQuery)
     async def on_get(self) -> UsagePage:
         """The key is the environment; "" are your jobs outside the portal."""
         start, end = self.query.span(time.time())
@@ -147,17 +140,9 @@ class UsageCsv(_Base, CsvEndpoint):
     """Everyone's, as a file."""
 
     path = "usage.csv"
-    operations = {
-        "get": Operation(
-            summary="GPU-hours as CSV.",
-            answer=Nothing,
-            query=UsageFilter,
-            scope=USAGE_READ,
-            media=MEDIA,
-        )
-    }
     columns = tuple(UsageRow.model_fields)
 
+    @Operation("GPU-hours as CSV.", query=UsageFilter, scope=USAGE_READ, media=MEDIA)
     async def rows(self) -> Sequence[UsageRow]:
         return self.query.choose(await self.everyones(*self.query.span(time.time())))
 
@@ -166,13 +151,9 @@ class MyUsageCsv(_Base, CsvEndpoint):
     """One's own, as a file."""
 
     path = "usage/mine.csv"
-    operations = {
-        "get": Operation(
-            summary="Your own GPU-hours as CSV.", answer=Nothing, query=MyUsageFilter, media=MEDIA
-        )
-    }
     columns = tuple(UsageRow.model_fields)
 
+    @Operation("Your own GPU-hours as CSV.", query=MyUsageFilter, media=MEDIA)
     async def rows(self) -> Sequence[UsageRow]:
         return self.query.choose(await self.mine(*self.query.span(time.time())))
 

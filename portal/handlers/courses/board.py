@@ -31,15 +31,10 @@ class BoardOfCourse(CourseAction):
 
     path = "courses/{course}/board"
     roles = STAFF
-    operations = {
-        "get": Operation(
-            summary="The live board of a course: every student's session.",
-            answer=BoardAnswer,
-            query=BoardQuery,
-            sparse=True,
-        )
-    }
 
+    @Operation(
+        "The live board of a course: every student's session.", query=BoardQuery, sparse=True
+    )
     async def on_get(self, course: str) -> BoardAnswer:
         """For the course's instructors and assistants; who only manages courses sees how sessions
         are, and nothing of what students do in them. Made from memory, at most every 1.5 seconds

@@ -17,7 +17,7 @@ from portal.models.course.files import CollectList
 from portal.models.course.live import Collect
 from portal.models.scope import SESSION_OWN
 
-from ..base.endpoint import Nothing, Operation, Query
+from ..base.endpoint import Operation, Query
 from ..base.upload import FILE, Upload
 from .access import COURSE, CourseAction
 from .live import OwnCourseSession
@@ -48,27 +48,20 @@ class CourseCollects(CourseAction):
 
     path = "courses/{course}/collects"
     admins = False  # what lies in students' sessions is the course's alone
-    operations = {
-        "get": Operation(
-            summary="What a course collected: who gave, when, how much, and who is missing.",
-            answer=CollectList,
-            tags=_TAGS,
-        ),
-        "post": Operation(
-            summary="Collect a folder from everyone: a dated copy, taken from the sessions that "
-            "run now and from those that start until it is closed.",
-            answer=Collect,
-            body=CollectDraft,
-            status=201,
-            tags=_TAGS,
-            errors=(409,),
-        ),
-    }
 
+    @Operation("What a course collected: who gave, when, how much, and who is missing.", tags=_TAGS)
     async def on_get(self, course: str) -> CollectList:
         """For the course's staff only."""
         return CollectList(items=await self.parts.collecting.items(self.kept))
 
+    @Operation(
+        "Collect a folder from everyone: a dated copy, taken from the sessions that "
+        "run now and from those that start until it is closed.",
+        body=CollectDraft,
+        status=201,
+        tags=_TAGS,
+        errors=(409,),
+    )
     async def on_post(self, course: str) -> Collect:
         """For the course's staff only. Links, and what is outside of the folder, never come."""
         collecting = self.parts.collecting
@@ -93,10 +86,8 @@ class CloseCollect(OneCollect):
     """Its end."""
 
     path = "courses/{course}/collects/{id}/close"
-    operations = {
-        "post": Operation(summary="Take nothing more for a collection.", answer=Collect, tags=_TAGS)
-    }
 
+    @Operation("Take nothing more for a collection.", tags=_TAGS)
     async def on_post(self, course: str, id: str) -> Collect:
         """For the course's staff only. What was given stays."""
         collects = self.parts.store.collects
@@ -110,15 +101,8 @@ class DownloadCollect(OneCollect):
     """All that was given."""
 
     path = "courses/{course}/collects/{id}/download"
-    operations = {
-        "get": Operation(
-            summary="Everything that was given to a collection, as a zip file.",
-            answer=Nothing,
-            media=ZIP,
-            tags=_TAGS,
-        )
-    }
 
+    @Operation("Everything that was given to a collection, as a zip file.", media=ZIP, tags=_TAGS)
     async def on_get(self, course: str, id: str) -> None:
         """For the course's staff only. A folder for each person; the file's name has the date."""
         collecting, collect = self.parts.collecting, await self.collect(id)
@@ -145,22 +129,19 @@ class OwnCollect(Upload, OwnCourseSession):
 
     path = "session/collects/{id}"
     parameters = {"id": _ID}
-    operations = {
-        "put": Operation(
-            summary="Give the folder that a course collects: the body is a tar file.",
-            answer=Nothing,
-            query=GivenQuery,
-            takes=FILE,
-            scope=SESSION_OWN,
-            tags=("session",),
-            errors=(409, 429),
-        )
-    }
 
     @property
     def most(self) -> int:
         return self.parts.collecting.most + _HEADERS
 
+    @Operation(
+        "Give the folder that a course collects: the body is a tar file.",
+        query=GivenQuery,
+        takes=FILE,
+        scope=SESSION_OWN,
+        tags=("session",),
+        errors=(409, 429),
+    )
     async def on_put(self, id: str) -> None:
         """With the session's own token only, and to its own course. Plain files are kept; links,
         devices and names that lead out are left out."""

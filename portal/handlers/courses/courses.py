@@ -126,28 +126,13 @@ class CourseList(Action):
     """Everyone's own, and for admins all of them."""
 
     path = "courses"
-    operations = {
-        "get": Operation(
-            summary="The courses that you are in.",
-            answer=Page[CourseItem],
-            query=CourseQuery,
-            tags=TAGS,
-        ),
-        "post": Operation(
-            summary="Make a course.",
-            answer=CourseDetail,
-            body=NewCourse,
-            status=201,
-            errors=(409,),
-            tags=TAGS,
-        ),
-    }
 
     async def admit(self) -> None:
         """Making one is for who may."""
         if self.request.method == "POST":
             await demand_creation(self)
 
+    @Operation("The courses that you are in.", query=CourseQuery, tags=TAGS)
     async def on_get(self) -> Page[CourseItem]:
         """Students see those that are approved. Who holds the scope for it gets everyone's, with
         the requests."""
@@ -168,6 +153,7 @@ class CourseList(Action):
         ]
         return page(items, self.query, len(chosen))
 
+    @Operation("Make a course.", body=NewCourse, status=201, errors=(409,), tags=TAGS)
     async def on_post(self) -> CourseDetail:
         """It is a draft: submit it when it is ready."""
         draft: NewCourse = self.body
@@ -181,15 +167,8 @@ class CourseValidate(Action):
     """Looks at a course; changes nothing."""
 
     path = "courses/validate"
-    operations = {
-        "post": Operation(
-            summary="Say what is wrong with a course.",
-            answer=CourseValidation,
-            body=CourseText,
-            tags=TAGS,
-        )
-    }
 
+    @Operation("Say what is wrong with a course.", body=CourseText, tags=TAGS)
     async def on_post(self) -> CourseValidation:
         """What is wrong is the answer, not an error. It is compared with the one of that name
         where you teach that."""
@@ -225,22 +204,14 @@ class OneCourse(CourseAction):
 
     path = "courses/{course}"
     changers = INSTRUCTORS
-    operations = {
-        "get": Operation(summary="A course.", answer=CourseDetail, tags=TAGS),
-        "put": Operation(
-            summary="Change a course.",
-            answer=CourseDetail,
-            body=CourseEdit,
-            errors=(409,),
-            tags=TAGS,
-        ),
-    }
 
+    @Operation("A course.", tags=TAGS)
     async def on_get(self, course: str) -> CourseDetail:
         """For its staff and for admins; as it is now, also where a command has changed it."""
         kept = await self.parts.book.course(course, fresh=True)
         return await detail(self, kept, self.role, checked=True)
 
+    @Operation("Change a course.", body=CourseEdit, errors=(409,), tags=TAGS)
     async def on_put(self, course: str) -> CourseDetail:
         """For its instructors and admins. After its approval, more than was approved takes an
         admin, unless courses need no approval here."""

@@ -16,7 +16,7 @@ from portal.models.course.files import HandoutState
 from portal.models.course.live import Presence
 from portal.models.scope import SESSION_OWN
 
-from ..base.endpoint import Nothing, Operation, Query
+from ..base.endpoint import Operation, Query
 from ..base.upload import FILE, Upload
 from .access import CourseAction
 from .live import OwnCourseSession
@@ -45,39 +45,28 @@ class CourseHandoutFiles(Upload, CourseAction):
     """The files that everyone in the course gets."""
 
     path = "courses/{course}/handouts"
-    operations = {
-        "get": Operation(
-            summary="What a course hands out: its files, its revisions, why the last try to fetch "
-            "brought nothing.",
-            answer=HandoutState,
-            tags=_TAGS,
-            errors=(502,),
-        ),
-        "post": Operation(
-            summary="Hand out a file to all: the body is the file.",
-            answer=HandoutState,
-            query=FileQuery,
-            takes=FILE,
-            tags=_TAGS,
-            errors=(409, 429, 502),
-        ),
-        "delete": Operation(
-            summary="Hand out a file of the page no longer. Who changed theirs keeps it.",
-            answer=HandoutState,
-            query=FileQuery,
-            tags=_TAGS,
-            errors=(409, 502),
-        ),
-    }
 
     @property
     def most(self) -> int:
         return int(self.parts.courses.handouts_megabytes) * 1024 * 1024
 
+    @Operation(
+        "What a course hands out: its files, its revisions, why the last try to fetch "
+        "brought nothing.",
+        tags=_TAGS,
+        errors=(502,),
+    )
     async def on_get(self, course: str) -> HandoutState:
         """For its staff, and who manages courses."""
         return await self.parts.handouts.state(self.kept)
 
+    @Operation(
+        "Hand out a file to all: the body is the file.",
+        query=FileQuery,
+        takes=FILE,
+        tags=_TAGS,
+        errors=(409, 429, 502),
+    )
     async def on_post(self, course: str) -> HandoutState:
         """It lies over what the course's source has under the same name. Sessions that run get it
         within seconds, others at their start."""
@@ -87,6 +76,12 @@ class CourseHandoutFiles(Upload, CourseAction):
             await handouts.hand_out(self.kept, self.query.path, self.file, self.person.name)
         return await handouts.state(self.kept)
 
+    @Operation(
+        "Hand out a file of the page no longer. Who changed theirs keeps it.",
+        query=FileQuery,
+        tags=_TAGS,
+        errors=(409, 502),
+    )
     async def on_delete(self, course: str) -> HandoutState:
         """What the course's source has under that name is handed out again."""
         handouts = self.parts.handouts
@@ -100,15 +95,10 @@ class RefreshCourseHandouts(CourseAction):
     """Fetching them anew."""
 
     path = "courses/{course}/handouts/refresh"
-    operations = {
-        "post": Operation(
-            summary="Fetch what the course's repository or folder has now.",
-            answer=HandoutState,
-            tags=_TAGS,
-            errors=(409, 502),
-        )
-    }
 
+    @Operation(
+        "Fetch what the course's repository or folder has now.", tags=_TAGS, errors=(409, 502)
+    )
     async def on_post(self, course: str) -> HandoutState:
         """Where that fails, what was handed out before stays, and the answer says why."""
         async with self.audited("fetch-handouts", f"course {course}"):
@@ -121,18 +111,14 @@ class OwnHandouts(OwnCourseSession):
     """The handouts for the session that asks."""
 
     path = "session/handouts"
-    operations = {
-        "get": Operation(
-            summary="The newest revision of what the course of this session hands out, as a bundle "
-            "of git's.",
-            answer=Nothing,
-            media=FILE,
-            scope=SESSION_OWN,
-            tags=("session",),
-            errors=(304, 409, 502),
-        )
-    }
 
+    @Operation(
+        "The newest revision of what the course of this session hands out, as a bundle of git's.",
+        media=FILE,
+        scope=SESSION_OWN,
+        tags=("session",),
+        errors=(304, 409, 502),
+    )
     async def on_get(self) -> None:
         """With the session's own token only, and of its own course. The ETag is the revision."""
         record = await self.of_course()
@@ -161,17 +147,14 @@ class OwnHandoutReport(OwnCourseSession):
     """What became of them."""
 
     path = "session/handouts/report"
-    operations = {
-        "put": Operation(
-            summary="Tell which revision of the handouts is in this session's folder.",
-            answer=Nothing,
-            body=HandoutReport,
-            scope=SESSION_OWN,
-            tags=("session",),
-            errors=(409,),
-        )
-    }
 
+    @Operation(
+        "Tell which revision of the handouts is in this session's folder.",
+        body=HandoutReport,
+        scope=SESSION_OWN,
+        tags=("session",),
+        errors=(409,),
+    )
     async def on_put(self) -> None:
         """With the session's own token only. The board of its course shows it; what rehearsals,
         previews and rooms tell is left out."""

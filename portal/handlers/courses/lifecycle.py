@@ -73,16 +73,8 @@ class CourseSubmit(CourseAction):
 
     path = "courses/{course}/submit"
     roles = INSTRUCTORS
-    operations = {
-        "post": Operation(
-            summary="Ask for a course's approval.",
-            answer=CourseDetail,
-            body=CourseStep,
-            errors=(409,),
-            tags=TAGS,
-        )
-    }
 
+    @Operation("Ask for a course's approval.", body=CourseStep, errors=(409,), tags=TAGS)
     async def on_post(self, course: str) -> CourseDetail:
         """Where the site wants no approval, it is approved with that."""
         async with self.audited("submit-course", f"course {course}") as line:
@@ -96,17 +88,10 @@ class CourseApprove(CourseAction):
 
     path = "courses/{course}/approve"
     roles = _NOBODY
-    operations = {
-        "post": Operation(
-            summary="Approve a course.",
-            answer=CourseDetail,
-            body=CourseAnswer,
-            scope=COURSES_MANAGE,
-            errors=(409,),
-            tags=TAGS,
-        )
-    }
 
+    @Operation(
+        "Approve a course.", body=CourseAnswer, scope=COURSES_MANAGE, errors=(409,), tags=TAGS
+    )
     async def on_post(self, course: str) -> CourseDetail:
         """It runs on its days from now on."""
         body: CourseAnswer = self.body
@@ -120,17 +105,10 @@ class CourseRefuse(CourseAction):
 
     path = "courses/{course}/refuse"
     roles = _NOBODY
-    operations = {
-        "post": Operation(
-            summary="Refuse a course.",
-            answer=CourseDetail,
-            body=CourseAnswer,
-            scope=COURSES_MANAGE,
-            errors=(409,),
-            tags=TAGS,
-        )
-    }
 
+    @Operation(
+        "Refuse a course.", body=CourseAnswer, scope=COURSES_MANAGE, errors=(409,), tags=TAGS
+    )
     async def on_post(self, course: str) -> CourseDetail:
         """Say why: its instructor reads it, changes the course and asks again."""
         body: CourseAnswer = self.body
@@ -144,16 +122,8 @@ class CourseArchive(CourseAction):
 
     path = "courses/{course}/archive"
     roles = INSTRUCTORS
-    operations = {
-        "post": Operation(
-            summary="Archive a course.",
-            answer=CourseDetail,
-            body=CourseStep,
-            errors=(409,),
-            tags=TAGS,
-        )
-    }
 
+    @Operation("Archive a course.", body=CourseStep, errors=(409,), tags=TAGS)
     async def on_post(self, course: str) -> CourseDetail:
         """Its sessions, reservations and shares end; everybody's work stays."""
         async with self.audited("archive-course", f"course {course}"):
@@ -166,17 +136,10 @@ class CourseCopied(CourseAction):
 
     path = "courses/{course}/copy"
     roles = INSTRUCTORS
-    operations = {
-        "post": Operation(
-            summary="Copy a course to another term.",
-            answer=CourseDetail,
-            body=CourseCopy,
-            status=201,
-            errors=(409,),
-            tags=TAGS,
-        )
-    }
 
+    @Operation(
+        "Copy a course to another term.", body=CourseCopy, status=201, errors=(409,), tags=TAGS
+    )
     async def on_post(self, course: str) -> CourseDetail:
         """A draft with the same staff. Single dates move by whole weeks; holidays are left out,
         and so is the roster where it is not asked for."""
@@ -198,12 +161,8 @@ class CourseMeetings(CourseAction):
 
     path = "courses/{course}/meetings"
     roles = EVERYONE
-    operations = {
-        "get": Operation(
-            summary="When a course meets.", answer=MeetingList, query=MeetingQuery, tags=TAGS
-        )
-    }
 
+    @Operation("When a course meets.", query=MeetingQuery, tags=TAGS)
     async def on_get(self, course: str) -> MeetingList:
         """Those that are on at some moment of the span."""
         since = time.time() if self.query.since is None else self.query.since

@@ -17,7 +17,7 @@ from portal.models.plain_text import PLAIN_TEXT
 from portal.models.scope import SESSION_OWN
 from portal.models.session.session import SessionRecord
 
-from ..base.endpoint import Nothing, Operation
+from ..base.endpoint import Operation
 from ..base.own_session import OwnSession
 from .access import CourseAction
 
@@ -98,22 +98,19 @@ class CourseMessages(CourseAction):
     """All of a course's."""
 
     path = "courses/{course}/messages"
-    operations = {
-        "get": Operation(summary="The messages to a course.", answer=MessageList, tags=_TAGS),
-        "post": Operation(
-            summary="Write a message to everyone in a course.",
-            answer=CourseMessage,
-            body=MessageDraft,
-            status=201,
-            errors=(409,),
-            tags=_TAGS,
-        ),
-    }
 
+    @Operation("The messages to a course.", tags=_TAGS)
     async def on_get(self, course: str) -> MessageList:
         """For the course's staff: the newest hundred, those that are over too."""
         return MessageList(items=tuple(await self.parts.store.course_messages.of(course)))
 
+    @Operation(
+        "Write a message to everyone in a course.",
+        body=MessageDraft,
+        status=201,
+        errors=(409,),
+        tags=_TAGS,
+    )
     async def on_post(self, course: str) -> CourseMessage:
         """JupyterLab shows it in every session of the course within seconds, until its minutes are
         over or it is withdrawn."""
@@ -129,10 +126,8 @@ class OneCourseMessage(CourseAction):
 
     path = "courses/{course}/messages/{message_id}"
     parameters = {**CourseAction.parameters, "message_id": _ID}
-    operations = {
-        "delete": Operation(summary="Withdraw a message to a course.", answer=Nothing, tags=_TAGS)
-    }
 
+    @Operation("Withdraw a message to a course.", tags=_TAGS)
     async def on_delete(self, course: str, message_id: str) -> None:
         """It is no longer shown, and stays in the list."""
         what = f"Message {message_id}."
@@ -148,10 +143,8 @@ class CourseHand(CourseAction):
     path = "courses/{course}/people/{person}/hand"
     parameters = {**CourseAction.parameters, "person": PERSON}
     admins = False
-    operations = {
-        "delete": Operation(summary="Lower somebody's raised hand.", answer=Nothing, tags=_TAGS)
-    }
 
+    @Operation("Lower somebody's raised hand.", tags=_TAGS)
     async def on_delete(self, course: str, person: str) -> None:
         """For the course's staff: it was seen to. Nothing happens where none is up."""
         async with self.audited("lower-hand", f"course {course}", person):
@@ -165,17 +158,14 @@ class CoursePersonHelp(CourseAction):
     path = "courses/{course}/people/{person}/help"
     parameters = {**CourseAction.parameters, "person": PERSON}
     admins = False
-    operations = {
-        "post": Operation(
-            summary="Ask to help a student in their running session.",
-            answer=HelpAnswer,
-            body=HelpDraft,
-            status=202,
-            errors=(409,),
-            tags=_TAGS,
-        )
-    }
 
+    @Operation(
+        "Ask to help a student in their running session.",
+        body=HelpDraft,
+        status=202,
+        errors=(409,),
+        tags=_TAGS,
+    )
     async def on_post(self, course: str, person: str) -> HelpAnswer:
         """For the course's staff, never for an admin who is not of it. The student agrees in
         JupyterLab, unless the course says that nobody needs to; who asks again gets how far it is,
@@ -194,10 +184,8 @@ class CourseHelp(CourseAction):
     """Who helps whom."""
 
     path = "courses/{course}/help"
-    operations = {
-        "get": Operation(summary="Who helps whom in a course.", answer=HelpList, tags=_TAGS)
-    }
 
+    @Operation("Who helps whom in a course.", tags=_TAGS)
     async def on_get(self, course: str) -> HelpList:
         """For the course's staff. ``over`` holds the newest hundred."""
         helping = self.parts.helping
@@ -218,14 +206,8 @@ class EndCourseHelp(CourseAction):
 
     path = "courses/{course}/help/{help_id}/end"
     parameters = {**CourseAction.parameters, "help_id": _ID}
-    operations = {
-        "post": Operation(
-            summary="End help in a student's session, or no longer ask for it.",
-            answer=Help,
-            tags=_TAGS,
-        )
-    }
 
+    @Operation("End help in a student's session, or no longer ask for it.", tags=_TAGS)
     async def on_post(self, course: str, help_id: str) -> Help:
         """For the course's staff, whoever of them helps. The helper is out at once."""
         helping, now = self.parts.helping, time.time()
@@ -254,17 +236,14 @@ class OwnPresence(OwnCourseSession):
     """Who is there."""
 
     path = "session/presence"
-    operations = {
-        "put": Operation(
-            summary="Tell what is open in the session that asks, and since when.",
-            answer=Nothing,
-            body=PresenceReport,
-            scope=SESSION_OWN,
-            errors=(409,),
-            tags=_SESSION,
-        )
-    }
 
+    @Operation(
+        "Tell what is open in the session that asks, and since when.",
+        body=PresenceReport,
+        scope=SESSION_OWN,
+        errors=(409,),
+        tags=_SESSION,
+    )
     async def on_put(self) -> None:
         """With the session's own token only. Kept for a course's own sessions, and of rooms, who
         is in; what rehearsals and previews tell is left out."""
@@ -289,20 +268,14 @@ class OwnHand(OwnCourseSession):
     """The session's owner's hand."""
 
     path = "session/hand"
-    operations = {
-        "put": Operation(
-            summary="Raise the hand of the one whose session asks.",
-            answer=Nothing,
-            body=HandDraft,
-            scope=SESSION_OWN,
-            errors=(409,),
-            tags=_SESSION,
-        ),
-        "delete": Operation(
-            summary="Lower it.", answer=Nothing, scope=SESSION_OWN, errors=(409,), tags=_SESSION
-        ),
-    }
 
+    @Operation(
+        "Raise the hand of the one whose session asks.",
+        body=HandDraft,
+        scope=SESSION_OWN,
+        errors=(409,),
+        tags=_SESSION,
+    )
     async def on_put(self) -> None:
         """With the session's own token only. The course's staff see it until it is lowered."""
         record = await self.of_course()
@@ -312,6 +285,7 @@ class OwnHand(OwnCourseSession):
         await self.parts.store.presence.raise_hand(raised(record, text, time.time()))
         self.parts.situations.courses.forget()
 
+    @Operation("Lower it.", scope=SESSION_OWN, errors=(409,), tags=_SESSION)
     async def on_delete(self) -> None:
         """With the session's own token only."""
         record = await self.of_course()
@@ -325,17 +299,14 @@ class OwnHelp(OwnCourseSession):
 
     path = "session/help/{help_id}"
     parameters = {"help_id": _ID}
-    operations = {
-        "post": Operation(
-            summary="Agree to help in one's own session, refuse it, or end it.",
-            answer=Help,
-            body=HelpReply,
-            scope=SESSION_OWN,
-            errors=(409,),
-            tags=_SESSION,
-        )
-    }
 
+    @Operation(
+        "Agree to help in one's own session, refuse it, or end it.",
+        body=HelpReply,
+        scope=SESSION_OWN,
+        errors=(409,),
+        tags=_SESSION,
+    )
     async def on_post(self, help_id: str) -> Help:
         """With the session's own token only. "end" serves at any time; the helper is out at
         once."""
@@ -358,16 +329,13 @@ class OwnGuests(OwnCourseSession):
     """Who may be in."""
 
     path = "session/guests"
-    operations = {
-        "get": Operation(
-            summary="Who beside its owner may be in the session that asks, now.",
-            answer=GuestList,
-            scope=SESSION_OWN,
-            errors=(409,),
-            tags=_SESSION,
-        )
-    }
 
+    @Operation(
+        "Who beside its owner may be in the session that asks, now.",
+        scope=SESSION_OWN,
+        errors=(409,),
+        tags=_SESSION,
+    )
     async def on_get(self) -> GuestList:
         """With the session's own token only. Its server lets nobody else in."""
         record, now = await self.of_course(), time.time()

@@ -108,15 +108,8 @@ class OpenOwn(CoursePersonAction):
     path = "courses/{course}/open"
     roles = EVERYONE
     admins = False
-    operations = {
-        "post": Operation(
-            summary="Start one's own session of a course.",
-            answer=Done,
-            body=OpenDraft,
-            errors=(409,),
-        )
-    }
 
+    @Operation("Start one's own session of a course.", body=OpenDraft, errors=(409,))
     async def on_post(self, course: str) -> Done:
         """The Hub judges it as a launch of one's own. One that runs or starts already is left as
         it is."""
@@ -141,13 +134,8 @@ class Join(CourseAction):
     path = "courses/{course}/join"
     roles = EVERYONE
     admins = False
-    operations = {
-        "post": Operation(
-            summary="Join a course that one is in: from then on its staff start one's sessions.",
-            answer=Done,
-        )
-    }
 
+    @Operation("Join a course that one is in: from then on its staff start one's sessions.")
     async def on_post(self, course: str) -> Done:
         """Of whoever asks, and nobody else."""
         async with self.audited("join-course", f"course {course}", self.person.name):
@@ -171,10 +159,8 @@ class StartPerson(CoursePersonAction):
 
     path = "courses/{course}/people/{person}/start"
     parameters = _PERSON
-    operations = {
-        "post": Operation(summary="Start a student's course session.", answer=Done, errors=(409,))
-    }
 
+    @Operation("Start a student's course session.", errors=(409,))
     async def on_post(self, course: str, person: str) -> Done:
         """Within the course's resources, as if the student had pressed the button."""
         await self.start(person)
@@ -186,10 +172,8 @@ class StopPerson(CoursePersonAction):
 
     path = "courses/{course}/people/{person}/stop"
     parameters = _PERSON
-    operations = {
-        "post": Operation(summary="Stop a student's course session.", answer=Done, errors=(409,))
-    }
 
+    @Operation("Stop a student's course session.", errors=(409,))
     async def on_post(self, course: str, person: str) -> Done:
         """Never another session of theirs. What they have saved stays."""
         record = await self.living_of(person)
@@ -202,14 +186,8 @@ class RestartPerson(CoursePersonAction):
 
     path = "courses/{course}/people/{person}/restart"
     parameters = _PERSON
-    operations = {
-        "post": Operation(
-            summary="Stop a student's course session, and start it again.",
-            answer=Done,
-            errors=(409,),
-        )
-    }
 
+    @Operation("Stop a student's course session, and start it again.", errors=(409,))
     async def on_post(self, course: str, person: str) -> Done:
         """Where there is none, it is started. The answer comes when the new one is asked for."""
         await self.startable(person)  # before anything is stopped
@@ -236,15 +214,8 @@ class ExtendPerson(ExtendAction, CoursePersonAction):
 
     path = "courses/{course}/people/{person}/extend"
     parameters = _PERSON
-    operations = {
-        "post": Operation(
-            summary="Extend a student's course session.",
-            answer=Extended,
-            body=Extension,
-            errors=(409, 429),
-        )
-    }
 
+    @Operation("Extend a student's course session.", body=Extension, errors=(409, 429))
     async def on_post(self, course: str, person: str) -> Extended:
         """Within the course's longest time, and what the partition, QOS and account allow."""
         record = await self.living_of(person)
@@ -327,14 +298,8 @@ class StopAll(AllAction):
 
     path = "courses/{course}/stop-all"
     verb = "are being stopped"
-    operations = {
-        "post": Operation(
-            summary="Stop the course sessions of all students, or of some.",
-            answer=Results,
-            body=People,
-        )
-    }
 
+    @Operation("Stop the course sessions of all students, or of some.", body=People)
     async def on_post(self, course: str) -> Results:
         """Each with a line in the audit log; the answer says for whom it failed, and why."""
 
@@ -350,15 +315,12 @@ class ExtendAll(AllAction):
 
     path = "courses/{course}/extend-all"
     verb = "extended"
-    operations = {
-        "post": Operation(
-            summary="Extend the running course sessions of all students, or of some.",
-            answer=Results,
-            body=LongerPeople,
-            errors=(409,),
-        )
-    }
 
+    @Operation(
+        "Extend the running course sessions of all students, or of some.",
+        body=LongerPeople,
+        errors=(409,),
+    )
     async def on_post(self, course: str) -> Results:
         """By the same minutes, each as far as it may. Slurm's jobs are asked for once, before."""
         parts = self.parts

@@ -21,22 +21,13 @@ class CourseRoom(CourseAction):
     path = "courses/{course}/room"
     roles = EVERYONE
     changers = STAFF
-    operations = {
-        "get": Operation(
-            summary="Where a course's room is, and who is in it.", answer=Room, tags=_TAGS
-        ),
-        "post": Operation(
-            summary="Open a course's room.", answer=Done, status=202, errors=(409,), tags=_TAGS
-        ),
-        "delete": Operation(
-            summary="Close a course's room.", answer=Done, errors=(409,), tags=_TAGS
-        ),
-    }
 
+    @Operation("Where a course's room is, and who is in it.", tags=_TAGS)
     async def on_get(self, course: str) -> Room:
         """For everyone in the course."""
         return await self.parts.rooms.of(self.kept, time.time())
 
+    @Operation("Open a course's room.", status=202, errors=(409,), tags=_TAGS)
     async def on_post(self, course: str) -> Done:
         """For the course's staff. It is a session of whoever opens it, with the resources of the
         course; everyone in the course may enter while it runs."""
@@ -47,6 +38,7 @@ class CourseRoom(CourseAction):
             await self.parts.rooms.open(self.kept, name, time.time())
         return self.done("The room is being opened.")
 
+    @Operation("Close a course's room.", errors=(409,), tags=_TAGS)
     async def on_delete(self, course: str) -> Done:
         """For the course's staff, whoever has opened it, and admins. What was written stays in the
         folder of who did."""

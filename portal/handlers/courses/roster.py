@@ -13,7 +13,7 @@ from portal.models.course.course import CourseMember, Login, Role
 from portal.models.scope import COURSES_MANAGE
 
 from ..base.csv import MEDIA, CsvEndpoint
-from ..base.endpoint import Nothing, Operation, Query
+from ..base.endpoint import Operation, Query
 from .access import INSTRUCTORS, CourseAction
 from .courses import TAGS
 
@@ -47,24 +47,8 @@ class CourseRoster(CourseAction):
 
     path = "courses/{course}/roster"
     changers = INSTRUCTORS
-    operations = {
-        "get": Operation(summary="Who is in a course.", answer=Roster, tags=TAGS),
-        "post": Operation(
-            summary="Put people into a course.",
-            answer=Enrolled,
-            body=RosterText,
-            errors=(409,),
-            tags=TAGS,
-        ),
-        "delete": Operation(
-            summary="Take somebody off a course.",
-            answer=Nothing,
-            query=PersonQuery,
-            errors=(409,),
-            tags=TAGS,
-        ),
-    }
 
+    @Operation("Who is in a course.", tags=TAGS)
     async def on_get(self, course: str) -> Roster:
         """For its staff and for admins."""
         return Roster(
@@ -73,6 +57,7 @@ class CourseRoster(CourseAction):
             group_error=self.parts.desk.enrolment.troubles.get(course, ""),
         )
 
+    @Operation("Put people into a course.", body=RosterText, errors=(409,), tags=TAGS)
     async def on_post(self, course: str) -> Enrolled:
         """Names that the directory does not know are told, and not kept."""
         body: RosterText = self.body
@@ -88,6 +73,7 @@ class CourseRoster(CourseAction):
             line.detail = f"As {body.role}: {_words(done.added)}. Off: {_words(done.removed)}."
         return done
 
+    @Operation("Take somebody off a course.", query=PersonQuery, errors=(409,), tags=TAGS)
     async def on_delete(self, course: str) -> None:
         """Their session of the course ends; their work stays in their home."""
         person = self.query.person
@@ -99,14 +85,10 @@ class CourseRosterCsv(CourseAction, CsvEndpoint):
     """The list as a file."""
 
     path = "courses/{course}/roster.csv"
-    operations = {
-        "get": Operation(
-            summary="Who is in a course, as CSV.", answer=Nothing, media=MEDIA, tags=TAGS
-        )
-    }
     columns = ("person", "role", "source", "added_by", "added_at")
     times = frozenset({"added_at"})
 
+    @Operation("Who is in a course, as CSV.", media=MEDIA, tags=TAGS)
     async def rows(self) -> Sequence[CourseMember]:
         return await self.parts.store.members.of(self.kept.name)
 

@@ -58,22 +58,19 @@ class CourseStarts(CourseAction):
 
     path = "courses/{course}/starts"
     roles = STAFF
-    operations = {
-        "get": Operation("The last starts of sessions for a course.", Starts, tags=_TAGS),
-        "post": Operation(
-            "Start a session for every student of a course, or rehearse it.",
-            CourseStart,
-            body=StartRequest,
-            status=202,
-            tags=_TAGS,
-            errors=(409,),
-        ),
-    }
 
+    @Operation("The last starts of sessions for a course.", tags=_TAGS)
     async def on_get(self, course: str) -> Starts:
         """Newest first."""
         return Starts(items=tuple(await self.parts.store.starts.of_course(course)))
 
+    @Operation(
+        "Start a session for every student of a course, or rehearse it.",
+        body=StartRequest,
+        status=202,
+        tags=_TAGS,
+        errors=(409,),
+    )
     async def on_post(self, course: str) -> CourseStart:
         """Keep it; the loop works it off."""
         kind, number = StartKind(self.body.kind), self.body.number
@@ -98,14 +95,10 @@ class OneStart(CourseAction):
     path = "courses/{course}/starts/{start}"
     parameters = _WITH_START
     roles = STAFF
-    operations = {
-        "get": Operation(
-            "One start of a course: how far each person's session is, and the report.",
-            StartDetail,
-            tags=_TAGS,
-        )
-    }
 
+    @Operation(
+        "One start of a course: how far each person's session is, and the report.", tags=_TAGS
+    )
     async def on_get(self, course: str, start: str) -> StartDetail:
         """Of this course only."""
         found = await start_of(self, course, start)
@@ -120,15 +113,12 @@ class CancelStart(CourseAction):
     path = "courses/{course}/starts/{start}/cancel"
     parameters = _WITH_START
     roles = STAFF
-    operations = {
-        "post": Operation(
-            "Start no more sessions of it; those of a rehearsal are stopped, others stay.",
-            Done,
-            tags=_TAGS,
-            errors=(409,),
-        )
-    }
 
+    @Operation(
+        "Start no more sessions of it; those of a rehearsal are stopped, others stay.",
+        tags=_TAGS,
+        errors=(409,),
+    )
     async def on_post(self, course: str, start: str) -> Done:
         """Call it off."""
         async with self.audited(
@@ -144,14 +134,8 @@ class Reserved(CourseAction):
 
     path = "courses/{course}/reservations"
     roles = STAFF
-    operations = {
-        "get": Operation(
-            "The next meetings of a course, and how far the reservation of each is.",
-            CourseReservations,
-            tags=_TAGS,
-        )
-    }
 
+    @Operation("The next meetings of a course, and how far the reservation of each is.", tags=_TAGS)
     async def on_get(self, course: str) -> CourseReservations:
         """From now on."""
         shown = await self.parts.course_work.reservations.shown(self.kept, time.time())

@@ -9,7 +9,7 @@ from portal.courses.definition.usage import PersonUsage, usage_of
 from portal.models import Frozen
 
 from ..base.csv import MEDIA, CsvEndpoint
-from ..base.endpoint import Nothing, Operation
+from ..base.endpoint import Operation
 from .access import CourseAction
 from .courses import TAGS
 
@@ -28,14 +28,8 @@ class CourseUsage(CourseAction):
     """What it has used."""
 
     path = "courses/{course}/usage"
-    operations = {
-        "get": Operation(
-            summary="GPU-hours and sessions of a course, by person.",
-            answer=CourseUsageList,
-            tags=TAGS,
-        )
-    }
 
+    @Operation("GPU-hours and sessions of a course, by person.", tags=TAGS)
     async def on_get(self, course: str) -> CourseUsageList:
         """Everyone in it, and everyone who had a session of it."""
         items = await usage_of(self.parts.store, self.kept)
@@ -51,17 +45,10 @@ class CourseUsageCsv(CourseAction, CsvEndpoint):
     """The same as a file."""
 
     path = "courses/{course}/usage.csv"
-    operations = {
-        "get": Operation(
-            summary="GPU-hours and sessions of a course, by person, as CSV.",
-            answer=Nothing,
-            media=MEDIA,
-            tags=TAGS,
-        )
-    }
     columns = tuple(PersonUsage.model_fields)
     times = frozenset({"last_at"})
 
+    @Operation("GPU-hours and sessions of a course, by person, as CSV.", media=MEDIA, tags=TAGS)
     async def rows(self) -> Sequence[PersonUsage]:
         return await usage_of(self.parts.store, self.kept)
 
@@ -74,10 +61,8 @@ class CourseReadiness(CourseAction):
     """What would be in the way of its meetings."""
 
     path = "courses/{course}/readiness"
-    operations = {
-        "get": Operation(summary="Whether a course can be held.", answer=Readiness, tags=TAGS)
-    }
 
+    @Operation("Whether a course can be held.", tags=TAGS)
     async def on_get(self, course: str) -> Readiness:
         """Demand against supply, people without a Slurm account or a home, and what else is on at
         the same time. What cannot be told now says so."""

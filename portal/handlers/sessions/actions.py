@@ -53,10 +53,8 @@ class StopSession(SessionAction):
 
     path = "sessions/{session_id}/stop"
     parameters = {"session_id": SESSION_ID}
-    operations = {
-        "post": Operation(summary="Stop a session.", answer=Done, body=Why, errors=(409,))
-    }
 
+    @Operation("Stop a session.", body=Why, errors=(409,))
     async def on_post(self, session_id: str) -> Done:
         """One's own, or with custom:portal:jobs:manage anyone's."""
         record = await self.session(session_id, scope.JOBS_MANAGE, "stop-session")
@@ -74,12 +72,8 @@ class OpenSession(Action):
 
     path = "sessions/{session_id}/open"
     parameters = {"session_id": SESSION_ID}
-    operations = {
-        "post": Operation(
-            summary="Open a session's server.", answer=ServerAddress, body=Why, errors=(409,)
-        )
-    }
 
+    @Operation("Open a session's server.", body=Why, errors=(409,))
     async def on_post(self, session_id: str) -> ServerAddress:
         """One's own, or with custom:portal:servers:open anyone's; the Hub checks it once more."""
         record = await self.session(session_id, scope.SERVERS_OPEN, "open-server")
@@ -98,8 +92,8 @@ class CancelJob(SessionAction):
 
     path = "jobs/{job_id}/cancel"
     parameters = {"job_id": JOB_ID}
-    operations = {"post": Operation(summary="Cancel a job.", answer=Done, body=Why, errors=(409,))}
 
+    @Operation("Cancel a job.", body=Why, errors=(409,))
     async def on_post(self, job_id: str) -> Done:
         """One's own, or with custom:portal:jobs:manage anyone's. The job of a portal session is
         stopped through the Hub."""
@@ -145,19 +139,11 @@ class HoldJob(WaitingJob):
 
     path = "jobs/{job_id}/hold"
     action, words = "hold-job", "is held: it waits until it is released"
-    operations = {
-        "post": Operation(
-            summary="Hold a waiting job.",
-            answer=Done,
-            body=Why,
-            scope=scope.JOBS_MANAGE,
-            errors=(409,),
-        )
-    }
 
     async def tell(self, job_id: str) -> None:
         await self.parts.control.hold(job_id)
 
+    @Operation("Hold a waiting job.", body=Why, scope=scope.JOBS_MANAGE, errors=(409,))
     async def on_post(self, job_id: str) -> Done:
         """It does not start until it is released; its owner cannot release it."""
         return await super().on_post(job_id)
@@ -168,19 +154,11 @@ class ReleaseJob(WaitingJob):
 
     path = "jobs/{job_id}/release"
     action, words = "release-job", "is released"
-    operations = {
-        "post": Operation(
-            summary="Release a held job.",
-            answer=Done,
-            body=Why,
-            scope=scope.JOBS_MANAGE,
-            errors=(409,),
-        )
-    }
 
     async def tell(self, job_id: str) -> None:
         await self.parts.control.release(job_id)
 
+    @Operation("Release a held job.", body=Why, scope=scope.JOBS_MANAGE, errors=(409,))
     async def on_post(self, job_id: str) -> Done:
         """It may start again, whoever has held it."""
         return await super().on_post(job_id)
@@ -201,12 +179,8 @@ class DrainNode(NodeAction):
     """Jobs that run on it go on."""
 
     path = "nodes/{node}/drain"
-    operations = {
-        "post": Operation(
-            summary="Drain a node.", answer=Done, body=DrainReason, scope=scope.NODES_MANAGE
-        )
-    }
 
+    @Operation("Drain a node.", body=DrainReason, scope=scope.NODES_MANAGE)
     async def on_post(self, node: str) -> Done:
         """No new job starts on it; those that run on it go on. It needs the AdminLevel
         Administrator for the portal's Slurm account too."""
@@ -222,16 +196,8 @@ class ResumeNode(NodeAction):
     """The reverse of draining; a node that is down comes back if its slurmd answers."""
 
     path = "nodes/{node}/resume"
-    operations = {
-        "post": Operation(
-            summary="Resume a node.",
-            answer=Done,
-            body=Why,
-            scope=scope.NODES_MANAGE,
-            errors=(409,),
-        )
-    }
 
+    @Operation("Resume a node.", body=Why, scope=scope.NODES_MANAGE, errors=(409,))
     async def on_post(self, node: str) -> Done:
         """Jobs may start on it again. Needs what draining needs."""
         async with self.audited("resume-node", f"node {node}", detail=self.body.reason):

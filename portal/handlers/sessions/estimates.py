@@ -75,15 +75,10 @@ class Estimates(_Base):
     """For people and their programs."""
 
     path = "estimates"
-    operations = {
-        "post": Operation(
-            summary="When a session of yours with these options would start.",
-            answer=StartAnswer,
-            body=EstimateBody,
-            errors=(429,),
-        )
-    }
 
+    @Operation(
+        "When a session of yours with these options would start.", body=EstimateBody, errors=(429,)
+    )
     async def on_post(self) -> StartAnswer:
         """What may not be asked for gets the outlook "refused" and the reason."""
         person = as_seen_by_catalog(self.person)
@@ -94,18 +89,15 @@ class SessionEstimates(OwnSession, _Base):
     """For a session, from the inside, with its own token."""
 
     path = "session/estimates"
-    operations = {
-        "post": Operation(
-            summary="When this session's owner could have these resources instead. Only a "
-            "session's own token may ask.",
-            answer=StartAnswer,
-            body=EstimateBody,
-            scope=SESSION_OWN,
-            errors=(429,),
-            tags=("session",),
-        )
-    }
 
+    @Operation(
+        "When this session's owner could have these resources instead. Only a "
+        "session's own token may ask.",
+        body=EstimateBody,
+        scope=SESSION_OWN,
+        errors=(429,),
+        tags=("session",),
+    )
     async def on_post(self) -> StartAnswer:
         """The environment stays, as in a move; so do account and QOS where none is named."""
         record, _ = await self.own()
@@ -118,16 +110,13 @@ class PastEstimates(Endpoint):
     """How wrong they were."""
 
     path = "estimates/errors"
-    operations = {
-        "get": Operation(
-            summary="How wrong the estimates were that were recorded at launches, by partition and "
-            "by whose estimate it was.",
-            answer=EstimateErrors,
-            query=ErrorsQuery,
-            scope=USAGE_READ,
-        )
-    }
 
+    @Operation(
+        "How wrong the estimates were that were recorded at launches, by partition and "
+        "by whose estimate it was.",
+        query=ErrorsQuery,
+        scope=USAGE_READ,
+    )
     async def on_get(self) -> EstimateErrors:
         days = self.query.days
         outcomes = await self.parts.store.estimates.outcomes(time.time() - days * 86_400)

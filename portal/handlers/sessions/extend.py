@@ -159,17 +159,14 @@ class ExtendOwnSession(ExtendAction, OwnSession):
     """The asker's session."""
 
     path = "session/extend"
-    operations = {
-        "post": Operation(
-            summary="Extend the session that asks.",
-            answer=Extended,
-            body=Extension,
-            scope=SESSION_OWN,
-            errors=(409, 429),
-            tags=("session",),
-        )
-    }
 
+    @Operation(
+        "Extend the session that asks.",
+        body=Extension,
+        scope=SESSION_OWN,
+        errors=(409, 429),
+        tags=("session",),
+    )
     async def on_post(self) -> Extended:
         """With the session's own token only. The answer has the new end, as Slurm tells it."""
         record, _ = await self.own()
@@ -181,12 +178,8 @@ class ExtendSession(ExtendAction):
 
     path = "sessions/{session_id}/extend"
     parameters = {"session_id": SESSION_ID}
-    operations = {
-        "post": Operation(
-            summary="Extend a running session.", answer=Extended, body=Extension, errors=(409, 429)
-        )
-    }
 
+    @Operation("Extend a running session.", body=Extension, errors=(409, 429))
     async def on_post(self, session_id: str) -> Extended:
         """One's own, or with custom:portal:jobs:manage anyone's; within what its environment,
         partition, QOS and account allow, whoever asks. The answer has the new end."""

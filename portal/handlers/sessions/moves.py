@@ -71,33 +71,23 @@ class MoveOwnSession(MoveAction, OwnSession):
     """The asker's session."""
 
     path = "session/move"
-    operations = {
-        "get": Operation(summary=_ABOUT, answer=BeforeMove, scope=SESSION_OWN, tags=("session",)),
-        "post": Operation(
-            summary=_BEGIN,
-            answer=Move,
-            body=Resources,
-            scope=SESSION_OWN,
-            status=202,
-            errors=(409,),
-            tags=("session",),
-        ),
-        "delete": Operation(
-            summary=_CANCEL, answer=Move, scope=SESSION_OWN, errors=(409,), tags=("session",)
-        ),
-    }
 
+    @Operation(_ABOUT, scope=SESSION_OWN, tags=("session",))
     async def on_get(self) -> BeforeMove:
         """With the session's own token only."""
         record, _ = await self.own()
         return await self.before(record, kernels=True)
 
+    @Operation(
+        _BEGIN, body=Resources, scope=SESSION_OWN, status=202, errors=(409,), tags=("session",)
+    )
     async def on_post(self) -> Move:
         """With the session's own token only. The session goes on until the new job can take its
         place; kernels and their variables end then."""
         record, _ = await self.own()
         return await self.begin(record)
 
+    @Operation(_CANCEL, scope=SESSION_OWN, errors=(409,), tags=("session",))
     async def on_delete(self) -> Move:
         """With the session's own token only."""
         record, _ = await self.own()
@@ -109,12 +99,8 @@ class MoveSession(MoveAction):
 
     path = "sessions/{session_id}/move"
     parameters = {"session_id": SESSION_ID}
-    operations = {
-        "get": Operation(summary=_ABOUT, answer=BeforeMove, query=MoveQuery),
-        "post": Operation(summary=_BEGIN, answer=Move, body=Resources, status=202, errors=(409,)),
-        "delete": Operation(summary=_CANCEL, answer=Move, errors=(409,)),
-    }
 
+    @Operation(_ABOUT, query=MoveQuery)
     async def on_get(self, session_id: str) -> BeforeMove:
         """One's own, or with custom:portal:sessions:read anyone's."""
         record = await self.session(session_id, SESSIONS_READ)
@@ -122,6 +108,7 @@ class MoveSession(MoveAction):
             return BeforeMove(options=options_of(record))
         return await self.before(record, kernels=self.query.kernels)
 
+    @Operation(_BEGIN, body=Resources, status=202, errors=(409,))
     async def on_post(self, session_id: str) -> Move:
         """One's own only. The session goes on until the new job can take its place; kernels and
         their variables end then."""
@@ -131,6 +118,7 @@ class MoveSession(MoveAction):
             await self.failed(_ACTION, f"session {session_id}", error)
         return await self.begin(record)
 
+    @Operation(_CANCEL, errors=(409,))
     async def on_delete(self, session_id: str) -> Move:
         """One's own, or with custom:portal:jobs:manage anyone's."""
         return await self.cancel(await self.session(session_id, JOBS_MANAGE, "cancel-move"))

@@ -36,24 +36,15 @@ class OwnNotices(Endpoint):
     """One's own."""
 
     path = "notices"
-    operations = {
-        "get": Operation(
-            summary="Whether one gets mail about one's sessions.", answer=NoticeSettings
-        ),
-        "put": Operation(
-            summary="Say whether one wants mail about one's sessions.",
-            answer=NoticeSettings,
-            body=NoticeWish,
-            errors=(409,),
-        ),
-    }
 
+    @Operation("Whether one gets mail about one's sessions.")
     async def on_get(self) -> NoticeSettings:
         """Nobody else's wish can be read."""
         notices = self.parts.notices
         mail = notices.on and await notices.wishes_of(self.person.name)
         return NoticeSettings(available=notices.on, mail=mail, before_end=notices.before_end)
 
+    @Operation("Say whether one wants mail about one's sessions.", body=NoticeWish, errors=(409,))
     async def on_put(self) -> NoticeSettings:
         """A session that waited has started, or ends soon: one mail each."""
         notices, wish = self.parts.notices, self.body

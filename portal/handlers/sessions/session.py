@@ -8,7 +8,7 @@ from portal.models.scope import SESSION_OWN
 from portal.models.session.startup import StartupReport, Step
 from portal.models.situation import Situation
 
-from ..base.endpoint import Nothing, Operation
+from ..base.endpoint import Operation
 from ..base.own_session import OwnSession
 
 
@@ -16,15 +16,12 @@ class OneOwnSession(OwnSession):
     """The asker's session."""
 
     path = "session"
-    operations = {
-        "get": Operation(
-            summary="The situation of the session that asks: its time, its GPUs, what may be done.",
-            answer=Situation,
-            scope=SESSION_OWN,
-            tags=("session",),
-        )
-    }
 
+    @Operation(
+        "The situation of the session that asks: its time, its GPUs, what may be done.",
+        scope=SESSION_OWN,
+        tags=("session",),
+    )
     async def on_get(self) -> Situation:
         """With the session's own token only. While Slurm or the database is away it is what was
         known last, and 'error' says so."""
@@ -36,16 +33,13 @@ class OwnStartup(OwnSession):
     """How its start went."""
 
     path = "session/startup"
-    operations = {
-        "post": Operation(
-            summary="Tell how long the steps of the session's own start took.",
-            answer=Nothing,
-            body=StartupReport,
-            scope=SESSION_OWN,
-            tags=("session",),
-        )
-    }
 
+    @Operation(
+        "Tell how long the steps of the session's own start took.",
+        body=StartupReport,
+        scope=SESSION_OWN,
+        tags=("session",),
+    )
     async def on_post(self) -> None:
         """With the session's own token only. What is told is added to what was told before; of
         "page" the first word stays, since a page that is loaded again has most of it already."""

@@ -25,7 +25,7 @@ from portal.sessions.startup import startup_of
 
 from ..base.action import Action
 from ..base.csv import MEDIA, MOST, CsvEndpoint
-from ..base.endpoint import Nothing, Operation, Query
+from ..base.endpoint import Operation, Query
 from ..base.paging import Page, PageQuery, offset_of, page
 from .actions import SESSION_ID
 
@@ -169,10 +169,8 @@ class Sessions(SessionBase):
     """All of them."""
 
     path = "sessions"
-    operations = {
-        "get": Operation(summary="The sessions.", answer=Page[SessionItem], query=SessionQuery)
-    }
 
+    @Operation("The sessions.", query=SessionQuery)
     async def on_get(self) -> Page[SessionItem]:
         """One's own, newest first; everyone's with custom:portal:sessions:read."""
         query = self.query
@@ -185,8 +183,8 @@ class OneSession(SessionBase):
 
     path = "sessions/{session_id}"
     parameters = {"session_id": SESSION_ID}
-    operations = {"get": Operation(summary="One session.", answer=SessionDetail, query=DetailQuery)}
 
+    @Operation("One session.", query=DetailQuery)
     async def on_get(self, session_id: str) -> SessionDetail:
         """With the end of its log. One's own, or with custom:portal:sessions:read anyone's."""
         record = await self.session(session_id, SESSIONS_READ)
@@ -216,10 +214,8 @@ class SessionLog(SessionBase):
 
     path = "sessions/{session_id}/log"
     parameters = {"session_id": SESSION_ID}
-    operations = {
-        "get": Operation(summary="The end of a session's log.", answer=Nothing, media=TEXT)
-    }
 
+    @Operation("The end of a session's log.", media=TEXT)
     async def on_get(self, session_id: str) -> None:
         """Plain text, without control characters. Reading another's leaves an audit line."""
         record = await self.session(session_id, SESSIONS_READ)
@@ -270,14 +266,10 @@ class SessionsCsv(SessionBase, CsvEndpoint):
     """All of them, as a file."""
 
     path = "sessions.csv"
-    operations = {
-        "get": Operation(
-            summary="The sessions as CSV.", answer=Nothing, query=SessionFilter, media=MEDIA
-        )
-    }
     columns = tuple(SessionLine.model_fields)
     times = frozenset({"submitted_at", "started_at", "ended_at"})
 
+    @Operation("The sessions as CSV.", query=SessionFilter, media=MEDIA)
     async def rows(self) -> Sequence[SessionLine]:
         found: list[SessionLine] = []
         total = 1

@@ -16,14 +16,8 @@ class SnoozeSession(Action):
 
     path = "sessions/{session_id}/snooze"
     parameters = {"session_id": SESSION_ID}
-    operations = {
-        "post": Operation(
-            summary="Put off the stop of a session whose GPUs are idle.",
-            answer=IdleState,
-            errors=(409,),
-        )
-    }
 
+    @Operation("Put off the stop of a session whose GPUs are idle.", errors=(409,))
     async def on_post(self, session_id: str) -> IdleState:
         """One's own, or with custom:portal:jobs:manage anyone's."""
         record = await self.session(session_id, scope.JOBS_MANAGE, "snooze-session")
@@ -35,16 +29,13 @@ class SnoozeOwnSession(OwnSession):
     """From JupyterLab."""
 
     path = "session/snooze"
-    operations = {
-        "post": Operation(
-            summary="Put off the stop of the session that asks, whose GPUs are idle.",
-            answer=IdleState,
-            scope=scope.SESSION_OWN,
-            errors=(409,),
-            tags=("session",),
-        )
-    }
 
+    @Operation(
+        "Put off the stop of the session that asks, whose GPUs are idle.",
+        scope=scope.SESSION_OWN,
+        errors=(409,),
+        tags=("session",),
+    )
     async def on_post(self) -> IdleState:
         """With the session's own token only."""
         record, _ = await self.own()

@@ -36,15 +36,12 @@ class OwnStarters(OwnSession):
     """``session/starters``: which there are."""
 
     path = "session/starters"
-    operations = {
-        "get": Operation(
-            summary="The starter notebooks of the environment of the session that asks.",
-            answer=Starters,
-            scope=SESSION_OWN,
-            tags=("session",),
-        )
-    }
 
+    @Operation(
+        "The starter notebooks of the environment of the session that asks.",
+        scope=SESSION_OWN,
+        tags=("session",),
+    )
     async def on_get(self) -> Starters:
         """With the session's own token only."""
         record, _ = await self.own()
@@ -59,15 +56,12 @@ class OwnStarter(OwnSession):
 
     path = "session/starters/{name}"
     parameters = {"name": _NAME}
-    operations = {
-        "get": Operation(
-            summary="A starter notebook of the environment of the session that asks.",
-            answer=Starter,
-            scope=SESSION_OWN,
-            tags=("session",),
-        )
-    }
 
+    @Operation(
+        "A starter notebook of the environment of the session that asks.",
+        scope=SESSION_OWN,
+        tags=("session",),
+    )
     async def on_get(self, name: str) -> Starter:
         """With the session's own token only. 404 for what the environment does not name, and for
         a notebook that is not installed with the portal or is larger than 100 kB."""

@@ -11,7 +11,7 @@ from portal.models.scope import TELEMETRY_REPORT
 from portal.models.session.telemetry import TelemetryReport
 from portal.telemetry import sums
 
-from ..base.endpoint import Nothing, Operation
+from ..base.endpoint import Operation
 from ..base.own_session import OwnSession
 
 uptime = time.monotonic  # a step of the machine's clock is no time that passed
@@ -22,20 +22,17 @@ class TelemetryEndpoint(OwnSession):
 
     path = "telemetry"
     scope = TELEMETRY_REPORT
-    operations = {
-        "post": Operation(
-            summary="Report what the session's own GPUs and memory do. Only a session's own token "
-            "may, and only of its own job.",
-            answer=Nothing,
-            body=TelemetryReport,
-            scope=TELEMETRY_REPORT,
-            errors=(429,),
-            tags=("telemetry",),
-        )
-    }
 
     _wait = 0.0
 
+    @Operation(
+        "Report what the session's own GPUs and memory do. Only a session's own token "
+        "may, and only of its own job.",
+        body=TelemetryReport,
+        scope=TELEMETRY_REPORT,
+        errors=(429,),
+        tags=("telemetry",),
+    )
     async def on_post(self) -> None:
         parts, now, report = self.parts, time.time(), self.body
         who = (self.person.name, self.server)

@@ -32,15 +32,10 @@ class OpenLogs(Action):
 
     path = "sessions/{session_id}/tensorboard"
     parameters = {"session_id": SESSION_ID}
-    operations = {
-        "post": Operation(
-            summary="Show the logs of an ended session in a TensorBoard.",
-            answer=ServerAddress,
-            body=LogFolders,
-            errors=(409,),
-        )
-    }
 
+    @Operation(
+        "Show the logs of an ended session in a TensorBoard.", body=LogFolders, errors=(409,)
+    )
     async def on_post(self, session_id: str) -> ServerAddress:
         """One's own session only. The job has no GPUs and ends by itself
         (``c.PortalSpawner.tensorboard_resources``). The answer is the page that follows its start
