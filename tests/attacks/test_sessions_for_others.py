@@ -69,14 +69,6 @@ def test_who_has_not_joined_is_charged_for_nothing(
 # -- all at once, ahead of a meeting, as a rehearsal ---------------------------------------------
 
 
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    made = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
-    await made.upgrade()
-    yield made
-    await made.close()
-
-
 @pytest.mark.parametrize("kind", list(StartKind))
 @pytest.mark.parametrize("people", [None, ["eve"], ["eve", "ada"]])
 async def test_a_start_leaves_them_out(

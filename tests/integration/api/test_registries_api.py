@@ -29,8 +29,8 @@ PASSWORD = "nvapi-a-key-that-nobody-sees"
 class Site:
     """The endpoints on loopback."""
 
-    def __init__(self, url: str, parts: Parts, place: Path) -> None:
-        self.client = httpx.AsyncClient(base_url=url, trust_env=False, timeout=120)
+    def __init__(self, client: httpx.AsyncClient, parts: Parts, place: Path) -> None:
+        self.client = client
         self.parts, self.place = parts, place
         self.said: list[str] = []
 
@@ -81,13 +81,8 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         hub=nothing,
         parent=LoggingConfigurable(config=config),
     )
-    with served(registries.ENDPOINTS, parts, tokens.get, logins=True) as url:
-        made = Site(url, parts, tmp_path)
-        try:
-            yield made
-        finally:
-            await made.client.aclose()
-            await store.close()
+    async with served(registries.ENDPOINTS, parts, tokens.get, logins=True) as client:
+        yield Site(client, parts, tmp_path)
 
 
 async def test_a_password_goes_in_and_never_comes_out(

@@ -69,9 +69,9 @@ def as_person(kind: type[Any]) -> type[Any]:
 class Site:
     """The endpoints on loopback, with a course, its staff, and a session of each student."""
 
-    def __init__(self, parts: Parts, url: str, place: Path) -> None:
-        self.parts, self.url, self.place = parts, url, place
-        self.client = httpx.AsyncClient(base_url=url, trust_env=False, timeout=30)
+    def __init__(self, parts: Parts, client: httpx.AsyncClient, place: Path) -> None:
+        self.parts, self.url, self.place = parts, str(client.base_url), place
+        self.client = client
 
     async def ask(self, who: str, method: str, path: str, **more: Any) -> httpx.Response:
         headers = {"Authorization": f"token {who}"}
@@ -151,13 +151,8 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     )  # type: ignore[arg-type]
     kinds = [*collects.ENDPOINTS, *course_handouts.ENDPOINTS]
     endpoints = [one if one.path.startswith("session") else as_person(one) for one in kinds]
-    with served(endpoints, parts, model_of) as url:
-        made = Site(parts, url, tmp_path)
-        try:
-            yield made
-        finally:
-            await made.client.aclose()
-            await store.close()
+    async with served(endpoints, parts, model_of) as client:
+        yield Site(parts, client, tmp_path)
 
 
 def packed(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:

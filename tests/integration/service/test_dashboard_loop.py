@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -54,14 +53,6 @@ def told(**more: str) -> ClusterSnapshot:
 def a_database_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "_PATIENCE", 60)
     monkeypatch.setattr(dashboard_module, "_LAST_WORDS", 60)
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    one = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
-    await one.upgrade()
-    yield one
-    await one.close()
 
 
 def dashboard_of(store: Store | None, telemetry: ToldTelemetry | None = None) -> Dashboard:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator
 from email import message_from_bytes
 from email.policy import SMTP as SMTP_POLICY
 from pathlib import Path
@@ -267,14 +266,6 @@ async def test_a_mail_server_that_hangs() -> None:
 
 
 # -- the loop --------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    one = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
-    await one.upgrade()
-    yield one
-    await one.close()
 
 
 def sending(store: Store, port: int, **settings: Any) -> Notices:

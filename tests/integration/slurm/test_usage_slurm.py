@@ -48,14 +48,6 @@ async def cluster(slurm: SmallSlurm) -> AsyncIterator[Cluster]:
     one.close()
 
 
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
-    await store.upgrade()
-    yield store
-    await store.close()
-
-
 def submit(slurm: SmallSlurm, seconds: int, *options: str) -> str:
     argv = ["--parsable", "--partition=gpu", "--output=/dev/null", *options]
     return slurm.run("sbatch", *argv, "--wrap", f"sleep {seconds}").strip()

@@ -131,8 +131,8 @@ def snapshot(nodes: int = 2, gpus: int = 4) -> ClusterSnapshot:
 class Site:
     """The endpoints on loopback."""
 
-    def __init__(self, url: str, parts: Parts, files: Path) -> None:
-        self.client = httpx.AsyncClient(base_url=url, trust_env=False, timeout=120)
+    def __init__(self, client: httpx.AsyncClient, parts: Parts, files: Path) -> None:
+        self.client = client
         self.parts, self.files = parts, files
         self.directory: Directory = parts.desk.enrolment.directory  # type: ignore[assignment]
         self.hub: Hub = parts.hub  # type: ignore[assignment]
@@ -208,10 +208,5 @@ async def running(place: Path) -> AsyncIterator[Site]:
         course_directory=directory,
         allowance=Allowance(most=100_000),
     )
-    with served(ENDPOINTS, parts, PEOPLE.get, logins=True) as url:
-        made = Site(url, parts, files)
-        try:
-            yield made
-        finally:
-            await made.client.aclose()
-            await store.close()
+    async with served(ENDPOINTS, parts, PEOPLE.get, logins=True) as client:
+        yield Site(client, parts, files)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
+import httpx
 from jupyterhub.services.auth import HubAuth, HubOAuth
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
@@ -48,15 +49,15 @@ def _listen(application: Application, servers: contextlib.ExitStack) -> int:
     return port
 
 
-@contextlib.contextmanager
-def served(
+@contextlib.asynccontextmanager
+async def served(
     kinds: Iterable[type[Endpoint]],
     parts: Any,
     model_of: Callable[[str], dict[str, Any] | int | None],
     *,
     logins: bool = False,
-) -> Iterator[str]:
-    """Serve the endpoints with ``parts``; give the address of the API.
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Serve the endpoints with ``parts``, whose store is closed at the end; give a client of them.
 
     ``model_of``: the Hub's model of a token, or the status that it answers with (None: 403).
     ``logins``: the endpoints for people ask this Hub as well.
@@ -82,4 +83,9 @@ def served(
             hub_auth=auth,
             log_function=lambda _: None,
         )
-        yield f"http://127.0.0.1:{_listen(web, servers)}{parts.prefix}api/v1/"
+        address = f"http://127.0.0.1:{_listen(web, servers)}{parts.prefix}api/v1/"
+        try:
+            async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=120) as client:
+                yield client
+        finally:
+            await parts.store.close()

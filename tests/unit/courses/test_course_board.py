@@ -381,8 +381,8 @@ class Slurm:
 class Site:
     """The endpoints on loopback."""
 
-    def __init__(self, url: str, parts: Parts, hub: Hub, slurm: Slurm) -> None:
-        self.client = httpx.AsyncClient(base_url=url, trust_env=False, timeout=30)
+    def __init__(self, client: httpx.AsyncClient, parts: Parts, hub: Hub, slurm: Slurm) -> None:
+        self.client = client
         self.parts, self.hub, self.slurm = parts, hub, slurm
         self.rows = 0
 
@@ -468,13 +468,9 @@ async def site(
 
     monkeypatch.setattr(parts.boards, "_rows", counted)
     kinds = (*course_board.ENDPOINTS, *people.ENDPOINTS)
-    with served(kinds, parts, model_of, logins=True) as url:
-        made = Site(url, parts, hub, slurm)
-        try:
-            yield made
-        finally:
-            await made.client.aclose()
-            await store.close()
+    async with served(kinds, parts, model_of, logins=True) as client:
+        made = Site(client, parts, hub, slurm)
+        yield made
 
 
 async def test_the_board_of_three_hundred_costs_one_look_for_all_who_watch(site: Site) -> None:

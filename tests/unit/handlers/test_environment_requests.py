@@ -27,8 +27,8 @@ ASKED = {"source": "docker://nvcr.io/nvidia/jax:25.10-py3", "text": "JAX for the
 class Site:
     """The endpoints on loopback, with a catalog of two environments."""
 
-    def __init__(self, url: str, parts: Parts) -> None:
-        self.client = httpx.AsyncClient(base_url=url, trust_env=False, timeout=120)
+    def __init__(self, client: httpx.AsyncClient, parts: Parts) -> None:
+        self.client = client
         self.parts = parts
 
     async def ask(self, who: str, method: str, path: str, body: Any = None) -> httpx.Response:
@@ -73,13 +73,8 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         hub=nothing,
     )
     kinds = (*requests.ENDPOINTS, *favourites.ENDPOINTS)
-    with served(kinds, parts, tokens.get, logins=True) as url:
-        made = Site(url, parts)
-        try:
-            yield made
-        finally:
-            await made.client.aclose()
-            await store.close()
+    async with served(kinds, parts, tokens.get, logins=True) as client:
+        yield Site(client, parts)
 
 
 async def test_a_request_and_its_answer(site: Site) -> None:

@@ -115,8 +115,8 @@ class Slurm:
 class Site:
     """The endpoints on loopback."""
 
-    def __init__(self, url: str, parts: Parts, slurm: Slurm) -> None:
-        self.client = httpx.AsyncClient(base_url=url, trust_env=False, timeout=120)
+    def __init__(self, client: httpx.AsyncClient, parts: Parts, slurm: Slurm) -> None:
+        self.client = client
         self.parts, self.slurm = parts, slurm
 
     async def post(self, token: str, path: str, body: Any) -> httpx.Response:
@@ -161,13 +161,8 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         hub=SimpleNamespace(),
     )  # type: ignore[arg-type]
     kinds = (*extend.ENDPOINTS, *snooze.ENDPOINTS, *starters.ENDPOINTS)
-    with served(kinds, parts, TOKENS.get) as url:
-        made = Site(url, parts, slurm)
-        try:
-            yield made
-        finally:
-            await made.client.aclose()
-            await store.close()
+    async with served(kinds, parts, TOKENS.get) as client:
+        yield Site(client, parts, slurm)
 
 
 async def test_a_token_that_was_revoked_extends_nothing(

@@ -62,8 +62,8 @@ class Catalog:
 class Site:
     """The endpoints on loopback, with one running session of ada's on two V100."""
 
-    def __init__(self, url: str, store: Store, view: Any, telemetry: Any) -> None:
-        self.client = httpx.AsyncClient(base_url=url, trust_env=False, timeout=120)
+    def __init__(self, client: httpx.AsyncClient, store: Store, view: Any, telemetry: Any) -> None:
+        self.client = client
         self.store, self.view, self.telemetry = store, view, telemetry
 
     async def tell(self, token: str = "session", **changed: Any) -> httpx.Response:
@@ -108,13 +108,8 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         dashboard=SimpleNamespace(view=view, error=""),
         hub=SimpleNamespace(),
     )  # type: ignore[arg-type]
-    with served((measurements.OwnMeasurements, Shown), parts, TOKENS.get) as url:
-        made = Site(url, store, view, telemetry)
-        try:
-            yield made
-        finally:
-            await made.client.aclose()
-            await store.close()
+    async with served((measurements.OwnMeasurements, Shown), parts, TOKENS.get) as client:
+        yield Site(client, store, view, telemetry)
 
 
 async def test_type_and_number_of_gpus_are_slurms(site: Site) -> None:

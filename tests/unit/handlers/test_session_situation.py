@@ -162,8 +162,8 @@ TOKENS: dict[str, Any] = {
 class Site:
     """The endpoint on loopback; ``asked`` counts what went to Slurm and to the database."""
 
-    def __init__(self, url: str, parts: Parts, asked: list[str]) -> None:
-        self.client = httpx.AsyncClient(base_url=url, trust_env=False, timeout=120)
+    def __init__(self, client: httpx.AsyncClient, parts: Parts, asked: list[str]) -> None:
+        self.client = client
         self.parts, self.asked = parts, asked
 
     async def get(self, token: str) -> httpx.Response:
@@ -212,13 +212,8 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         hub=SimpleNamespace(),
         hub_host="https://gpu.test",
     )  # type: ignore[arg-type]
-    with served(ENDPOINTS, parts, TOKENS.get) as url:
-        made = Site(url, parts, asked)
-        try:
-            yield made
-        finally:
-            await made.client.aclose()
-            await store.close()
+    async with served(ENDPOINTS, parts, TOKENS.get) as client:
+        yield Site(client, parts, asked)
 
 
 def _count(table: Any, asked: list[str]) -> None:

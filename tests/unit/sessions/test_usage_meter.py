@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,6 @@ from portal.sessions.meter import UsageMeter
 from portal.store import Store
 
 T = 1_795_262_400.0  # 2026-11-21T12:00:00Z
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
-    await store.upgrade()
-    yield store
-    await store.close()
 
 
 def a_job(**words: Any) -> Job:

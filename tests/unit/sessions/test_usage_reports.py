@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
 
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Job, JobState, Node
 from portal.models.session.session import SessionRecord
@@ -22,14 +18,6 @@ REPORT = TelemetryReport(
     gpus=(ReportedGpu(index=0, minor=0, utilization=100.0, memory_used=9, memory_total=16384),),
     memory_used=900,
 )
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
-    await store.upgrade()
-    yield store
-    await store.close()
 
 
 class Minute:

@@ -75,8 +75,8 @@ def job(id: str, node: str, **more: Any) -> Job:
 class Site:
     """The service's route on loopback, with the parts behind it."""
 
-    def __init__(self, url: str, parts: Parts, asked: list[int]) -> None:
-        self.client = httpx.AsyncClient(base_url=url, trust_env=False, timeout=120)
+    def __init__(self, client: httpx.AsyncClient, parts: Parts, asked: list[int]) -> None:
+        self.client = client
         self.parts = parts
         self.asked = asked  # questions to the Hub
 
@@ -143,13 +143,8 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         asked.append(1)
         return 500 if token == "hub-is-away" else TOKENS.get(token)
 
-    with served([TelemetryEndpoint], parts, model_of) as url:
-        made = Site(url, parts, asked)
-        try:
-            yield made
-        finally:
-            await made.client.aclose()
-            await store.close()
+    async with served([TelemetryEndpoint], parts, model_of) as client:
+        yield Site(client, parts, asked)
 
 
 # -- what is taken --------------------------------------------------------------------------------
