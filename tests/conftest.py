@@ -16,7 +16,6 @@ from typing import Any
 import httpx._transports.default as httpx_transports
 import markers
 import migrated
-import order
 import pytest
 import runs
 import skips
@@ -50,7 +49,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     markers.mark(items)
-    order.longest_first(items)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

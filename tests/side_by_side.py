@@ -23,7 +23,7 @@ BUILD = Path(__file__).resolve().parents[1] / "build"
 _PREPARED = "tests/integration/demo/test_demo_prepared.py"
 _OUTSIDE = ["tests/unit", "tests/hub", "tests/browser", "tests/project/test_lint.py", _PREPARED]
 # Half of their time is waiting, so each has two processes, with a demo each.
-_TWICE = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
+_TWICE = ["-n", "2", "--dist", "loadfile"]
 _SLOWEST = 20
 
 
