@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import asyncio
 import ssl
 from collections.abc import Callable, Iterator
@@ -27,8 +28,10 @@ Make = Callable[..., LDAPAuthenticator]
 
 @pytest.fixture
 def hub(domain: ActiveDirectory) -> Make:
-    """An authenticator for the domain."""
-    return lambda **settings: LDAPAuthenticator(**domain.settings(**settings))
+    """An authenticator for the domain, with a log of its own: traitlets' is whichever application
+    began first in this process."""
+    log = logging.getLogger("hub")
+    return lambda **settings: LDAPAuthenticator(**domain.settings(**settings), log=log)
 
 
 @contextmanager
