@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import asyncio
+import logging
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
