@@ -61,21 +61,23 @@ packages_lock=/run/data-scientist-portal-packages.lock # where root alone can ma
 install_packages() {
   files=$here/packages-run.txt
   [ "$1" = test ] && files="$files $here/packages-test.txt"
+  # One at a time on one machine: `make run` and `make test` may begin together.
+  if [ "$(id -u)" = 0 ] && [ -w /run ]; then
+    exec 8>"$packages_lock"
+    flock -n 8 || {
+      say "system packages: waiting for another installation"
+      flock 8
+    }
+  fi
   # shellcheck disable=SC2086
   missing=$(missing_packages $files)
-  [ -n "$missing" ] || return 0
+  if [ -z "$missing" ]; then
+    exec 8>&-
+    return 0
+  fi
   command -v apt-get >/dev/null 2>&1 || fail "these programs are missing, and this machine has no apt-get to install them: $missing"
   if [ "$(id -u)" != 0 ]; then
     fail "these system packages are missing: $missing- ask an administrator to run: sudo sh $here/install.sh packages $1"
-  fi
-  # One installation at a time on one machine: `make run` and `make test` may begin together.
-  exec 8>"$packages_lock"
-  if ! flock -n 8; then
-    say "system packages: waiting for another installation"
-    flock 8
-    # shellcheck disable=SC2086
-    missing=$(missing_packages $files)
-    [ -n "$missing" ] || return 0
   fi
   started=$(now)
   say "system packages: installing $missing"

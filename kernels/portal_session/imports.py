@@ -1,4 +1,4 @@
-"""Imports of the server, without what it never uses: half of the CPU time until it listens.
+"""Imports of the server, without what it never uses.
 
 Each leaves ``sys.modules`` as if nothing had been left out: whoever imports that later gets it.
 """

@@ -3,7 +3,7 @@
 import { loginEnded } from "./api.js";
 
 export class Poller {
-  #timer = 0;
+  #timer = 0; // of the next time; 0: none is set
   #running = null; // what resolves when the answer is there
   #again = false; // asked for meanwhile
   #due = false; // it was time while nobody looked
@@ -33,6 +33,7 @@ export class Poller {
   in(wait) {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
+      this.#timer = 0;
       this.#due = document.hidden && !this.unseen;
       if (this.#due) document.addEventListener("visibilitychange", () => this.#due && this.now(), { once: true });
       else this.now();
@@ -47,13 +48,15 @@ export class Poller {
 
   async #ask() {
     clearTimeout(this.#timer);
+    this.#timer = 0;
     this.#due = this.#over = false;
     let wait;
     do {
       this.#again = false;
       wait = await this.#once();
     } while (this.#again);
-    if (wait !== null && !this.#over) this.in(wait);
+    // A time that somebody has set meanwhile stays.
+    if (wait !== null && !this.#over && !this.#timer) this.in(wait);
   }
 
   async #once() {

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_client import Person, wait_until
+from hub_client import PASSWORD, Person, wait_until
 from jobs import living_jobs
-from lab_page import log_in, new_notebook, run_cell
+from lab_page import new_notebook, run_cell
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -30,7 +30,10 @@ def ada(demo: Any) -> Iterator[Person]:
 
 def launch_a_container_with_two_gpus(demo: Any, page: Any, pictures: str) -> None:
     """Log in as ada, launch, run a cell, stop. ``pictures`` begins the pictures' names."""
-    log_in(page, demo)
+    page.goto(f"{demo.url}/")
+    page.get_by_label("User name").fill("ada")
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/hub/spawn*")
     assert living_jobs(demo, "ada") == []
 

@@ -1,4 +1,4 @@
-"""Signing in a browser without its login form, which tests/browser/test_pages.py tries."""
+"""Signing in a browser without the login form, which the story of a launch goes through."""
 
 from __future__ import annotations
 
