@@ -35,7 +35,7 @@ def ask_no_node() -> None:
 def _is_set(own: Path) -> bool:
     if any(name.lower() in _SETTINGS for name in os.environ):
         return True
-    for file in (Path(os.path.expanduser("~/.npmrc")), own / "etc/npmrc"):
+    for file in (Path.home() / ".npmrc", own / "etc/npmrc"):
         with contextlib.suppress(OSError):
             lines = file.read_text(errors="replace").splitlines()
             if any(line.partition("=")[0].strip() == "prefix" for line in lines):
