@@ -67,9 +67,16 @@ def test_now_and_later_and_nearby(demo: Any, ada: Person, full: None) -> None:
     )
     assert taken["words"] == "Starts in about 30 minutes."
     assert taken["basis"] == "slurm" and "Slurm's estimate" in taken["source"]
-    nearby = {one["label"]: one for one in taken["nearby"]}
-    assert nearby["v100"]["words"] == "starts now"
-    assert nearby["v100"]["changes"]["gpu_type"] == "v100"
+    # On a busy machine Slurm may miss one of the questions, and then nothing nearby is named.
+    v100 = wait_until("the v100 are offered", lambda: nearby(ada, "v100"), 60, 1)
+    assert v100["words"] == "starts now"
+    assert v100["changes"]["gpu_type"] == "v100"
+
+
+def nearby(person: Person, label: str) -> dict[str, Any] | None:
+    """What the answer for a t4 offers under this label instead."""
+    choices = answer(person, gpus="1", gpu_type="t4")["nearby"]
+    return next((one for one in choices if one["label"] == label), None)
 
 
 def test_what_is_not_allowed_says_why_and_asks_nobody(demo: Any, ada: Person) -> None:
