@@ -9,6 +9,7 @@ PORTAL_HOME := $(abspath $(PORTAL_HOME))
 PORTAL_CACHE ?= $(PORTAL_HOME)/cache
 PORTAL_CACHE := $(abspath $(PORTAL_CACHE))
 export PORTAL_HOME PORTAL_CACHE
+unexport PYTHONDONTWRITEBYTECODE  # else each of the suite's processes compiles all modules anew
 BIN := $(PORTAL_HOME)/venv/bin
 ARGS ?=
 

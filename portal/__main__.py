@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+from typing import Any
 
 from .command import CommandGroup
 
@@ -27,6 +29,16 @@ class PortalCommand(CommandGroup):
         ),
         "service": ("portal.app.PortalService", "The web service that the Hub manages."),
     }
+
+    def initialize(self, argv: Any = None) -> None:
+        """Import the subcommand and read its configuration, with garbage collected afterwards only:
+        what imports make stays, and looking through it takes a fifth of their time."""
+        gc.disable()
+        try:
+            super().initialize(argv)
+        finally:
+            gc.freeze()
+            gc.enable()
 
 
 def main() -> None:
