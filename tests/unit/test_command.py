@@ -1,0 +1,17 @@
+"""The ``portal`` command: how it begins."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+
+import pytest
+
+from portal.__main__ import PortalCommand
+
+
+@pytest.mark.parametrize("line", ([], ["database", "--help"], ["database", "--log-level=nobody"]))
+def test_garbage_is_collected_again_however_a_command_begins(line: list[str]) -> None:
+    with contextlib.suppress(SystemExit):
+        PortalCommand().initialize(line)
+    assert gc.isenabled()
