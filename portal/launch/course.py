@@ -188,7 +188,7 @@ def _least(first: _Size | None, second: _Size | None) -> _Size | None:
 def meeting(course: str, reservations: Mapping[str, Reservation], now: float) -> list[Reservation]:
     """The reservations of the course's meetings that are on ``now`` (Unix seconds), the one that
     lasts longest first. They are called "course-NAME-20270503T0700", by when the meeting begins
-    in UTC (portal/courses/schedule/reservations.py)."""
+    in UTC (portal/courses/schedule/plan.py)."""
     name = re.compile(rf"course-{re.escape(course)}-[0-9]{{8}}T[0-9]{{4}}")
     found = [
         one

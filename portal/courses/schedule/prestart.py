@@ -16,7 +16,7 @@ from ..context import SERVICE, Around
 from ..definition.calendar import Meeting, meetings
 from ..roster.membership_cache import runs
 from ..start.starting import Starter
-from .reservations import reservation_name
+from .plan import reservation_name
 
 _FORGET = 86400.0  # seconds after a meeting's beginning at which it is forgotten here
 

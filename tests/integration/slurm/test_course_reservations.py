@@ -16,7 +16,7 @@ import pytest
 from conftest import demo_place
 
 from portal.courses.definition.calendar import Meeting
-from portal.courses.schedule.reservations import reservation_name
+from portal.courses.schedule.plan import reservation_name
 from portal.errors import InvalidRequest
 from portal.slurm.control.reservations import Wanted
 from portal.slurm.parse import reservations as parsed

@@ -1,0 +1,76 @@
+"""Those of a course who can be in its reservations."""
+
+from __future__ import annotations
+
+import asyncio
+import pwd
+import time
+from collections.abc import Sequence
+
+from portal.errors import Unavailable
+from portal.models.course.course import KeptCourse
+from portal.slurm.commands.run import own_account
+
+from ..context import Around
+from .plan import some
+
+_BELIEVED = 600.0  # seconds for which it is believed who has an account
+
+
+class Attendees:
+    """The members of courses that Slurm knows; who has an account is asked for now and then."""
+
+    def __init__(self, around: Around) -> None:
+        self._around = around
+        self._accounts: dict[str, tuple[float, bool]] = {}
+
+    async def of(self, kept: KeptCourse) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return whom Slurm takes into the course's reservations, and who is left out, in words:
+        one stranger would have it refused for all."""
+        names = [one.person for one in await self._around.store.members.of(kept.name)]
+        known = await self._with_account(names)
+        left = [name for name in names if name not in known]
+        users: list[str] = []
+        without: list[str] = []
+        answers = await asyncio.gather(
+            *(self._around.cluster.associations(name) for name in known), return_exceptions=True
+        )
+        for name, answer in zip(known, answers, strict=True):
+            account = kept.course.account
+            told = not isinstance(answer, BaseException) and answer is not None
+            rows = answer if told else ()
+            fits = not told or any(not account or row.account == account for row in rows)  # type: ignore[union-attr]
+            (users if fits else without).append(name)
+        notes = []
+        if left:
+            notes.append(f"Without an account on the cluster, and so left out: {some(left)}.")
+        if without:
+            which = f"the Slurm account '{kept.course.account}'" if kept.course.account else "any"
+            notes.append(f"May not charge {which}, and so left out: {some(without)}.")
+        return tuple(users), tuple(notes)
+
+    async def _with_account(self, names: Sequence[str]) -> list[str]:
+        old = time.monotonic() - _BELIEVED
+        unknown = [name for name in names if self._accounts.get(name, (old - 1, False))[0] < old]
+
+        def look() -> dict[str, bool]:
+            found = {name: _is_account(name) for name in unknown}
+            if not all(found.values()) and not own_account()[1]:
+                raise Unavailable(
+                    "Who has an account on the cluster is not known: the portal's machine knows "
+                    "not even the portal's own. An admin can look with 'getent passwd' there."
+                )
+            return found
+
+        if unknown:
+            found = await asyncio.to_thread(look)
+            self._accounts |= {name: (time.monotonic(), there) for name, there in found.items()}
+        return [name for name in names if self._accounts[name][1]]
+
+
+def _is_account(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        return False
+    return True

@@ -1,0 +1,217 @@
+"""One meeting's reservation in Slurm, made, changed and removed; and what became of it.
+
+Only what the portal made is ever changed or removed: each is in the database before Slurm is asked
+for it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from portal.errors import Conflict, PortalError, SlurmRefused, SlurmUnavailable
+from portal.models.audit import Outcome
+from portal.models.cluster.cluster import Reservation
+from portal.models.course.start import KeptReservation, ReservationState
+from portal.slurm.control.reservations import GpusNotReservable, Wanted
+
+from ..context import Around
+from .plan import Plan, must_be_made_anew, nodes_alone, other_gpus, some
+
+_AGAIN = 900.0  # seconds until what was refused is tried again
+_REMOVED = "Somebody removed it in Slurm"
+_AS_IT_WAS = "It could not be changed, and is as it was"
+
+
+class Upkeep:
+    """Makes and removes one reservation at a time. Both raise StoreUnavailable and SlurmUnavailable:
+    go on later."""
+
+    def __init__(self, around: Around) -> None:
+        self._around = around
+
+    async def make(
+        self, plan: Plan, row: KeptReservation | None, held: Reservation | None, now: float
+    ) -> None:
+        """Bring Slurm's reservation, ``held``, into agreement with the plan; ``row`` is what the
+        database has of it."""
+        ours = row is not None and row.state in (ReservationState.ASKED, ReservationState.MADE)
+        same = row is not None and row.spec == plan.spec
+        # A clock that was set back makes no wait longer.
+        waits = row is not None and same and row.message != "" and 0 <= now - row.at < _AGAIN
+        if held is not None and not ours:
+            words = f"There is a reservation {plan.wanted.name} that the portal did not make."
+            await self._refused(plan, row, words, now)
+        elif held is not None and row is not None:
+            again = not same or row.state is ReservationState.ASKED
+            again = again or (row.message.startswith(_AS_IT_WAS) and not waits)
+            if again and must_be_made_anew(row, plan, held):
+                await self._remake(plan, row, now)
+            elif not same or row.state is ReservationState.ASKED:
+                await self._update(plan, row, now)
+            elif row.message and not waits:
+                await self._made(plan, row, now, plan.wanted.nodes)
+        elif row is not None and row.state is ReservationState.MADE and same:
+            words = f"{_REMOVED}. It is made again when the course is changed."
+            await self._refused(plan, row, words, now)
+        elif not (waits or (same and row is not None and row.message.startswith(_REMOVED))):
+            await self._create(plan, row, now)
+
+    async def _remake(self, plan: Plan, row: KeptReservation, now: float) -> None:
+        """Delete ours and make it as it is wanted; where Slurm then refuses, as it was."""
+        try:
+            await self._around.reserving.delete(plan.wanted.name)
+        except (Conflict, SlurmRefused) as error:
+            await self._kept_as_it_was(plan, error.message, now)
+            return
+        await self._create(plan, None, now)
+        made = await self._around.store.reservations.all(plan.kept.name)
+        new = next((one for one in made if one.name == plan.wanted.name), None)
+        if new is None or new.state is not ReservationState.REFUSED or not row.spec:
+            return
+        old = Wanted(**(json.loads(row.spec) | {"users": plan.wanted.users}))
+        if old.partition != plan.wanted.partition:
+            return
+        try:
+            await self._around.reserving.create(replace(old, begins=max(old.begins, now)))
+        except (SlurmRefused, Conflict):
+            return  # the refusal stands
+        await self._kept_as_it_was(plan, new.message, now)
+
+    async def _kept_as_it_was(self, plan: Plan, why: str, now: float) -> None:
+        words = f"{_AS_IT_WAS}: {why}"
+        await self._put(plan, ReservationState.MADE, words, now)
+        await self._noted("change-reservation", plan, words, Outcome.FAILED)
+
+    async def _create(self, plan: Plan, row: KeptReservation | None, now: float) -> None:
+        wanted, words = replace(plan.wanted, begins=max(plan.wanted.begins, now)), ""
+        problem = self._problem(plan)
+        if problem:
+            await self._refused(plan, row, problem, now)
+            return
+        await self._put(plan, ReservationState.ASKED, "", now)
+        try:
+            try:
+                await self._around.reserving.create(wanted)
+            except GpusNotReservable as error:
+                if not wanted.nodes:
+                    raise
+                words = nodes_alone(plan, error)
+                await self._around.reserving.create(replace(wanted, gpus=0))
+        except (SlurmRefused, Conflict) as error:
+            await self._refused(plan, row, error.message, now)
+            return
+        except SlurmUnavailable:
+            raise  # it may be made or not: the row says that it was asked for
+        except PortalError as error:
+            await self._refused(plan, row, error.message, now)
+            return
+        await self._made(plan, row, now, wanted.nodes, words)
+
+    async def _update(self, plan: Plan, row: KeptReservation, now: float) -> None:
+        """Change ours. What Slurm refuses leaves it as it was."""
+        words = ""
+        try:
+            if problem := self._problem(plan):
+                raise SlurmRefused(problem)
+            try:
+                await self._around.reserving.update(plan.wanted, now)
+            except GpusNotReservable as error:
+                if not plan.wanted.nodes:
+                    raise
+                words = nodes_alone(plan, error)
+                await self._around.reserving.update(replace(plan.wanted, gpus=0), now)
+        except SlurmUnavailable:
+            raise
+        except PortalError as error:
+            await self._kept_as_it_was(plan, error.message, now)
+            return
+        await self._made(plan, row, now, plan.wanted.nodes, words)
+
+    async def _made(
+        self, plan: Plan, row: KeptReservation | None, now: float, nodes: int, words: str = ""
+    ) -> None:
+        """Slurm has it: look at what that is, since it takes fewer nodes for enough, and says that
+        it changed GPUs which it keeps as they were (24.11, 26.05)."""
+        held = (await self._around.reserving.all()).get(plan.wanted.name)
+        notes = [words, *plan.notes]
+        if held is not None and len(held.nodes) < nodes:
+            notes.append(
+                f"Slurm has reserved {len(held.nodes)} of {nodes} nodes: there are no more of them "
+                "at that time."
+            )
+        if held is not None and other_gpus(held, plan.wanted):
+            wanted = f"{plan.wanted.gpus} {plan.wanted.gpu_type}".strip()
+            has = f"{held.gpus} {held.gpu_type}".strip()
+            notes.append(f"Slurm has reserved {has} GPUs, not {wanted}.")
+        if held is not None and not held.gpus:
+            notes.append(await self._without_type(held, plan.wanted))
+        message = " ".join(one for one in notes if one)
+        await self._put(plan, ReservationState.MADE, message, now)
+        if row is None or (row.state, row.spec) != (ReservationState.MADE, plan.spec):
+            detail = f"{plan.wanted.name}. {message}".strip()
+            await self._noted("make-reservation", plan, detail, Outcome.DONE)
+
+    async def _without_type(self, held: Reservation, wanted: Wanted) -> str:
+        """Name those of its whole nodes that have no GPUs of the type that the sessions want."""
+        nodes = (await self._around.cluster.snapshot()).nodes
+        wrong = [
+            name
+            for name in held.nodes
+            if wanted.gpu_type
+            and name in nodes
+            and wanted.gpu_type not in {pool.type for pool in nodes[name].gpus}
+        ]
+        if not wrong:
+            return ""
+        return (
+            f"Without {wanted.gpu_type} GPUs, which the course's sessions want: {some(wrong)}. "
+            "Reserve in a partition where all nodes have them."
+        )
+
+    async def _refused(
+        self, plan: Plan, row: KeptReservation | None, words: str, now: float
+    ) -> None:
+        message = " ".join([words, *plan.notes])
+        await self._put(plan, ReservationState.REFUSED, message, now)
+        if row is None or row.message != message:  # said once
+            await self._noted("make-reservation", plan, message, Outcome.FAILED)
+
+    def _problem(self, plan: Plan) -> str:
+        """Return what Slurm would not say, or not in words; "" where there is nothing."""
+        if not plan.wanted.users:
+            return "Nobody of the course can be in a reservation."
+        return ""
+
+    async def remove(self, row: KeptReservation, held: Reservation | None, now: float) -> None:
+        """Take away what is ours of a meeting that is over or off."""
+        if row.state is not ReservationState.REFUSED and held is not None:
+            try:
+                await self._around.reserving.delete(row.name)
+            except Conflict:
+                return  # its sessions end first, or it ends by itself
+            except SlurmRefused as error:
+                if row.message != error.message:
+                    kept = row.model_copy(update={"message": error.message})
+                    await self._around.store.reservations.put(kept)
+                return
+            await self._around.noted(
+                "remove-reservation", row.course, f"{row.name}.", outcome=Outcome.DONE
+            )
+        await self._around.store.reservations.remove([row.name])
+
+    async def _put(self, plan: Plan, state: ReservationState, message: str, now: float) -> None:
+        await self._around.store.reservations.put(
+            KeptReservation(
+                name=plan.wanted.name,
+                course=plan.kept.name,
+                meeting_at=plan.meeting.begins,
+                state=state,
+                message=message,
+                spec=plan.spec,
+                at=now,
+            )
+        )
+
+    async def _noted(self, action: str, plan: Plan, detail: str, outcome: Outcome) -> None:
+        await self._around.noted(action, plan.kept.name, detail, outcome=outcome)
