@@ -16,28 +16,25 @@ from jupyterhub import orm
 from jupyterhub.utils import AnyTimeoutError, wait_for_http_server
 from pydantic import ValidationError
 
-from portal.errors import Conflict, InvalidRequest, PortalError, SlurmUnavailable, StartFailed
-from portal.launch.fields import KEPT
-from portal.launch.kinds import OWN_OPTIONS
-from portal.launch.request import LaunchRequest
+from portal.errors import Conflict, PortalError, SlurmUnavailable, StartFailed
 from portal.models.cluster.cluster import Job
 from portal.models.session.move import LIVE, Move, MoveState
 from portal.sessions.ending import Ending, explain
 
 from ..form import words
-from ..launch.job_log import log_tail, make_log
+from ..launch.job_log import log_tail
 from ..launch.launch import launch_request
-from ..launch.submit import submit
 from ..lifecycle.job_watch import JobWatch
 from ..lifecycle.session_history import SessionHistory
 from ..lifecycle.wait_for_server import JobOver, NoServer, address_of
 from ..session import SessionSpawner
 from .handover import client_tls, hand_over
+from .jobs_to_end import JobsToEnd
+from .queueing import queue_successor, whole_options
 from .successor import Successor
 
 # Its owner, or whoever ended the session on purpose, wants no other in its place.
 _ON_PURPOSE = frozenset({"completed", "stopped", "cancelled"})
-_AGAIN = 5.0  # seconds until Slurm is told once more to end a job
 _REMEMBERED = 600.0  # seconds that a move that is over is still told
 _ARRIVED = (MoveState.READY, MoveState.SWITCHING)
 
@@ -58,13 +55,12 @@ class Moving:
         self._wait_for_server = wait_for_server
         self.current: Successor | None = None
         self._over_at = float("-inf")  # when it ended, by time.monotonic()
-        self._leaves: tuple[str, ...] = ()  # jobs that must still be ended
+        self._leaving = JobsToEnd(spawner)
         self._beginning = False
         self._token = ""  # of the new server; it never leaves this process's memory
         self._said = asyncio.Event()
         self._watch: JobWatch | None = None
         self._task: asyncio.Task[None] | None = None
-        self._ending: asyncio.Task[None] | None = None
 
     # -- what is asked --------------------------------------------------------------------------
 
@@ -95,14 +91,14 @@ class Moving:
 
         ``by`` asks for it. Raises PortalError with the reason; then nothing was submitted.
         """
-        asked = self._complete(options)
+        asked = whole_options(self._spawner.last_options, options)
         self._free()
         self._beginning = True
         try:
             request = await launch_request(self._spawner, asked, runs=True)
             self._free(beginning=True)  # the session may have ended meanwhile
             session = self._spawner.token_id
-            self.current = await self._submit(request, by)
+            self.current, self._token = await queue_successor(self._spawner, request, by)
         finally:
             self._beginning = False
         if not self._spawner.ready or self._spawner.token_id != session:
@@ -166,26 +162,25 @@ class Moving:
         self._unfollow()  # also one that has moved and is not there yet: its name is free now
         if self.live and self.current is not None:
             self._revoke()
-            self._leaves += (self.current.job_id,)
-        if self._leaves:
-            self._end_jobs()
+            self._leaving.add(self.current.job_id)
+        self._leaving.end()
         self.current, self._token, self._watch = None, "", None
 
     # -- what must outlive the Hub --------------------------------------------------------------
 
     def state(self) -> dict[str, Any] | None:
         """For the spawner's own state; None where there is nothing to keep."""
-        if self.current is None and not self._leaves:
+        if self.current is None and not self._leaving.ids:
             return None
         return {
             "successor": self.current.model_dump(mode="json") if self.current else None,
-            "leaves": list(self._leaves),
+            "leaves": list(self._leaving.ids),
         }
 
     def load(self, state: Mapping[str, Any] | None) -> None:
         """The reverse. A move that was under way goes on."""
         state = state or {}
-        self._leaves = tuple(str(one) for one in state.get("leaves", ()))
+        self._leaving.ids = tuple(str(one) for one in state.get("leaves", ()))
         try:
             found = state.get("successor")
             self.current = Successor(**found) if found else None
@@ -194,8 +189,7 @@ class Moving:
             self.current = None
         if self.current is not None and self.current.ended_at is not None:
             self._over_at = time.monotonic() - max(0.0, time.time() - self.current.ended_at)
-        if self._leaves:
-            self._end_jobs()
+        self._leaving.end()
         if self.live and self.current is not None:
             # Whatever the last Hub was at: the switch was not made, and begins anew.
             self._say(MoveState.QUEUED, self.current.words)
@@ -217,57 +211,6 @@ class Moving:
             raise Conflict(
                 f"This session's resources are being changed already{job}. Call that off first."
             )
-
-    def _complete(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The whole ``user_options`` of the new job: the environment stays, and what else nobody
-        sees in the choice."""
-        now = self._spawner.last_options
-        environment = now.get("environment")
-        if options.get("environment", environment) != environment:
-            raise InvalidRequest(
-                "Only the resources of a running session can be changed, not its environment. "
-                "Launch another session for that.",
-                "environment",
-            )
-        keys = (*KEPT, *OWN_OPTIONS)  # a course's session stays one
-        kept = {key: now[key] for key in keys if key in now and key not in options}
-        asked = {**kept, **options, "environment": environment}
-        if not asked.get("gpus"):
-            asked.pop("gpu_type", None)
-        return asked
-
-    async def _submit(self, request: LaunchRequest, by: str) -> Successor:
-        spawner, db = self._spawner, self._spawner.user.db
-        own = db.get(orm.APIToken, spawner.token_id)
-        if own is None:
-            raise Conflict(
-                "The Hub has lost this session's token, so no other job can take its place. Stop "
-                "the session and launch it with the other resources."
-            )
-        asked_at = time.time()
-        # The same rights as the server has that runs.
-        token = spawner.user.new_api_token(note=own.note, scopes=list(own.scopes))
-        row = orm.APIToken.find(db, token)
-        try:
-            log_name = await make_log(spawner.log_directory, spawner.account)
-            if spawner.internal_ssl:
-                # A Hub that was restarted has none; the running server has its own in memory.
-                spawner.cert_paths = await spawner.move_certs(await spawner.create_certs())
-            job_id = await submit(spawner, request, log_name, token)
-        except BaseException:
-            db.delete(row)
-            db.commit()
-            raise
-        self._token = token
-        return Successor(
-            options=request.options(),
-            words=f"Job {job_id} was submitted. The session goes on.",
-            by=by,
-            asked_at=asked_at,
-            job_id=job_id,
-            token_id=row.id,
-            log_name=log_name,
-        )
 
     # -- the way --------------------------------------------------------------------------------
 
@@ -356,7 +299,7 @@ class Moving:
         if not left:  # it was stopped meanwhile, and that has called the move off
             return
         await self._route()
-        self._end_jobs()
+        self._leaving.end()
 
     async def _commit(self, address: str, job: Job | None) -> bool:
         """All of the switch that the Hub's database knows, in one commit; whether it was made."""
@@ -370,7 +313,7 @@ class Moving:
             what = words.resources(successor.options)
             sentence = f"Moved to job {successor.job_id}: {what}."
             old = Ending(code="moved", message=sentence, job_id=spawner.job_id)
-            self._leaves += (spawner.job_id,)
+            self._leaving.add(spawner.job_id)
             self._history.moved(successor, old)
             spawner.become(successor, self._token)
             spawner.watch.job = job
@@ -392,8 +335,8 @@ class Moving:
             await self._route()
         except PortalError as error:
             spawner.log.warning("Session of %s: %s", spawner._log_name, error)
-            self._leaves += (spawner.job_id,)  # the Hub's next look finds that it is over
-            self._end_jobs()
+            self._leaving.add(spawner.job_id)  # the Hub's next look finds that it is over
+            self._leaving.end()
         except Exception:
             spawner.log.exception("The new job of %s cannot be followed", spawner._log_name)
 
@@ -427,11 +370,11 @@ class Moving:
             return
         self._unfollow()
         self._revoke()
-        self._leaves += (successor.job_id,)
+        self._leaving.add(successor.job_id)
         self._say(state, sentence)
         self._spawner.log.info("%s does not move: %s", self._spawner._log_name, sentence)
         await self._spawner.store_state()
-        self._end_jobs()
+        self._leaving.end()
 
     def _revoke(self) -> None:
         """The token of a server that will not be the session's."""
@@ -441,28 +384,6 @@ class Moving:
             db.delete(row)
             db.commit()
         self._token = ""
-
-    def _end_jobs(self) -> None:
-        if self._ending is None or self._ending.done():
-            self._ending = asyncio.ensure_future(self._end_all())
-
-    async def _end_all(self) -> None:
-        """End what must be ended, until Slurm has taken it."""
-        spawner = self._spawner
-        while self._leaves:
-            job_id = self._leaves[0]
-            watch = JobWatch(spawner.shared.cluster, job_id, spawner.account, spawner.log)
-            last = spawner.shared.cluster.last
-            job = last.jobs.get(job_id) if last else None
-            try:
-                await spawner.end_job(watch, gently=job is not None and job.state.running)
-            except PortalError as error:
-                spawner.log.warning("Job %s cannot be ended yet: %s", job_id, error.message)
-                await asyncio.sleep(_AGAIN)
-                continue
-            self._leaves = tuple(one for one in self._leaves if one != job_id)
-            if spawner.job_id:
-                await spawner.store_state()
 
     def _say(self, state: MoveState, sentence: str) -> None:
         if self.current is not None and self.current.live:

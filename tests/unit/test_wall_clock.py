@@ -112,8 +112,9 @@ WHY: dict[str, tuple[int, str]] = {
     "spawners/lifecycle/reconciler.py": (1, RECORD),
     "spawners/lifecycle/session_history.py": (5, RECORD),
     "spawners/lifecycle/session_recorder.py": (1, CALENDAR),
+    "spawners/resize/queueing.py": (1, RECORD),
     "spawners/resize/resize.py": (
-        3,
+        2,
         "the moment of a row; its age goes by the uptime from then on",
     ),
     "spawners/session.py": (1, RECORD),

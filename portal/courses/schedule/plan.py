@@ -43,7 +43,7 @@ def reserves(kept: KeptCourse) -> bool:
 
 
 def must_be_made_anew(row: KeptReservation, plan: Plan, held: Reservation) -> bool:
-    """Check whether an update would not do: it changes the name of the partition and keeps its nodes
+    """Check whether an update would not do: it changes the partition's name and keeps its nodes
     (22.05), and of other GPUs it says "updated" and changes nothing (24.11, 26.05)."""
     wanted, asked = plan.wanted, json.loads(row.spec) if row.spec else {}
     if str(asked.get("partition", wanted.partition)) != wanted.partition:

@@ -24,8 +24,8 @@ _AS_IT_WAS = "It could not be changed, and is as it was"
 
 
 class Upkeep:
-    """Makes and removes one reservation at a time. Both raise StoreUnavailable and SlurmUnavailable:
-    go on later."""
+    """Makes and removes one reservation at a time. Both raise StoreUnavailable and
+    SlurmUnavailable: go on later."""
 
     def __init__(self, around: Around) -> None:
         self._around = around

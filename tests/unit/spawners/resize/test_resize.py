@@ -23,7 +23,7 @@ from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.session.move import MoveState
 from portal.sessions.ending import Ending
 from spawners.lifecycle.commits import Commits
-from spawners.resize import resize
+from spawners.resize import jobs_to_end, queueing, resize
 from spawners.resize.resize import Moving
 
 NOW = {"environment": "base", "gpus": 0, "account": "physics", "partition": "cpu"}
@@ -169,13 +169,13 @@ def spawner(monkeypatch: pytest.MonkeyPatch) -> Spawner:
 
     made = Spawner()
     monkeypatch.setattr(resize, "launch_request", launch_request)
-    monkeypatch.setattr(resize, "submit", submit)
-    monkeypatch.setattr(resize, "make_log", make_log)
+    monkeypatch.setattr(queueing, "submit", submit)
+    monkeypatch.setattr(queueing, "make_log", make_log)
     monkeypatch.setattr(resize, "hand_over", yes)
     monkeypatch.setattr(resize, "wait_for_http_server", yes)
     monkeypatch.setattr(resize, "client_tls", lambda who: None)
     monkeypatch.setattr(resize.orm.APIToken, "find", lambda db, token: made.db.tokens[2])
-    monkeypatch.setattr(resize, "_AGAIN", 0.01)
+    monkeypatch.setattr(jobs_to_end, "_AGAIN", 0.01)
     return made
 
 
@@ -234,7 +234,7 @@ async def test_what_cannot_begin(spawner: Spawner, monkeypatch: pytest.MonkeyPat
     async def refused(*_: Any) -> str:
         raise SlurmRefused("sbatch said no")
 
-    monkeypatch.setattr(resize, "submit", refused)
+    monkeypatch.setattr(queueing, "submit", refused)
     with pytest.raises(SlurmRefused):
         await spawner.moving.begin({"gpus": 2}, "ada")
     assert set(spawner.db.tokens) == {1}  # the new server's token is gone again
@@ -258,7 +258,7 @@ async def test_a_session_that_is_stopped_while_the_new_job_is_submitted(
         await taken.wait()
         return "8"
 
-    monkeypatch.setattr(resize, "submit", slow)
+    monkeypatch.setattr(queueing, "submit", slow)
     beginning = asyncio.ensure_future(spawner.moving.begin({"gpus": 2}, "ada"))
     await submitting.wait()
     spawner.moving.forget()
