@@ -24,25 +24,24 @@ from portal.launch.estimate import (
     behind_the_queue,
     counts_too_many,
     covers,
-    from_slurm,
     room_now,
     starts_now,
     without_slurm,
 )
-from portal.launch.limits import charged, effective_qos
 from portal.launch.nearby import Candidate, candidates
 from portal.launch.policy import Associations
 from portal.launch.request import LaunchRequest
-from portal.launch.running_limits import HeldBack, held_back
+from portal.launch.running_limits import held_back
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.person import Person
-from portal.models.session.estimate import Basis, Estimate, Nearby, Outlook, StartAnswer
+from portal.models.session.estimate import Estimate, Nearby, Outlook, StartAnswer
 from portal.models.session.resources import Resources
 from portal.slurm import SlurmRunner
-from portal.slurm.commands.start_estimate import AnswerNotUnderstood, NoNodeNow, test_only
+from portal.slurm.commands.start_estimate import AnswerNotUnderstood, test_only
 from portal.slurm.watch.budget import QueryBudget
 from portal.store import Store
 
+from .judging import behind_limit, estimate_of, is_better, label_of, question_of
 from .questions import Questions, Told
 
 # What each process has of queries_per_second: the launch page is the Hub's.
@@ -52,7 +51,6 @@ _WAITS_FOR = 300.0  # seconds for which the recorded waits are kept
 _AT_A_TIME = 15  # questions of one person after a quiet time
 _PEOPLE = 5000  # whose questions are counted
 _NAMED = 3  # nearby choices
-_BETTER = 0.75  # of the wait: what starts later than that is not worth a change
 
 
 class StartEstimates(LoggingConfigurable):
@@ -208,7 +206,7 @@ class StartEstimates(LoggingConfigurable):
                 made_at=now,
             )
         told = told or self._told(resources, user, snapshot, associations, self.usable_for)
-        found = _of(told)
+        found = estimate_of(told)
         late = found is not None and found.outlook in (Outlook.LATER, Outlook.UNKNOWN)
         too_many = late and counts_too_many(resources, snapshot)
         if found is None or (too_many and starts_now(resources, snapshot, now)):
@@ -217,11 +215,11 @@ class StartEstimates(LoggingConfigurable):
         if found.outlook is Outlook.REFUSED:
             return found
         held = held_back(resources, user, snapshot, associations)
-        return found if held is None else _behind(held, found, now)
+        return found if held is None else behind_limit(held, found, now)
 
     def _latest(self, resources: Resources, associations: Associations, now: float) -> float | None:
         """The earliest start that Slurm has named for something larger; None where it has not."""
-        key = _key(resources, associations)
+        key = question_of(resources, associations)
         starts = [
             start
             for other, start in self.questions.answers(time.monotonic() - self.usable_for)
@@ -240,7 +238,7 @@ class StartEstimates(LoggingConfigurable):
         """Slurm's answer of the last ``seconds``, unless what has come since speaks against it."""
         now = time.time()
         since = time.monotonic() - seconds
-        told = self.questions.told(_key(resources, associations), user, since)
+        told = self.questions.told(question_of(resources, associations), user, since)
         if told is None or told.start is None:
             return told
         was_now = told.start - told.at <= AT_ONCE
@@ -261,7 +259,7 @@ class StartEstimates(LoggingConfigurable):
         patience: float,
         leave: int = 0,
     ) -> Told | None:
-        key = _key(resources, associations)
+        key = question_of(resources, associations)
 
         async def ask() -> float:
             name = request.environment.name
@@ -306,13 +304,13 @@ class StartEstimates(LoggingConfigurable):
             if one.kind in found and found[one.kind][1].outlook is Outlook.NOW:
                 continue
             its = await self._of_candidate(one, request, person, snapshot, associations)
-            if _better(its, estimate) and (one.kind not in found or its.outlook is Outlook.NOW):
+            if is_better(its, estimate) and (one.kind not in found or its.outlook is Outlook.NOW):
                 found[one.kind] = one, its
         best = sorted(found.values(), key=lambda pair: pair[1].starts_at or 0.0)[:_NAMED]
         now = time.time()
         return [
             Nearby(
-                label=_label(one),
+                label=label_of(one),
                 words=words.starts(its, now),
                 changes=one.changes,
                 starts_at=its.starts_at,
@@ -355,67 +353,3 @@ class StartEstimates(LoggingConfigurable):
             )
             for options, seconds in await self.store.sessions.waits(since)
         ]
-
-
-def _key(resources: Resources, associations: Associations) -> Resources:
-    """What Slurm's answer depends on: the resources, and whom they are charged to."""
-    rows = charged(resources.account, resources.partition, associations or ())
-    qos = effective_qos(resources.qos, resources.account, resources.partition, associations)
-    account = rows[0].account if rows else resources.account
-    return resources.model_copy(update={"account": account, "qos": qos})
-
-
-def _of(told: Told | None) -> Estimate | None:
-    if told is None:
-        return None
-    if told.start is not None:
-        return from_slurm(told.start, told.at)
-    if isinstance(told.error, NoNodeNow):
-        return Estimate(
-            outlook=Outlook.UNKNOWN,
-            basis=Basis.SLURM,
-            reason="Nobody can say when this starts: no node that could run it is in service now.",
-            made_at=told.at,
-        )
-    if told.error is not None:
-        return Estimate(
-            outlook=Outlook.REFUSED,
-            basis=Basis.SLURM,
-            reason=told.error.message,
-            made_at=told.at,
-        )
-    return None
-
-
-def _behind(held: HeldBack, found: Estimate, now: float) -> Estimate:
-    """An estimate for one who is at a limit: not before enough of theirs has ended."""
-    if held.until is None or found.starts_at is None:
-        return Estimate(
-            outlook=Outlook.UNKNOWN,
-            basis=Basis.LIMIT,
-            reason=f"Nobody can say when this starts. {held.reason}",
-            made_at=now,
-        )
-    return Estimate(
-        outlook=Outlook.LATER,
-        starts_at=max(held.until, found.starts_at, now),
-        basis=Basis.LIMIT,
-        reason=held.reason,
-        made_at=now,
-    )
-
-
-def _better(its: Estimate, than: Estimate) -> bool:
-    if its.outlook not in (Outlook.NOW, Outlook.LATER) or its.starts_at is None:
-        return False
-    if its.basis is Basis.WAITS:
-        return False  # how long others waited is no reason to ask for less
-    if its.outlook is Outlook.NOW or than.starts_at is None:
-        return True
-    now = time.time()
-    return its.starts_at - now < _BETTER * (than.starts_at - now)
-
-
-def _label(one: Candidate) -> str:
-    hours = (one.resources.time or 0) // 3600
-    return words.choice(one.changes, f"{hours} hour{'' if hours == 1 else 's'}")

@@ -1,0 +1,86 @@
+"""Estimates made of Slurm's answers, compared with one another. Pure, but for the clock."""
+
+from __future__ import annotations
+
+import time
+
+from portal.launch import estimate_words as words
+from portal.launch.estimate import from_slurm
+from portal.launch.limits import charged, effective_qos
+from portal.launch.nearby import Candidate
+from portal.launch.policy import Associations
+from portal.launch.running_limits import HeldBack
+from portal.models.session.estimate import Basis, Estimate, Outlook
+from portal.models.session.resources import Resources
+from portal.slurm.commands.start_estimate import NoNodeNow
+
+from .questions import Told
+
+_BETTER = 0.75  # of the wait: what starts later than that is not worth a change
+
+
+def question_of(resources: Resources, associations: Associations) -> Resources:
+    """Return what Slurm's answer depends on: the resources, and whom they are charged to."""
+    rows = charged(resources.account, resources.partition, associations or ())
+    qos = effective_qos(resources.qos, resources.account, resources.partition, associations)
+    account = rows[0].account if rows else resources.account
+    return resources.model_copy(update={"account": account, "qos": qos})
+
+
+def estimate_of(told: Told | None) -> Estimate | None:
+    """Return the estimate that Slurm's answer makes; None where it says nothing."""
+    if told is None:
+        return None
+    if told.start is not None:
+        return from_slurm(told.start, told.at)
+    if isinstance(told.error, NoNodeNow):
+        return Estimate(
+            outlook=Outlook.UNKNOWN,
+            basis=Basis.SLURM,
+            reason="Nobody can say when this starts: no node that could run it is in service now.",
+            made_at=told.at,
+        )
+    if told.error is not None:
+        return Estimate(
+            outlook=Outlook.REFUSED,
+            basis=Basis.SLURM,
+            reason=told.error.message,
+            made_at=told.at,
+        )
+    return None
+
+
+def behind_limit(held: HeldBack, found: Estimate, now: float) -> Estimate:
+    """Return the estimate of one who is at a limit: not before enough of theirs has ended."""
+    if held.until is None or found.starts_at is None:
+        return Estimate(
+            outlook=Outlook.UNKNOWN,
+            basis=Basis.LIMIT,
+            reason=f"Nobody can say when this starts. {held.reason}",
+            made_at=now,
+        )
+    return Estimate(
+        outlook=Outlook.LATER,
+        starts_at=max(held.until, found.starts_at, now),
+        basis=Basis.LIMIT,
+        reason=held.reason,
+        made_at=now,
+    )
+
+
+def is_better(its: Estimate, than: Estimate) -> bool:
+    """Check whether one starts clearly earlier than the other."""
+    if its.outlook not in (Outlook.NOW, Outlook.LATER) or its.starts_at is None:
+        return False
+    if its.basis is Basis.WAITS:
+        return False  # how long others waited is no reason to ask for less
+    if its.outlook is Outlook.NOW or than.starts_at is None:
+        return True
+    now = time.time()
+    return its.starts_at - now < _BETTER * (than.starts_at - now)
+
+
+def label_of(one: Candidate) -> str:
+    """Return what is different in a nearby choice, as its button says it."""
+    hours = (one.resources.time or 0) // 3600
+    return words.choice(one.changes, f"{hours} hour{'' if hours == 1 else 's'}")
