@@ -7,13 +7,14 @@ import { announce, byId, el, hidden, setText } from "./dom.js";
 import { keepInAddress } from "./filters.js";
 import { newerJob, states } from "./model.js";
 import { Pager } from "./pager.js";
+import { Table } from "./table.js";
 import { capital, clock, count, duration, exactly, memory, ranges } from "./words.js";
 
 const LIMIT = 50;
 const isPending = (job) => states.pending.includes(job.state.toLowerCase());
 
 // Columns: what the API sorts by, the head, and what stands in a cell.
-/** @type {{name: string, head: string, paint: (...given: any[]) => void, sort?: string, number?: boolean}[]} */
+/** @type {{name: string, head: string, paint: (...given: any[]) => void, sort?: string, number?: boolean, ages?: boolean}[]} */
 const COLUMNS = [
   { name: "state", sort: "state", head: "State", paint: paintState },
   { name: "id", sort: "id", head: "Job", paint: paintJob },
@@ -23,24 +24,34 @@ const COLUMNS = [
   { name: "gpus", sort: "gpus", head: "GPUs", number: true, paint: paintGpus },
   { name: "cpus", sort: "cpus", head: "CPUs", number: true, paint: (cell, job) => lines(cell, String(job.cpus)) },
   { name: "memory", sort: "memory", head: "Memory", number: true, paint: (cell, job) => lines(cell, memory(job.memory)) },
-  { name: "used", sort: "start_time", head: "Used", number: true, paint: paintUsed },
-  { name: "left", sort: "end_time", head: "Left", number: true, paint: paintLeft },
+  { name: "used", sort: "start_time", head: "Used", number: true, ages: true, paint: paintUsed },
+  { name: "left", sort: "end_time", head: "Left", number: true, ages: true, paint: paintLeft },
   { name: "actions", head: "", paint: paintActions },
 ];
 
 export class Jobs {
   constructor(place, model, filters) {
-    this.place = place;
     this.model = model;
     this.filters = filters;
-    this.rows = new Map();
     this.items = new Map();
     this.control = null;
     const query = new URLSearchParams(window.location.search);
     const sort = query.get("sort") ?? "";
     this.sort = COLUMNS.some((column) => column.sort === sort.replace(/^-/, "")) ? sort : "-id";
     this.which = query.get("jobs") in states ? query.get("jobs") : "";
-    this.#table();
+    this.table = new Table(place, {
+      columns: COLUMNS.map((column) => ({ ...column, paint: (cell, job) => column.paint(cell, job, this) })),
+      label: "jobs-title",
+      sort: this.sort,
+      key: (job) => job.id,
+      look: "list-jobs",
+      empty: "jobs-empty",
+      onSort: (order) => {
+        this.sort = order;
+        keepInAddress({ sort: order === "-id" ? "" : order });
+        this.load(true);
+      },
+    });
     this.#choices();
     this.pager = new Pager(byId("jobs-pager"), LIMIT, () =>
       this.load().then(() => byId("jobs-title").scrollIntoView({ block: "nearest" })),
@@ -91,7 +102,7 @@ export class Jobs {
         const job = newerJob(before, item);
         gone ||= before.state !== job.state;
         this.items.set(id, job);
-        this.#paint(this.rows.get(id), job);
+        this.table.update(job);
       } else {
         others = true;
       }
@@ -105,11 +116,7 @@ export class Jobs {
   }
 
   tick() {
-    for (const [id, row] of this.rows) {
-      const job = this.items.get(id);
-      paintUsed(row.cells.used, job);
-      paintLeft(row.cells.left, job);
-    }
+    for (const job of this.items.values()) this.table.update(job, true);
   }
 
   #soon(wait) {
@@ -118,29 +125,6 @@ export class Jobs {
     clearTimeout(this.again);
     this.againAt = at;
     this.again = setTimeout(() => this.load(), wait);
-  }
-
-  #table() {
-    this.heads = COLUMNS.map((column) =>
-      el(
-        "th",
-        { scope: "col", role: "columnheader", class: column.number ? "number" : null },
-        column.sort
-          ? el("button.sort", { type: "button", onclick: () => this.#order(column.sort) }, column.head)
-          : hidden("Actions"),
-      ),
-    );
-    this.body = el("tbody", { role: "rowgroup" });
-    this.place.replaceChildren(
-      el(
-        "table.list.list-jobs",
-        { role: "table", "aria-labelledby": "jobs-title" },
-        el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, this.heads)),
-        this.body,
-      ),
-      el("p.portal-quiet.empty", { id: "jobs-empty", hidden: true }),
-    );
-    this.#marks();
   }
 
   #choices() {
@@ -157,62 +141,11 @@ export class Jobs {
     });
   }
 
-  #order(name) {
-    this.sort = this.sort === name ? `-${name}` : name;
-    this.#marks();
-    keepInAddress({ sort: this.sort === "-id" ? "" : this.sort });
-    this.load(true);
-  }
-
-  #marks() {
-    COLUMNS.forEach((column, at) => {
-      const on = this.sort.replace(/^-/, "") === column.sort;
-      if (on) this.heads[at].setAttribute("aria-sort", this.sort.startsWith("-") ? "descending" : "ascending");
-      else this.heads[at].removeAttribute("aria-sort");
-    });
-  }
-
   #show(page) {
-    const ids = new Set(page.items.map((job) => job.id));
-    for (const [id, row] of this.rows) {
-      if (ids.has(id)) continue;
-      row.element.remove();
-      this.rows.delete(id);
-    }
     this.items = new Map(page.items.map((job) => [job.id, job]));
-    let place = this.body.firstElementChild;
-    for (const job of page.items) {
-      let row = this.rows.get(job.id);
-      if (!row) {
-        row = this.#row();
-        this.rows.set(job.id, row);
-      }
-      this.#paint(row, job);
-      if (row.element === place) place = place.nextElementSibling;
-      else this.body.insertBefore(row.element, place);
-    }
+    this.table.show(page.items, this.filters.any || this.which ? "No job fits these filters." : "No job runs or waits.");
     setText(byId("jobs-count"), count(page.total, "job"));
     this.pager.show(page);
-    const empty = byId("jobs-empty");
-    empty.hidden = page.items.length > 0;
-    setText(empty, this.filters.any || this.which ? "No job fits these filters." : "No job runs or waits.");
-    this.place.querySelector("table").hidden = !page.items.length;
-  }
-
-  #row() {
-    const cells = Object.fromEntries(
-      COLUMNS.map((column) => [
-        column.name,
-        el("td", { role: "cell", class: `cell-${column.name}${column.number ? " number" : ""}`, dataset: { head: column.head } }),
-      ]),
-    );
-    return { element: el("tr", { role: "row" }, Object.values(cells)), cells };
-  }
-
-  #paint(row, job) {
-    row.element.classList.toggle("mine", job.mine);
-    row.element.dataset.job = job.id;
-    for (const column of COLUMNS) column.paint(row.cells[column.name], job, this);
   }
 
   // What Slurm lets the portal do may show or hide actions.
@@ -221,7 +154,7 @@ export class Jobs {
     const words = byId("jobs-rights");
     words.hidden = !(may("jobs:manage") && control && !control.jobs);
     setText(words, control?.missing?.jobs ?? "");
-    for (const [id, row] of this.rows) this.#paint(row, this.items.get(id));
+    for (const job of this.items.values()) this.table.update(job);
   }
 }
 
@@ -288,7 +221,6 @@ function paintGpus(cell, job, { model }) {
 }
 
 function paintUsed(cell, job) {
-  if (!job) return;
   if (job.start_time !== null) {
     lines(cell, duration(now() - job.start_time), `since ${clock(job.start_time)}`);
   } else {
@@ -298,7 +230,6 @@ function paintUsed(cell, job) {
 }
 
 function paintLeft(cell, job) {
-  if (!job) return;
   const limit = job.time_limit === null ? "" : `of ${duration(job.time_limit)}`;
   if (job.end_time === null) {
     lines(cell, job.time_limit === null ? "no limit" : "–", limit);

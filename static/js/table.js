@@ -1,14 +1,20 @@
-// A table whose order the server makes; on a narrow screen each row is a card.
+// A table whose order the server makes; on a narrow screen each row is a card. A row that has a key
+// stays the same element, so that what has the focus keeps it.
 
-import { el, hidden } from "./dom.js";
+import { el, fill, hidden } from "./dom.js";
 
 export class Table {
-  // `columns`: {head, cell(item) => text or element, sort (what the API calls it), number, wide}.
-  // `onSort(sort)` is called with "name" or "-name". `label`: id of what names the table.
-  constructor(place, { columns, label, sort = "", onSort = null }) {
+  // `columns`: {head, sort (what the API calls it), name, number, wide} and either cell(item) => text or
+  // element, or paint(cell, item), which touches only what differs; `ages`: it changes with time alone.
+  // `key(item)`: the row's, as text.
+  // `onSort(sort)` is called with "name" or "-name". `label`: id of what names the table; `empty`: id
+  // of the sentence where there are no rows.
+  constructor(place, { columns, label, sort = "", onSort = null, key = null, look = "list-cards", empty = null }) {
     this.place = place;
     this.columns = columns;
     this.sort = sort;
+    this.key = key;
+    this.rows = new Map();
     this.heads = columns.map((column) =>
       el(
         "th",
@@ -20,36 +26,62 @@ export class Table {
     );
     this.body = el("tbody", { role: "rowgroup" });
     this.table = el(
-      "table.list.list-cards",
+      `table.list.${look}`,
       { role: "table", "aria-labelledby": label, hidden: true },
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, this.heads)),
       this.body,
     );
-    this.empty = el("p.portal-quiet.empty", { hidden: true });
+    this.empty = el("p.portal-quiet.empty", { id: empty, hidden: true });
     place.replaceChildren(this.table, this.empty);
     this.#marks();
   }
 
   // Shows these rows, or the sentence where there are none.
   show(items, otherwise) {
-    this.body.replaceChildren(
-      ...items.map((item) =>
-        el(
-          "tr",
-          { role: "row", class: item.mine ? "mine" : null },
-          this.columns.map((column) =>
-            el(
-              "td",
-              { role: "cell", class: [column.number && "number", column.wide && "span-all"].filter(Boolean).join(" ") || null, dataset: { head: column.head } },
-              column.cell(item),
-            ),
-          ),
-        ),
-      ),
-    );
+    const before = this.rows;
+    this.rows = new Map();
+    items.forEach((item, at) => {
+      const key = this.key ? this.key(item) : at;
+      const row = before.get(key) ?? this.#row(this.key ? key : null);
+      before.delete(key);
+      this.rows.set(key, row);
+      this.#paint(row, item);
+    });
+    for (const { element } of before.values()) element.remove();
+    let next = this.body.firstElementChild;
+    for (const { element } of this.rows.values()) {
+      if (element === next) next = next.nextElementSibling;
+      else this.body.insertBefore(element, next);
+    }
     this.table.hidden = !items.length;
     this.empty.hidden = items.length > 0;
     this.empty.textContent = otherwise;
+  }
+
+  // Paints the row of an item that has changed, if it is shown; with `aging`, only what ages in it.
+  update(item, aging = false) {
+    const row = this.rows.get(this.key(item));
+    if (row) this.#paint(row, item, aging);
+  }
+
+  #row(key) {
+    const cells = this.columns.map((column) =>
+      el("td", {
+        role: "cell",
+        class: [column.name && `cell-${column.name}`, column.number && "number", column.wide && "span-all"].filter(Boolean).join(" ") || null,
+        dataset: { head: column.head },
+      }),
+    );
+    return { element: el("tr", { role: "row", dataset: key === null ? {} : { key } }, cells), cells };
+  }
+
+  #paint(row, item, aging = false) {
+    row.element.classList.toggle("mine", Boolean(item.mine));
+    this.columns.forEach((column, at) => {
+      if (aging && !column.ages) return;
+      if (column.paint) column.paint(row.cells[at], item);
+      else fill(row.cells[at], column.cell(item));
+    });
   }
 
   #order(name, onSort) {

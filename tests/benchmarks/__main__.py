@@ -23,6 +23,7 @@ from . import (
     launch_page,
     page,
     paint,
+    patches,
     pending,
     report,
     scale,
@@ -44,6 +45,7 @@ PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
     "startup": startup.measure,
     "pending": pending.measure,
     "class": class_start.measure,
+    "patches": patches.measure,
     "soak": soak.measure,
     "estimates": estimates.measure,  # last: it leaves ten thousand jobs' traces in Slurm
 }
@@ -65,6 +67,7 @@ ORDER = (
     "builds",
     "class",
     "class-lab",
+    "patches",
     "soak",
     "estimates",
     *ALONE,
@@ -81,6 +84,7 @@ _ROWS = {
     "pending": ("60 pending",),
     "class": (class_start.WHAT,),
     "class-lab": class_lab.WHAT,
+    "patches": (patches.WHAT,),
     "soak": ("soak of",),
     "board": (course_board.WHAT,),
     "estimates": (estimates.WHAT,),

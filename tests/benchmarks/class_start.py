@@ -111,7 +111,7 @@ def _round(cluster: Cluster) -> _Round:
     slurm = told("plain sbatch", plain(cluster, *_ALL))
     # Slurm sees to the end of those jobs meanwhile.
     noop = told("no-op spawner", through_hub(cluster, "noop", *_ALL))
-    ours, waited = _start_all(cluster)
+    ours, waited = start_all(cluster)
     told("start all", ours)
     if not (noop.seconds and slurm.seconds and ours.seconds):
         raise NotMeasured(f"no session became ready: {noop.words or slurm.words or ours.words}")
@@ -124,7 +124,7 @@ def _round(cluster: Cluster) -> _Round:
         waited_at_stock.extend(found)
 
     stock = told("stock batchspawner", through_hub(cluster, "stock", *_ALL, beside=visited))
-    late = _percentile(waited), _percentile(waited_at_stock)
+    late = percentile(waited), percentile(waited_at_stock)
     one = _Round(noop, slurm, ours, stock, late)
     last = max(ours.seconds)
     print(f"  {last / one.floor:.2f} x floor, stock needs {one.peer / last:.2f} x", flush=True)
@@ -132,15 +132,17 @@ def _round(cluster: Cluster) -> _Round:
     return one
 
 
-def _percentile(waits: Sequence[float]) -> float:
+def percentile(waits: Sequence[float]) -> float:
+    """Return the 95th percentile."""
     return statistics.quantiles(waits, n=20)[-1]
 
 
-def _start_all(cluster: Cluster) -> tuple[Run, list[float]]:
+def start_all(cluster: Cluster, **settings: str) -> tuple[Run, list[float]]:
     """Seconds from the press of the button to each ready session, and what others waited."""
-    with bench_hub(cluster, "course", STUDENTS, CLASS_PARTITION) as hub:
+    with bench_hub(cluster, "course", STUDENTS, CLASS_PARTITION, **settings) as hub:
         _make_course(cluster, hub)
         with Caller(hub.url, TEACHER) as teacher, _others(hub) as waits:
+            before = hub.cpu_seconds()
             answer = teacher.post(f"courses/{NAME}/starts", json={"kind": "all"})
             if answer.status_code != 202:
                 raise NotMeasured(f"the start was refused: {answer.status_code} {answer.text}")
@@ -151,12 +153,13 @@ def _start_all(cluster: Cluster) -> tuple[Run, list[float]]:
                 return found["report"]["left"] == 0 and found
 
             found = wait_for("the class", over, PATIENCE, 0.5)
+            cpu = hub.cpu_seconds() - before
         seats, began = found["seats"], found["start"]["asked_at"]
         ready = [one["ready_at"] - began for one in seats if one["ready_at"]]
         words = "; ".join(
             f"{one['number']} x {one['words']}" for one in found["report"]["failures"]
         )
-        return Run(ready, len(STUDENTS) - len(ready), 0, words=words), list(waits)
+        return Run(ready, len(STUDENTS) - len(ready), 0, cpu, words=words), list(waits)
 
 
 def _make_course(cluster: Cluster, hub: BenchHub) -> None:

@@ -50,8 +50,11 @@ elif kind == "stock":
     if os.environ.get("BENCH_STOCK_SRUN") == "0":
         c.SlurmSpawner.req_srun = ""
 elif kind in ("ours", "course"):
+    from spawners import hub_patches
     from spawners.hub_setup import set_up_hub
 
+    without = os.environ.get("BENCH_WITHOUT")  # patches.py
+    hub_patches.PATCHES = tuple(one for one in hub_patches.PATCHES if one.name != without)
     set_up_hub()
     c.JupyterHub.spawner_class = "spawners.spawner.PortalSpawner"
     c.PortalSpawner.cmd = [stub, "portal/port", responder]

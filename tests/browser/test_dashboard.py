@@ -76,7 +76,7 @@ def gpus_of(page: Any, job: str) -> Any:
 
 
 def row_of(page: Any, job: str) -> Any:
-    return page.locator(f"#jobs tr[data-job='{job}']")
+    return page.locator(f"#jobs tr[data-key='{job}']")
 
 
 def confirm(page: Any, button: str) -> None:
@@ -179,7 +179,7 @@ def test_filters_narrow_grid_and_jobs_and_stay_in_the_address(
     page.get_by_role("button", name="Running").click()
     page.get_by_role("button", name="Job", exact=True).click()
     expect(page.locator("th[aria-sort]")).to_have_attribute("aria-sort", "ascending")
-    in_order = f"#jobs tr[data-job='{job}'] ~ tr[data-job='{other}']"
+    in_order = f"#jobs tr[data-key='{job}'] ~ tr[data-key='{other}']"
     expect(page.locator(in_order)).to_have_count(1)
     if demo.people:
         page.get_by_label("User").fill("barbara")
