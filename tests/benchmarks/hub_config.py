@@ -53,8 +53,8 @@ elif kind in ("ours", "course"):
     from spawners import hub_patches
     from spawners.hub_setup import set_up_hub
 
-    without = os.environ.get("BENCH_WITHOUT")  # patches.py
-    hub_patches.PATCHES = tuple(one for one in hub_patches.PATCHES if one.name != without)
+    without = os.environ.get("BENCH_WITHOUT", "").split()  # patches.py
+    hub_patches.PATCHES = tuple(one for one in hub_patches.PATCHES if one.name not in without)
     set_up_hub()
     c.JupyterHub.spawner_class = "spawners.spawner.PortalSpawner"
     c.PortalSpawner.cmd = [stub, "portal/port", responder]

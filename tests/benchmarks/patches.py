@@ -10,7 +10,9 @@ from .report import Row
 from .startup import Run, told
 
 WHAT = f"A class of {len(STUDENTS)} without the patch"
-NAMES = ("spawn-commits", "spawn-queue", "early-response")  # spawners/hub_patches/, a file each
+# Of spawners/hub_patches/, a file each, with those that cannot be without it.
+NAMES = ("spawn-commits", "spawn-queue", "early-response")
+_WITH = {"early-response": "early-response stop-context"}
 _NONE = ""  # all patches
 
 
@@ -20,7 +22,7 @@ def measure(cluster: Cluster) -> list[Row]:
     found: dict[str, list[tuple[Run, float]]] = {name: [] for name in (_NONE, *NAMES)}
     for _ in range(ROUNDS):
         for name, runs in found.items():
-            run, waits = start_all(cluster, BENCH_WITHOUT=name)
+            run, waits = start_all(cluster, BENCH_WITHOUT=_WITH.get(name, name))
             told(f"without {name}" if name else "all patches", run)
             runs.append((run, percentile(waits)))
             print(f"  pages {runs[-1][1]:.2f} s", flush=True)
