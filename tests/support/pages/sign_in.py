@@ -13,6 +13,8 @@ def sign_in(page: Any, url: str, name: str, password: str = PASSWORD) -> None:
     of nobody else."""
     person = Person(url, name, password)
     assert person.logged_in, f"{name} could not log in"
+    # A page that is open would notice that its login is over, and go to the login form by itself.
+    page.goto("about:blank")
     page.context.clear_cookies()
     host = urlsplit(url).hostname  # the jar has "localhost.local" for "localhost"
     page.context.add_cookies(
