@@ -15,6 +15,7 @@ from . import (
     body_limits,
     bounded_application,
     course_hosts,
+    database_ping,
     early_response,
     oauth_secret,
     progress_stream,
@@ -44,6 +45,7 @@ PATCHES: tuple[Patch, ...] = (
     spawn_commits.PATCH,
     spawn_queue.PATCH,  # around spawn_commits
     oauth_secret.PATCH,
+    database_ping.PATCH,
 )
 
 

@@ -11,7 +11,7 @@ from .startup import Run, told
 
 WHAT = f"A class of {len(STUDENTS)} without the patch"
 # Of spawners/hub_patches/, a file each, with those that cannot be without it.
-NAMES = ("spawn-commits", "spawn-queue", "early-response")
+NAMES = ("spawn-commits", "spawn-queue", "early-response", "database-ping")
 _WITH = {"early-response": "early-response stop-context"}
 _NONE = ""  # all patches
 

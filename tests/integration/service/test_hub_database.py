@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, event, text
 
 from spawners import hub_database
+from spawners.hub_patches import database_ping
 
 
 def modes(url: str) -> tuple[str, int]:
@@ -42,6 +43,23 @@ def test_every_connection_of_the_hub_does_and_nobody_elses(tmp_path: Path) -> No
         with engine.connect() as one, engine.connect() as another:
             for connection in (one, another):
                 assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == mode
+
+
+@pytest.mark.parametrize(("dialect", "asked"), [("sqlite", 0), ("postgresql", 1)])
+def test_a_server_is_asked_whether_it_is_there_and_a_file_is_not(
+    monkeypatch: pytest.MonkeyPatch, dialect: str, asked: int
+) -> None:
+    monkeypatch.setattr(orm, "register_ping_connection", orm.register_ping_connection)
+    database_ping.apply()
+    engine = create_engine("sqlite://")
+    monkeypatch.setattr(engine.dialect, "name", dialect)
+    orm.register_ping_connection(engine)
+    monkeypatch.undo()
+    said: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda *what: said.append(what[2]))
+    with engine.connect() as connection:
+        connection.execute(text("SELECT 2"))
+    assert said == [*["SELECT 1"] * asked, "SELECT 2"]
 
 
 def test_what_cannot_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

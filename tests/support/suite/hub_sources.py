@@ -111,6 +111,10 @@ KNOWN: dict[str, tuple[str, str]] = {
         "(self, client_id, client_secret, redirect_uri, allowed_scopes=None, description='')",
         "37e7d04b6eb9bdad040c6acff10aac9b9bd1cad553f6effb9f886132a2e448e5",
     ),
+    "jupyterhub.orm:register_ping_connection": (
+        "(engine)",
+        "3358d330aae6f3ec327a1d099fdc700fbe1e2933ae25bbd9a745b547dfcba736",
+    ),
     "jupyterhub.services.auth:HubAuth.get_session_id": (
         "(self, handler)",
         "e0e30c609557110a29c51b3b331af16a95668ed874e3ed58f9d2c1934cfd003b",

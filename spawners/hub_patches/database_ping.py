@@ -1,0 +1,31 @@
+"""A database that is a file is not asked before each transaction whether it is there."""
+
+from __future__ import annotations
+
+from jupyterhub import orm
+from sqlalchemy.engine import Engine
+
+from .patch import Patch
+
+_ping = orm.register_ping_connection
+
+
+def _ping_servers(engine: Engine) -> None:
+    if engine.dialect.name != "sqlite":
+        _ping(engine)
+
+
+def apply() -> None:
+    """Leave out JupyterHub's question where the database is SQLite. Before the Hub opens it."""
+    orm.register_ping_connection = _ping_servers
+
+
+PATCH = Patch(
+    name="database-ping",
+    changes=("jupyterhub.orm:register_ping_connection",),
+    why="With the question, a class of 200 took the Hub 13.1 instead of 12.1 s of CPU and was ready "
+    "after 13.9 instead of 12.7 s (medians of three starts each, by turns).",
+    upstream="none",
+    until="JupyterHub pings servers only, or has SQLAlchemy do it (pool_pre_ping).",
+    apply=apply,
+)
