@@ -36,7 +36,7 @@ _RECORD = pytest.StashKey[runs.RunRecord]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    gc.disable()  # until all tests are collected, which takes half of the time so
+    gc.disable()  # until all tests are collected: 7 instead of 13 s of CPU
     skips.register(config)
     markers.register(config)
     _share_tls_context()

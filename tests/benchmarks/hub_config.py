@@ -54,6 +54,8 @@ elif kind in ("ours", "course"):
     from spawners.hub_setup import set_up_hub
 
     without = os.environ.get("BENCH_WITHOUT", "").split()  # patches.py
+    if unknown := {*without} - {one.name for one in hub_patches.PATCHES}:
+        raise ValueError(f"BENCH_WITHOUT names no patch: {unknown}")  # it would measure nothing
     hub_patches.PATCHES = tuple(one for one in hub_patches.PATCHES if one.name not in without)
     set_up_hub()
     c.JupyterHub.spawner_class = "spawners.spawner.PortalSpawner"

@@ -1,4 +1,4 @@
-"""Those of a course who can be in its reservations."""
+"""Members of a course, as Slurm takes them into its reservations."""
 
 from __future__ import annotations
 
