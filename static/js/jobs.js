@@ -37,17 +37,15 @@ export class Jobs {
     this.control = null;
     const query = new URLSearchParams(window.location.search);
     const sort = query.get("sort") ?? "";
-    this.sort = COLUMNS.some((column) => column.sort === sort.replace(/^-/, "")) ? sort : "-id";
     this.which = query.get("jobs") in states ? query.get("jobs") : "";
     this.table = new Table(place, {
       columns: COLUMNS.map((column) => ({ ...column, paint: (cell, job) => column.paint(cell, job, this) })),
       label: "jobs-title",
-      sort: this.sort,
+      sort: COLUMNS.some((column) => column.sort === sort.replace(/^-/, "")) ? sort : "-id",
       key: (job) => job.id,
       look: "list-jobs",
       empty: "jobs-empty",
       onSort: (order) => {
-        this.sort = order;
         keepInAddress({ sort: order === "-id" ? "" : order });
         this.load(true);
       },
@@ -60,7 +58,7 @@ export class Jobs {
   }
 
   get query() {
-    return { ...this.filters.query, state: (states[this.which] ?? []).join(","), sort: this.sort };
+    return { ...this.filters.query, state: (states[this.which] ?? []).join(","), sort: this.table.sort };
   }
 
   // Asks for the page again; with `first`, for the first one.
