@@ -18,6 +18,8 @@ expect = playwright.expect
 
 # The browser's own notices cannot be seen by a test: what the page would show is written down.
 STUB = """
+// The blank page before a sign-in has no storage.
+if (location.protocol !== "about:") {
 window.shown = [];
 window.Notification = class {
   static permission = sessionStorage.getItem("permission") ?? "default";
@@ -29,6 +31,7 @@ window.Notification = class {
   constructor(title, options) { window.shown.push([title, options.body]); }
   close() {}
 };
+}
 """
 OPTIONS = {"environment": "python-venv", "partition": "cpu", "time": "0:30:00"}
 
