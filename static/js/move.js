@@ -2,12 +2,12 @@
 
 import { call, may } from "./api.js";
 import { tell, toast } from "./dialog.js";
-import { byId, el, fill, hidden, setText, later } from "./dom.js";
+import { byId, el, fill, hidden, setText } from "./dom.js";
 import { Poller } from "./poller.js";
+import { ResourcesForm } from "./resources-form.js";
 
 const LIVE = ["queued", "starting", "ready", "switching"];
 const EVERY = 3000; // milliseconds, while a move is under way
-const PAUSE = 500; // after the last change, until it is asked when that would start
 /** @type {(session: any) => `sessions/${string}/move`} */
 const path = (session) => `sessions/${encodeURIComponent(session.id)}/move`;
 
@@ -69,6 +69,16 @@ async function callOff(session, again) {
   again();
 }
 
+// The page's own classes for the form.
+const CLASSES = {
+  row: "mb-2",
+  label: "form-label",
+  input: "form-control",
+  select: "form-select",
+  button: "btn btn-sm btn-outline-contrast mb-2",
+  warning: "fw-bold",
+};
+
 // Asks which resources, and has the new job queued.
 async function change(session, onDone) {
   let before;
@@ -79,23 +89,17 @@ async function change(session, onDone) {
     return;
   }
   // What is asked for is the portal's to say (portal/launch/fields.py).
-  const asked = before.fields.filter((field) => !field.values || field.values.length);
-  const inputs = Object.fromEntries(asked.map((field) => [field.name, input(field, before.options[field.name])]));
-  for (const { name, number, least } of asked) inputs[name].value = before.options[name] ?? (number && !least ? 0 : "");
-  const estimate = el("p.portal-quiet", { role: "status" });
+  const resources = new ResourcesForm(
+    before,
+    (options) => call("estimates", { method: "POST", body: { options } }),
+    CLASSES,
+  );
   const problem = el("p.text-danger", { role: "alert" });
   const form = el(
     "form",
     {},
     el("h2", { id: "move-title" }, "Change resources"),
-    asked.map(({ name, label }) => el("div.mb-2", {}, el("label.form-label", { for: inputs[name].id }, label), inputs[name])),
-    estimate,
-    el(
-      "p",
-      {},
-      "The session goes on until the new job can take its place. Then open documents are saved and opened again, and terminals begin in the same folders. Kernels end, and their variables go: what you still need must be in files.",
-    ),
-    busy(before.busy),
+    resources.node,
     problem,
     el(
       "div.ask-buttons",
@@ -106,12 +110,10 @@ async function change(session, onDone) {
   );
   const dialog = el("dialog.ask", { "aria-labelledby": "move-title" }, form);
   const back = /** @type {HTMLElement} */ (document.activeElement);
-  const ask = later(() => estimated(before, chosen(before.fields, inputs), estimate), PAUSE);
-  form.addEventListener("input", ask);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
-      await call(path(session), { method: "POST", body: chosen(before.fields, inputs) });
+      await call(path(session), { method: "POST", body: resources.value });
       dialog.close();
       onDone();
     } catch (error) {
@@ -119,51 +121,11 @@ async function change(session, onDone) {
     }
   });
   dialog.addEventListener("close", () => {
+    resources.dispose();
     dialog.remove();
     if (back?.isConnected) back.focus();
   });
   document.body.append(dialog);
   dialog.showModal();
-  inputs.gpus.focus();
-  ask();
-}
-
-function input({ name, number, least, values }, now) {
-  const id = `move-${name}`;
-  if (values) {
-    const all = new Set(["", ...values, ...(now ? [now] : [])]); // also one that none of them is
-    return el("select.form-select", { id }, [...all].map((one) => el("option", { value: one }, one || "any")));
-  }
-  return el("input.form-control", number ? { id, type: "number", min: least } : { id });
-}
-
-function chosen(fields, inputs) {
-  const body = {};
-  for (const { name, number } of fields) {
-    const text = inputs[name]?.value.trim();
-    if (text) body[name] = number ? Number(text) : text;
-  }
-  if (!body.gpus) delete body.gpu_type;
-  return body;
-}
-
-function busy(names) {
-  if (!names) return null; // its server does not say
-  if (!names.length) return el("p", {}, "No kernel computes now.");
-  return el(
-    "div",
-    {},
-    el("strong", {}, "Computing now, and ended by the move if not done by then:"),
-    el("ul", {}, names.map((name) => el("li", {}, name))),
-  );
-}
-
-async function estimated({ options, kept: names }, wanted, place) {
-  const kept = Object.fromEntries(names.filter((name) => options[name]).map((name) => [name, options[name]]));
-  try {
-    const answer = await call("estimates", { method: "POST", body: { options: { ...kept, ...wanted } } });
-    setText(place, answer.words);
-  } catch (error) {
-    setText(place, `When it would start is not known. ${error.message}`);
-  }
+  resources.focus();
 }

@@ -1,0 +1,1 @@
+../../kernels/labextension/src/resources-form.js
