@@ -10,14 +10,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, NoReturn
 
 from jupyterhub import orm
 from sqlalchemy import bindparam, func, select
 from traitlets import default
 
-from portal import disk
 from portal.errors import (
     ConfigurationError,
     PortalError,
@@ -97,7 +95,6 @@ class PortalSpawner(LaunchDoor):
         hosts.tell_logins(self)
         self.token_id = self._token_row()
         try:
-            await asyncio.to_thread(disk.ensure_space, self.log_directory, Path.cwd())
             self.log_name = await make_log(self.log_directory, self.account)
             self.job_id = await submit_once(self, request)
         except PortalError as error:

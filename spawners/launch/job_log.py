@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from portal import disk
 from portal.errors import ConfigurationError
 from portal.sessions.log import tail
 from portal.slurm.jobs import job_log
@@ -13,15 +14,21 @@ from portal.slurm.jobs import job_log
 async def make_log(directory: str, account: str) -> str:
     """Make an empty log in ``directory`` for a job of ``account``; returns its name.
 
-    Raises ConfigurationError when the Hub's account cannot write there.
+    Raises ConfigurationError when the Hub's account cannot write there, and DiskFull where the
+    log's disk, or the one of the Hub's own directory, has no room for what a session writes.
     """
     try:
-        return await asyncio.to_thread(job_log.make_log, directory, "session", account)
+        return await asyncio.to_thread(_make, directory, account)
     except OSError as error:
         raise ConfigurationError(
             f"The log of the session cannot be made in {directory}: {error.strerror}. An admin can "
             "look with 'portal doctor'."
         ) from None
+
+
+def _make(directory: str, account: str) -> str:
+    disk.ensure_space(directory, Path.cwd())
+    return job_log.make_log(directory, "session", account)
 
 
 async def log_tail(directory: str, name: str) -> str:

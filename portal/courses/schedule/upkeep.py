@@ -7,7 +7,9 @@ for it.
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 from portal.errors import Conflict, PortalError, SlurmRefused, SlurmUnavailable
 from portal.models.audit import Outcome
@@ -84,20 +86,14 @@ class Upkeep:
         await self._noted("change-reservation", plan, words, Outcome.FAILED)
 
     async def _create(self, plan: Plan, row: KeptReservation | None, now: float) -> None:
-        wanted, words = replace(plan.wanted, begins=max(plan.wanted.begins, now)), ""
+        wanted = replace(plan.wanted, begins=max(plan.wanted.begins, now))
         problem = self._problem(plan)
         if problem:
             await self._refused(plan, row, problem, now)
             return
         await self._put(plan, ReservationState.ASKED, "", now)
         try:
-            try:
-                await self._around.reserving.create(wanted)
-            except GpusNotReservable as error:
-                if not wanted.nodes:
-                    raise
-                words = nodes_alone(plan, error)
-                await self._around.reserving.create(replace(wanted, gpus=0))
+            words = await _with_gpus(plan, wanted, self._around.reserving.create)
         except (SlurmRefused, Conflict) as error:
             await self._refused(plan, row, error.message, now)
             return
@@ -110,17 +106,11 @@ class Upkeep:
 
     async def _update(self, plan: Plan, row: KeptReservation, now: float) -> None:
         """Change ours. What Slurm refuses leaves it as it was."""
-        words = ""
         try:
             if problem := self._problem(plan):
                 raise SlurmRefused(problem)
-            try:
-                await self._around.reserving.update(plan.wanted, now)
-            except GpusNotReservable as error:
-                if not plan.wanted.nodes:
-                    raise
-                words = nodes_alone(plan, error)
-                await self._around.reserving.update(replace(plan.wanted, gpus=0), now)
+            update = partial(self._around.reserving.update, now=now)
+            words = await _with_gpus(plan, plan.wanted, update)
         except SlurmUnavailable:
             raise
         except PortalError as error:
@@ -215,3 +205,16 @@ class Upkeep:
 
     async def _noted(self, action: str, plan: Plan, detail: str, outcome: Outcome) -> None:
         await self._around.noted(action, plan.kept.name, detail, outcome=outcome)
+
+
+async def _with_gpus(plan: Plan, wanted: Wanted, ask: Callable[[Wanted], Awaitable[object]]) -> str:
+    """Ask Slurm for ``wanted``, and for its nodes alone where it reserves no GPUs; return the
+    sentence that says so, "" where it has all."""
+    try:
+        await ask(wanted)
+    except GpusNotReservable as error:
+        if not wanted.nodes:
+            raise
+        await ask(replace(wanted, gpus=0))
+        return nodes_alone(plan, error)
+    return ""
