@@ -1,8 +1,10 @@
 """Changes that the portal makes to JupyterHub's own objects, in the Hub's process.
 
 A file is one patch: what it changes, why, where it was discussed, and what would let it go.
-Importing them changes nothing. ``tests/unit/spawners/hub_patches/`` knows the source of what is
-patched as it was when the patch was last looked at, so a new JupyterHub fails there by name.
+Importing them changes nothing. Figures of a class are medians of three starts by turns, measured
+with ``make bench ARGS="--only patches"``. ``tests/unit/spawners/hub_patches/`` knows the source of
+what is patched as it was when the patch was last looked at, so a new JupyterHub fails there by
+name.
 
 The portal's service and its sessions are other processes, with patches of their own:
 ``portal/web/tossed.py``; ``__main__.py``, ``spawners/api/guests.py`` and ``tossed.py`` of
