@@ -3,7 +3,9 @@ otherwise."""
 
 from __future__ import annotations
 
+import contextlib
 import ssl
+from collections.abc import Iterator
 from dataclasses import dataclass
 from email.message import EmailMessage
 from pathlib import Path
@@ -34,8 +36,21 @@ class MailServer:
     async def send(self, message: EmailMessage) -> None:
         """Hand the mail over. Raises Unavailable when it may work later, MailRefused when not,
         ConfigurationError; never with a password in the words."""
-        try:
+        with self._in_words():
             await aiosmtplib.send(message, **self._options())
+
+    async def check(self) -> None:
+        """Connect, encrypt and log in, and send nothing. Raises as ``send`` does."""
+        client = aiosmtplib.SMTP(**self._options())
+        with contextlib.closing(client), self._in_words():
+            await client.connect()
+            await client.quit()
+
+    @contextlib.contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """Raise what the server said as ``send`` does."""
+        try:
+            yield
         except aiosmtplib.SMTPRecipientsRefused as error:
             codes = [one.code for one in error.recipients]
             raise self._error(error, codes[0] if codes else 0) from None
@@ -45,22 +60,6 @@ class MailServer:
             raise Unavailable(
                 f"The mail server {self.host} cannot be used: {_said(error)}"
             ) from None
-
-    async def check(self) -> None:
-        """Connect, encrypt and log in, and send nothing. Raises as ``send`` does."""
-        options = self._options()
-        client = aiosmtplib.SMTP(**options)
-        try:
-            await client.connect()
-            await client.quit()
-        except aiosmtplib.SMTPResponseException as error:
-            raise self._error(error, error.code) from None
-        except (aiosmtplib.SMTPException, OSError, ssl.SSLError) as error:
-            raise Unavailable(
-                f"The mail server {self.host} cannot be used: {_said(error)}"
-            ) from None
-        finally:
-            client.close()
 
     def _error(self, error: Exception, code: int) -> Unavailable:
         # RFC 5321, 4.2.1: 4yz is for now, 5yz for good. What concerns the login can be mended.

@@ -60,13 +60,7 @@ class BuildQueue:
         async with self._one:
             _demand_idle(await self._store.versions.get(version.name, version.number))
             build = await self._shared(wanted, asker) or await self._new(wanted, asker)
-            await self._store.versions.change(
-                version.name,
-                version.number,
-                state=EnvironmentState.BUILDING,
-                message="",
-                build_id=build.id,
-            )
+            await self._waits(version, build)
         return build
 
     async def retry(self, id: int, by: str) -> Build:
@@ -87,14 +81,18 @@ class BuildQueue:
             for one in dict.fromkeys([*old.askers, by]):
                 build = await self._joined(build, one)
             for version in waiting:
-                await self._store.versions.change(
-                    version.name,
-                    version.number,
-                    state=EnvironmentState.BUILDING,
-                    message="",
-                    build_id=build.id,
-                )
+                await self._waits(version, build)
         return build
+
+    async def _waits(self, version: EnvironmentVersion, build: Build) -> None:
+        """Note that ``version`` waits for ``build``."""
+        await self._store.versions.change(
+            version.name,
+            version.number,
+            state=EnvironmentState.BUILDING,
+            message="",
+            build_id=build.id,
+        )
 
     async def cancel(self, id: int, by: str) -> Build:
         """See Workshop.cancel_build."""

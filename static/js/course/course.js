@@ -154,7 +154,7 @@ if (facts.changes) {
     }
   });
   byId("save-not").addEventListener("click", () => {
-    editor.forget();
+    editor.draft.forget();
     editor.open(detail.course);
     states();
   });
@@ -191,7 +191,7 @@ async function conflict(error) {
           "div.entry-actions",
           {},
           el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: choose(() => toast("Look at it, then save: yours will be put in the place of theirs.")) }, "Keep mine"),
-          el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: choose(() => (editor.forget(), editor.open(theirs.course))) }, "Take theirs"),
+          el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: choose(() => (editor.draft.forget(), editor.open(theirs.course))) }, "Take theirs"),
         ),
       ),
     );
@@ -245,7 +245,7 @@ byId("rehearse").addEventListener("click", async () => {
   });
 });
 
-const { kept } = editor;
+const kept = editor.draft.value;
 editor.open(detail.course);
 states();
 if (facts.changes && kept) {
@@ -257,7 +257,7 @@ if (facts.changes && kept) {
       "div.entry-actions",
       {},
       el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => (editor.edit(kept.course), note.remove()) }, "Put it back"),
-      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => (editor.forget(), note.remove()) }, "Drop it"),
+      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => (editor.draft.forget(), note.remove()) }, "Drop it"),
     ),
   );
   byId("troubles").append(note);

@@ -4,6 +4,7 @@
 import { call } from "../api.js";
 import { DefinitionForm } from "../curate/form.js";
 import { byId, el, fill, later, setText } from "../dom.js";
+import { Draft } from "../draft.js";
 import { count } from "../words.js";
 import { courseGroups } from "./fields.js";
 import { Term } from "./term.js";
@@ -13,7 +14,7 @@ const PAUSE = 350; // milliseconds without a key
 export class CourseEditor {
   // `key` names what is kept in this tab, `name` the course that is there already; `onState({problems, changed})` hears every check.
   constructor({ key, editing, name = undefined, fixed = [], readOnly = false, onState = (_) => {} }) {
-    this.key = `portal-course ${key}`;
+    this.draft = new Draft(`portal-course ${key}`);
     this.onState = onState;
     this.asked = 0;
     this.saved = "";
@@ -50,22 +51,9 @@ export class CourseEditor {
     this.#typed();
   }
 
-  // What was typed in this tab and not saved.
-  get kept() {
-    try {
-      return JSON.parse(sessionStorage.getItem(this.key) ?? "null");
-    } catch {
-      return null;
-    }
-  }
-
   done() {
-    sessionStorage.removeItem(this.key);
+    this.draft.forget();
     this.saved = JSON.stringify(this.value);
-  }
-
-  forget() {
-    sessionStorage.removeItem(this.key);
   }
 
   // Asks the API; whether it could be saved so.
@@ -88,8 +76,8 @@ export class CourseEditor {
 
   #typed() {
     this.term.show(this.value);
-    if (this.changed) sessionStorage.setItem(this.key, JSON.stringify({ course: this.value, at: Date.now() / 1000 }));
-    else sessionStorage.removeItem(this.key);
+    if (this.changed) this.draft.keep({ course: this.value });
+    else this.draft.forget();
     this.check();
   }
 

@@ -47,7 +47,7 @@ byId("make").addEventListener("submit", async (event) => {
   button.disabled = false;
 });
 
-const { kept } = editor;
+const kept = editor.draft.value;
 editor.open({
   begins: day(7),
   ends: day(7 + 14 * 7),
@@ -66,7 +66,7 @@ if (kept) {
       "div.entry-actions",
       {},
       el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => (editor.edit(kept.course), note.remove()) }, "Put it back"),
-      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => (editor.forget(), note.remove()) }, "Drop it"),
+      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => (editor.draft.forget(), note.remove()) }, "Drop it"),
     ),
   );
   fill(byId("troubles"), note);

@@ -3,6 +3,7 @@
 
 import { call } from "../api.js";
 import { byId, el, fill, later, setText } from "../dom.js";
+import { Draft } from "../draft.js";
 import { DefinitionForm } from "./form.js";
 import { TextView } from "./text.js";
 import { count } from "../words.js";
@@ -12,7 +13,7 @@ const PAUSE = 350; // milliseconds without a key
 export class Editor {
   // `key` names what is kept in this tab; `onState({definition, problems, changed})` hears every check.
   constructor({ key, fixed = [], onState = (_) => {} }) {
-    this.key = `portal-curate ${key}`;
+    this.draft = new Draft(`portal-curate ${key}`);
     this.onState = onState;
     this.view = "form";
     this.asked = 0;
@@ -72,21 +73,8 @@ export class Editor {
 
   // What is there is saved: nothing is kept any more.
   done() {
-    sessionStorage.removeItem(this.key);
+    this.draft.forget();
     this.#mark();
-  }
-
-  // What was typed here and not saved, e.g. before the tab was reloaded.
-  get kept() {
-    try {
-      return JSON.parse(sessionStorage.getItem(this.key) ?? "null");
-    } catch {
-      return null;
-    }
-  }
-
-  forget() {
-    sessionStorage.removeItem(this.key);
   }
 
   // Asks the API; returns the definition, or null when something is wrong with it.
@@ -147,9 +135,8 @@ export class Editor {
   }
 
   #keep() {
-    const kept = { ...this.content, at: Date.now() / 1000 };
-    if (this.changed) sessionStorage.setItem(this.key, JSON.stringify(kept));
-    else sessionStorage.removeItem(this.key);
+    if (this.changed) this.draft.keep(this.content);
+    else this.draft.forget();
   }
 
   #mark() {

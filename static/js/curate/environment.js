@@ -119,7 +119,7 @@ function ready({ definition, changed }) {
 
 async function open(version) {
   base = version.number;
-  const { kept } = editor;
+  const kept = editor.draft.value;
   setText(byId("edit-words"), `From version ${base}.`);
   await stand(version);
   byId("kept").hidden = !kept;
@@ -135,7 +135,7 @@ async function stand(version) {
 
 async function from(version) {
   if (editor.changed && !window.confirm("Drop what you have changed and go on from this version?")) return;
-  editor.forget();
+  editor.draft.forget();
   base = versions.newest.number;
   setText(byId("edit-words"), `As version ${version.number} was; saved after version ${base}.`);
   if (version.number === base) await stand(version);
@@ -193,7 +193,7 @@ async function resolve(which, theirs) {
 }
 
 byId("save-not").addEventListener("click", () => {
-  editor.forget();
+  editor.draft.forget();
   open(versions.newest);
 });
 

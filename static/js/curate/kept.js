@@ -12,7 +12,7 @@ export function keptNote(editor, kept, done = () => {}) {
       "div.entry-actions",
       {},
       el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => leave(() => editor.edit(kept)) }, "Put it back"),
-      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => leave(() => editor.forget()) }, "Drop it"),
+      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => leave(() => editor.draft.forget()) }, "Drop it"),
     ),
   );
   function leave(run) {

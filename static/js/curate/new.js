@@ -118,7 +118,7 @@ byId("make").addEventListener("submit", (event) => {
 draft.addEventListener("click", () => make(({ name }) => leave(environmentPage(name))));
 
 async function begin() {
-  const { kept } = editor;
+  const kept = editor.draft.value;
   await editor.open({ definition: { kind: "container" } });
   if (!editor.changed) {
     byId("editor-status").textContent = "";
