@@ -27,44 +27,49 @@ def service(demo: Any) -> None:
 
 
 def ways(html: str) -> dict[str, str]:
-    """The links of the navigation bar: title to address."""
-    bar = html[
-        html.index('<ul class="navbar-nav me-auto') : html.index('<ul class="nav navbar-nav')
-    ]
-    return {
-        title.strip(): href
-        for href, title in re.findall(
-            r'<a class="nav-link[^"]*"\s+href="([^"]*)"[^>]*>([^<]*)<', bar
-        )
-    }
+    """Return the entries of the navigation bar, those of its menus and of the person's menu too:
+    title to address."""
+    bar = html[html.index('<ul class="navbar-nav me-auto') : html.index("</nav>")]
+    links = re.findall(r'<a class="(?:nav-link|dropdown-item)[^>]*href="([^"]*)"[^>]*>([^<]*)<', bar)
+    return {title.strip(): href for href, title in links}
 
 
 @pytest.mark.parametrize("path", ["/hub/home", "/hub/token", "/hub/spawn", "/services/portal/"])
-def test_every_page_has_the_same_ways(person: Callable[[str], Person], path: str) -> None:
+def test_every_page_has_the_same_navigation(person: Callable[[str], Person], path: str) -> None:
     for_all = {
-        "Home": "/hub/home",
-        "Cluster": SERVICE,
+        "Sessions": "/hub/home",
+        "Launch": "/hub/spawn",
         "Catalog": f"{SERVICE}catalog",
-        "Sessions": f"{SERVICE}sessions",
-        "Usage": f"{SERVICE}usage",
-        "Token": "/hub/token",
+        "Cluster": SERVICE,
     }
     for_admins = {
         "Courses": f"{SERVICE}courses",
         "Curate": f"{SERVICE}curate",
+        "Users": "/hub/admin",
         "Announcements": f"{SERVICE}announcements",
         "Audit log": f"{SERVICE}audit",
-        "Admin": "/hub/admin",
+        "Usage of all": f"{SERVICE}usage?by=user",
     }
-    for name, expected in (("ada", for_all), ("grace", for_all | for_admins)):
+    under_the_name = {
+        "Usage": f"{SERVICE}usage",
+        "Tokens": "/hub/token",
+        "Log out": "/hub/logout",
+    }
+    for name, expected in (("ada", {}), ("grace", for_admins)):
         someone = person(name)
-        found = ways(someone.http.get(path).text)
+        html = someone.http.get(path).text
         # The service names the Hub's host, where it knows it.
-        assert {title: href.removeprefix(someone.url) for title, href in found.items()} == expected
+        found = {title: href.removeprefix(someone.url) for title, href in ways(html).items()}
+        assert found == for_all | expected | under_the_name
+        assert len(re.findall(r'<li class="nav-item', html)) <= 6 + 1  # one holds the theme
 
 
 def test_the_page_that_is_open_is_marked(person: Callable[[str], Person]) -> None:
-    for path, title in {"/hub/home": "Home", SERVICE: "Cluster"}.items():
+    for path, title in {
+        "/hub/home": "Sessions",
+        "/hub/spawn": "Launch",
+        SERVICE: "Cluster",
+    }.items():
         html = person("ada").http.get(path).text
         assert re.findall(r'aria-current="page">([^<]*)<', html) == [title]
 
@@ -77,7 +82,12 @@ def test_the_home_page_leads_to_the_ended_sessions(person: Callable[[str], Perso
 def test_without_the_service_there_is_no_way_to_it(demo: Any) -> None:
     with other_hub(demo) as (url, _):
         html = Person(url, "ada").http.get("/hub/home").text
-        assert ways(html) == {"Home": "/hub/home", "Token": "/hub/token"}
+        assert ways(html) == {
+            "Sessions": "/hub/home",
+            "Launch": "/hub/spawn",
+            "Tokens": "/hub/token",
+            "Log out": "/hub/logout",
+        }
         assert "all-sessions" not in html
 
 
