@@ -118,7 +118,7 @@ class HubApi(LoggingConfigurable):
         """
         with contextlib.suppress(NotFound):
             if await self.runs(user, server):
-                raise Conflict("It runs already. Open it, or stop it first, under My sessions.")
+                raise Conflict("It runs already. Open it, or stop it first, under Sessions.")
         body = json.dumps({"user_options": options})
         await self._ask("POST", _path(user, server), "start:servers", body=body)
 
@@ -127,6 +127,28 @@ class HubApi(LoggingConfigurable):
         one that never was there."""
         model = _json(await self._ask("GET", _path(user, server), "read:servers"))
         return bool(model.get("ready") or model.get("pending"))
+
+    async def named_servers(self, user: str) -> dict[str, str]:
+        """Return the named servers that ``user`` has, whether or not they run: titles by name.
+
+        Raises NotFound for someone the Hub does not know, HubUnavailable, ConfigurationError.
+        """
+        path = f"users/{quote(user, safe='')}?include_stopped_servers=1"
+        servers = _json(await self._ask("GET", path, "read:servers")).get("servers")
+        rows = servers if isinstance(servers, dict) else {}
+        return {name: str(row.get("display_name") or name) for name, row in rows.items() if name}
+
+    async def remove_server(self, user: str, server: str, *, on_behalf_of: str) -> None:
+        """Have the Hub forget a named server that does not run.
+
+        Raises NotFound for one that it does not have, Conflict for one that runs; otherwise as
+        ``stop_server``.
+        """
+        if await self.runs(user, server):
+            raise Conflict("This session runs or starts. Stop it before you remove its name.")
+        headers = {FOR_HEADER: header_of(on_behalf_of)}
+        body = json.dumps({"remove": True})
+        await self._ask("DELETE", _path(user, server), "delete:servers", headers, body)
 
     async def begin_server(self, user: str, server: str, options: Mapping[str, Any]) -> None:
         """The same for one of a class: nothing is asked before, and the answer comes when Slurm
@@ -252,6 +274,7 @@ class HubApi(LoggingConfigurable):
             method=method,
             headers={"Authorization": f"token {self.api_token}", **headers},
             body=body,
+            allow_nonstandard_methods=True,  # a DELETE with a body
             request_timeout=self.timeout,
             connect_timeout=min(self.timeout, 10),
             follow_redirects=False,

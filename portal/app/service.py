@@ -273,7 +273,7 @@ class PortalService(Application):
             prefix=self.prefix,
             hub_prefix=hub.hub_prefix,
             hub_host=hub.hub_host,
-            variables=site_variables(self.config.JupyterHub.template_vars),
+            variables=site_variables(self.config.JupyterHub),
         )
 
     async def _listen(self, server: HTTPServer, port: int, host: str) -> None:

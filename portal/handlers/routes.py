@@ -40,12 +40,14 @@ from .pages.catalog import catalog_page_routes
 from .pages.courses import course_page_routes
 from .pages.curate import curate_page_routes
 from .pages.pages import page_routes
+from .pages.sessions import session_page_routes
 from .sessions import (
     actions,
     estimates,
     extend,
     moves,
     notices,
+    servers,
     session,
     sessions,
     snooze,
@@ -91,6 +93,7 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *openapi.ENDPOINTS,
     *user_environments.ENDPOINTS,
     *registries.ENDPOINTS,
+    *servers.ENDPOINTS,
     *session.ENDPOINTS,
     *sessions.ENDPOINTS,
     *snooze.ENDPOINTS,
@@ -112,5 +115,6 @@ def routes(prefix: str) -> list[Any]:
         *catalog_page_routes(prefix),
         *course_page_routes(prefix),
         *curate_page_routes(prefix),
+        *session_page_routes(prefix),
         *page_routes(prefix),
     ]

@@ -81,7 +81,7 @@ def _paragraphs(notice: Notice, public_url: str, now: float, portal: str) -> lis
         second,
         f"All your sessions:\n{public_url}services/portal/sessions",
         f"You get this mail from {_line(portal)} because you asked for it. "
-        "You can change that on the page of your sessions.",
+        "Turn this mail off on the Sessions page.",
     ]
 
 

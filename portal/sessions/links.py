@@ -9,15 +9,18 @@ from urllib.parse import quote, urlencode
 from portal.models import Frozen
 from portal.models.session.session import SessionRecord, SessionState
 
+_COMING = (SessionState.PENDING, SessionState.STARTING)
+
 
 class SessionLinks(Frozen):
     """Addresses on this site, for the session's owner; null where there is nothing to go to.
 
-    ``launch_again`` and ``launch_suggested`` fill the launch page in and start nothing. They are
+    ``progress`` is the page that follows a start. ``launch_again`` and ``launch_suggested`` fill the launch page in and start nothing. They are
     null while the server of that name lives, and where the environment is no longer offered.
     """
 
     open: str | None = None
+    progress: str | None = None
     launch_again: str | None = None
     launch_suggested: str | None = None
 
@@ -34,6 +37,7 @@ def links_of(
     ``again`` and ``suggested`` are ``user_options``, None where they cannot be launched."""
     return SessionLinks(
         open=server_url(record, base) if record.state is SessionState.RUNNING else None,
+        progress=progress_url(record, base) if record.state in _COMING else None,
         launch_again=None if busy or again is None else spawn_url(record, base, again),
         launch_suggested=None if busy or suggested is None else spawn_url(record, base, suggested),
     )
@@ -43,6 +47,12 @@ def server_url(record: SessionRecord, base: str) -> str:
     """The session's server, behind the proxy."""
     server = f"{quote(record.server, safe='')}/" if record.server else ""
     return f"{base}user/{_name(record.user)}/{server}"
+
+
+def progress_url(record: SessionRecord, base: str) -> str:
+    """Return the Hub's page that follows a start and leads to the session."""
+    server = f"/{quote(record.server, safe='')}" if record.server else ""
+    return f"{base}hub/spawn-pending/{_name(record.user)}{server}"
 
 
 def spawn_url(record: SessionRecord, base: str, options: Mapping[str, Any]) -> str:

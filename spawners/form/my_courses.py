@@ -4,58 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from jupyterhub.app import JupyterHub
 
-from portal.courses.definition.calendar import meetings
 from portal.courses.roster.membership_cache import CourseBook, Membership
+from portal.courses.roster.my_courses import MyCourse, my_courses
 from portal.errors import PortalError
 from portal.launch.course import server_of
-from portal.launch.kinds.course import CourseSession
-from portal.models import Frozen
-from portal.models.course.course import CourseState
 
 from ..context import Shared
-from .next_meeting import AHEAD, next_meeting
 
 _PATIENCE = 0.3  # seconds that a page waits for the database
-
-
-class MyCourse(Frozen):
-    """One course of a person's. ``meeting`` says when it meets next; ``closed`` why it has no
-    session now."""
-
-    name: str
-    title: str
-    server: str
-    meeting: str = ""
-    closed: str = ""
-
-
-def my_courses(mine: Iterable[Membership], now: float) -> tuple[MyCourse, ...]:
-    """Those that have sessions now (Unix seconds) or will have, the one that meets next first."""
-    found = []
-    for one in mine:
-        course = one.kept.course
-        reason = CourseSession.closed(one.kept, one.role, now)
-        today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
-        if one.kept.state is not CourseState.APPROVED or today > course.ends:
-            continue
-        following = meetings(course, now, now + AHEAD)
-        begins = following[0].begins if following else float("inf")
-        shown = MyCourse(
-            name=course.name,
-            title=course.title,
-            server=course.server,
-            meeting="" if reason else next_meeting(course, now),
-            closed=reason,
-        )
-        found.append((bool(reason), begins, course.name, shown))
-    return tuple(shown for *_, shown in sorted(found, key=lambda one: one[:3]))
 
 
 async def courses_of(book: CourseBook, name: str) -> tuple[MyCourse, ...]:

@@ -10,6 +10,7 @@ from jupyterhub import orm
 
 from portal.courses.definition.calendar import meetings
 from portal.courses.definition.sources import root_of
+from portal.courses.schedule.next_meeting import next_meeting
 from portal.errors import NotAllowed, PortalError
 from portal.launch.course import (
     ServerOf,
@@ -28,7 +29,6 @@ from portal.models.catalog.environment import Bind, Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.course.course import STAFF, Course, KeptCourse, Role
 
-from ..form.next_meeting import next_meeting
 from ..lifecycle.stop_reason import SERVICE
 from ..session import SessionSpawner
 from .nbgrader_exchange import exchange_of

@@ -3,7 +3,7 @@
 
 import { call, facts, now } from "./api.js";
 import { byId, el } from "./dom.js";
-import { mount, say, tell, tellStarted, wanted } from "./notify.js";
+import { mount, offer, say, tell, tellStarted, wanted } from "./notify.js";
 import { Poller } from "./poller.js";
 import { capital, duration } from "./words.js";
 
@@ -61,6 +61,9 @@ function watch(session) {
 
 const place = byId("notices");
 const poller = new Poller({ every: EVERY, ask: look, unseen: true });
-if (place) mount(place, HOW, () => poller.now());
+if (place) {
+  mount(place, HOW, () => poller.now());
+  offer(false);
+}
 offerMail(place);
 poller.now();

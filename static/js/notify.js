@@ -75,10 +75,16 @@ export function mount(place, how, changed) {
   say(how);
 }
 
+// Shows the button only while a session `waits`, or to turn notices off.
+export function offer(waits) {
+  const button = byId("notices-on");
+  if (button) button.hidden = !waits && !wanted();
+}
+
 // What stands beside the button: `words`, or else how one is told.
 export function say(how, words = "") {
   const on = wanted();
-  setText(byId("notices-on"), on ? "Tell me nothing in this browser" : "Tell me when it has started");
+  setText(byId("notices-on"), on ? "Turn off notifications in this browser" : "Notify me when it starts");
   byId("notices-on").setAttribute("aria-pressed", String(on));
   const refused = "This browser shows no notices for this site, so the page and its title tell you; keep it open.";
   setText(byId("notices-words"), words || (on ? (allowed() ? how : refused) : ""));

@@ -1,9 +1,13 @@
-// The list of sessions: the living ones are followed, the ended ones come page by page.
+// The Sessions page: courses and named sessions that can be started, those that run or wait, which are
+// followed, and the ended ones page by page.
 
 import { apiUrl, call, facts, loginEnded, now } from "./api.js";
-import { byId, el, later, setText, showTrouble } from "./dom.js";
+import { openOnClick } from "./course/open.js";
+import { ask, tell } from "./dialog.js";
+import { byId, el, hidden, later, setText, showTrouble } from "./dom.js";
 import { followForm, keepInAddress } from "./filters.js";
 import { idleWords } from "./idle.js";
+import { offer } from "./notify.js";
 import { Pager } from "./pager.js";
 import { Poller } from "./poller.js";
 import { actions, efficiency, place, resources, state, suggestion, times, titleOf } from "./sessionview.js";
@@ -11,13 +15,14 @@ import { count } from "./words.js";
 
 const LIMIT = 10;
 const EVERY = 10000;
+const NAMES_EVERY = 60000;
 const pager = new Pager(byId("ended-pager"), LIMIT, () => ended());
 const poller = new Poller({ every: EVERY, ask: refresh, onTrouble: showTrouble });
 let values = followForm(byId("filters"), (fresh) => {
   values = fresh;
   ended(true);
 });
-let living = "";
+let living = null; // ids of those that live, joined; null: not known yet
 
 // Whose sessions are shown, for those who may see others'.
 const asked = new URLSearchParams(window.location.search);
@@ -40,21 +45,31 @@ if (form) {
 
 function title() {
   const other = whose.user && whose.user !== facts.user;
-  const words = other ? `Sessions of ${whose.user}` : whose.all ? "Everyone’s sessions" : "My sessions";
+  const words = other ? `Sessions of ${whose.user}` : whose.all ? "All sessions" : "Sessions";
   setText(byId("sessions-title"), words);
+  for (const id of ["courses", "named"]) {
+    if (byId(id)) byId(id).hidden = other || Boolean(whose.all);
+  }
+}
+
+// The title of the course that a session of one's own belongs to, where the page has it.
+function courseTitle(session) {
+  const row = session.mine && document.querySelector(`#courses [data-server="${CSS.escape(session.server)}"]`);
+  return row ? row.querySelector("h2").textContent : null;
 }
 
 function card(session) {
   const taken = now();
   const when = el("span", {}, times(session, taken));
   const others = session.user !== facts.user;
+  const title = courseTitle(session) ?? titleOf(session);
   const made = el(
     `li.entry.entry-session${session.state === "ended" ? "" : ".entry-living"}`,
     { dataset: { session: session.id } },
     el(
       "div",
       {},
-      el("h3", {}, titleOf(session), session.server ? el("span.portal-quiet", {}, ` ${session.server}`) : null),
+      el("h3", {}, title, session.server ? el("span.portal-quiet", {}, ` ${session.server}`) : null),
       el(
         "p.portal-facts",
         {},
@@ -67,9 +82,9 @@ function card(session) {
         session.course ? el("span", {}, `course ${session.course}`) : null,
       ),
       session.ending ? el("p.why", {}, session.ending.words) : null,
-      idleWords(session, ` ${titleOf(session)}`, () => poller.now()),
+      idleWords(session, ` ${title}`, () => poller.now()),
       suggestion(session),
-      actions(session, () => poller.in(1000)),
+      actions(session, () => poller.in(1000), { title }),
     ),
     session.started_at ? el("div.entry-side", {}, efficiency(session)) : null,
   );
@@ -100,9 +115,50 @@ async function refresh() {
   const ids = page.items.map((session) => session.id).join();
   if (ids !== living) {
     if (living) ended();
+    if (living !== null) namesPoller?.now();
     living = ids;
   }
-  list(byId("living"), page.items, "Nothing runs or waits.");
+  const others = page.items.filter((session) => !session.course);
+  list(byId("living"), [...page.items.filter((session) => session.course), ...others], "No session is running or waiting.");
+  if (!whose.user && !whose.all) own(page.items);
+}
+
+// What depends on the sessions of one's own that live.
+function own(sessions) {
+  offer(sessions.some((session) => session.state !== "running"));
+  // The launch page leads to the first session while that lives.
+  byId("sessions-start").hidden = sessions.some((session) => !session.server);
+  for (const row of document.querySelectorAll("#courses .entry")) {
+    row.hidden = sessions.some((session) => session.server === row.dataset.server);
+  }
+}
+
+// Names of sessions that do not run.
+async function named() {
+  const { items } = await call("servers");
+  byId("named-list").replaceChildren(el("ul.entries", {}, items.map(namedRow)));
+}
+
+function namedRow({ name, title: words }) {
+  const start = `${facts.hub}spawn/${encodeURIComponent(facts.user)}/${encodeURIComponent(name)}`;
+  return el(
+    "li.entry",
+    { dataset: { server: name } },
+    el("div", {}, el("h3", {}, words)),
+    el(
+      "div.entry-actions",
+      {},
+      el("a.btn.btn-sm.btn-jupyter", { href: start }, "Start", hidden(` ${words}`)),
+      el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => remove(name, words) }, "Remove", hidden(` ${words}`)),
+    ),
+  );
+}
+
+async function remove(name, words) {
+  const sure = await ask({ title: `Remove “${words}”?`, text: "Its files and its ended sessions stay.", action: "Remove", danger: true });
+  if (sure === null) return;
+  await tell(async () => (await call(`servers/${encodeURIComponent(name)}`, { method: "DELETE" })).message);
+  namesPoller?.now();
 }
 
 async function ended(first = false) {
@@ -120,7 +176,14 @@ async function ended(first = false) {
   }
 }
 
+for (const row of document.querySelectorAll("#courses .entry")) {
+  const start = row.querySelector(".course-start");
+  if (start) openOnClick(start, row.dataset.course, row.querySelector("[role=status]"), {});
+}
+const namesPoller = byId("named") ? new Poller({ every: NAMES_EVERY, ask: named }) : null;
+
 title();
 poller.now();
+namesPoller?.now();
 ended();
 setInterval(() => document.querySelectorAll("#living .entry").forEach((entry) => entry.tick?.()), 1000);

@@ -131,14 +131,15 @@ export function suggestion(session) {
 }
 
 // What can be done with it; `onDone` is called afterwards.
-export function actions(session, onDone, { detail = true } = {}) {
-  const name = ` ${titleOf(session)}${session.job_id ? `, job ${session.job_id}` : ""}`;
+export function actions(session, onDone, { detail = true, title = titleOf(session) } = {}) {
+  const name = ` ${title}${session.job_id ? `, job ${session.job_id}` : ""}`;
   const { links } = session;
   const mine = session.mine;
   return el(
     "div.entry-actions",
     {},
     links.open ? el("a.btn.btn-sm.btn-jupyter", { href: links.open }, "Open", hidden(name)) : null,
+    links.progress ? el("a.btn.btn-sm.btn-jupyter", { href: links.progress }, "Show progress", hidden(name)) : null,
     links.open
       ? el("a.btn.btn-sm.btn-outline-contrast", { href: `${links.open}portal/tensorboard/` }, "TensorBoard", hidden(name))
       : null,

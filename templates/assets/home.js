@@ -2,6 +2,19 @@
 const home = document.getElementById("portal-home");
 const user = home.dataset.user;
 
+// The service's page of sessions shows more. Its scripts are for everyone, so this asks no login.
+async function leaveForService() {
+  const service = home.dataset.service;
+  if (!service) return;
+  try {
+    const answer = await fetch(`${service}static/-/js/sessions.js`, { method: "HEAD" });
+    if (answer.ok) window.location.replace(`${service}sessions${window.location.search}`);
+  } catch {
+    // The service is away: this page serves.
+  }
+}
+leaveForService();
+
 async function act(button, doing, call) {
   button.disabled = true;
   say(doing);

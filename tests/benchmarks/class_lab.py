@@ -141,7 +141,7 @@ def _clicks(cluster: Cluster) -> tuple[list[float], list[float]]:
         page.get_by_label("Password", exact=True).fill(PASSWORD)
         page.get_by_role("button", name="Sign in").click()
         for turn in range(TIMES + 1):
-            page.goto(f"{url}/hub/home")
+            page.goto(f"{url}/services/portal/sessions")
             button = page.get_by_role("link", name=re.compile("Deep Learning 101")).first
             button.wait_for()
             began = time.monotonic()

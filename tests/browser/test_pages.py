@@ -256,8 +256,8 @@ def test_a_failed_start_says_why_with_the_log(page, hub):
 def test_sessions_start_stop_and_end(page, hub):
     log_in(page, hub, "runs", to="home")
     check(page, "home-empty")
-    page.get_by_label("One more session").fill("Second one")
-    page.get_by_role("button", name="Choose").click()
+    page.get_by_label("Add a named session").fill("Second one")
+    page.get_by_role("button", name="Configure").click()
     page.wait_for_url("**/hub/spawn/runs/*")
     start(page, "Ready at once")
     page.locator("#portal-pending").wait_for()

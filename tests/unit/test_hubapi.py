@@ -291,3 +291,29 @@ async def test_a_class_is_one_question(hub: SmallHub) -> None:
     ]
     hub.answers["POST"] = (200, "no JSON")
     assert await hub.api().servers("course-deep", ["ada"]) == {}
+
+
+async def test_the_named_servers_of_a_person(hub: SmallHub) -> None:
+    servers = {
+        "": {"display_name": ""},
+        "big": {"display_name": "Big <b>one</b>", "ready": False},
+        "plain": {"display_name": None},
+    }
+    hub.answers["GET"] = (200, {"name": "ada", "servers": servers})
+    assert await hub.api().named_servers("a da") == {"big": "Big <b>one</b>", "plain": "plain"}
+    assert hub.asked[-1][1] == "/hub/api/users/a%20da?include_stopped_servers=1"
+    hub.answers["GET"] = (404, "")
+    with pytest.raises(NotFound):
+        await hub.api().named_servers("nobody")
+
+
+async def test_the_name_of_a_server_is_removed_only_where_it_does_not_run(hub: SmallHub) -> None:
+    with pytest.raises(Conflict, match="Stop it"):
+        await hub.api().remove_server("ada", "big", on_behalf_of="ada")
+    assert [method for method, *_ in hub.asked] == ["GET"]
+    hub.answers["GET"] = (200, {"ready": False, "pending": None})
+    await hub.api().remove_server("ada", "big", on_behalf_of="ada")
+    method, path, headers = hub.asked[-1]
+    assert (method, path) == ("DELETE", "/hub/api/users/ada/servers/big")
+    assert headers["X-Portal-For"] == "ada"
+    assert headers["Content-Length"] == str(len('{"remove": true}'))

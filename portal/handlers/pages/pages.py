@@ -7,7 +7,7 @@ import contextlib
 from http import HTTPStatus
 from typing import Any, ClassVar
 
-from portal.errors import NotAllowed, NotFound, StoreUnavailable
+from portal.errors import NotAllowed, StoreUnavailable
 from portal.models import scope
 from portal.models.audit import Outcome
 from portal.models.cluster.dashboard import page_facts
@@ -15,8 +15,6 @@ from portal.models.cluster.dashboard import page_facts
 from ..base.base import NotFoundMixin, PageHandler, explain
 from .assets import AssetHandler
 from .rendering import Pages, new_nonce
-
-_SESSION_ID = r"[A-Za-z0-9_-]{1,64}"
 
 
 class Page(PageHandler):
@@ -91,30 +89,6 @@ class ClusterPage(Page):
         return {"view": known, "interval": dashboard.refresh_interval, "items": page_facts()}
 
 
-class SessionsPage(Page):
-    """One's own sessions; others' for those who may see them."""
-
-    template = "sessions.html"
-
-
-class SessionPage(Page):
-    """One session, with the end of its log."""
-
-    template = "session.html"
-
-    async def variables(self, *words: str) -> dict[str, Any]:
-        """404 for one that is not there or not for this person; while the database is away, the
-        page says so itself."""
-        with contextlib.suppress(StoreUnavailable):
-            record = await self.parts.store.sessions.get(words[0])
-            if record is None or (
-                record.user != self.person.name and not self.person.may(scope.SESSIONS_READ)
-            ):
-                await self.refused(f"session {words[0]}", record.user if record else "")
-                raise NotFound("You have no such session.")
-        return {"session_id": words[0]}
-
-
 class UsagePage(Page):
     """GPU-hours: one's own, and for those who may see them, everybody's."""
 
@@ -143,8 +117,6 @@ def page_routes(prefix: str) -> list[Any]:
     """The rows for tornado."""
     return [
         (rf"{prefix}static/([^/]+)/(.+)", AssetHandler),
-        (rf"{prefix}sessions/?", SessionsPage),
-        (rf"{prefix}sessions/({_SESSION_ID})", SessionPage),
         (rf"{prefix}usage/?", UsagePage),
         (rf"{prefix}announcements/?", AnnouncementsPage),
         (rf"{prefix}audit/?", AuditPage),

@@ -139,11 +139,21 @@ def new_nonce() -> str:
     return secrets.token_urlsafe(16)
 
 
-def site_variables(configured: Any) -> dict[str, str]:
-    """The plain texts among c.JupyterHub.template_vars, e.g. portal_title and portal_notice; what
-    else stands there belongs to the Hub's own pages."""
+def site_variables(hub: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the section c.JupyterHub of the configuration says to the service's pages.
+
+    These are the plain texts among ``template_vars``, e.g. portal_title and portal_notice (the rest
+    belongs to the Hub's own pages), and whether people may have named servers, and how many.
+    """
+    configured = hub.get("template_vars", {})
     if isinstance(configured, LazyConfigValue):
         configured = configured.get_value({})
     if not isinstance(configured, Mapping):
-        return {}
-    return {str(name): value for name, value in configured.items() if isinstance(value, str)}
+        configured = {}
+    texts = {str(name): value for name, value in configured.items() if isinstance(value, str)}
+    most = hub.get("named_server_limit_per_user", 0)
+    return {
+        **texts,
+        "named_servers": bool(hub.get("allow_named_servers", False)),
+        "named_server_limit": most if isinstance(most, int) else 0,  # or the Hub's function
+    }

@@ -4,29 +4,14 @@
 import { call } from "../api.js";
 import { toast } from "../dialog.js";
 import { byId, setText } from "../dom.js";
+import { openOnClick } from "./open.js";
 import { showRoom } from "./room.js";
 import { at } from "./words.js";
 
 const { course, preview, runs } = JSON.parse(byId("course-facts").textContent);
 const button = byId("open");
 
-if (button && !runs) {
-  button.addEventListener("click", async (event) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-    event.preventDefault();
-    if (button.getAttribute("aria-disabled")) return;
-    button.setAttribute("aria-disabled", "true");
-    setText(byId("open-words"), "Your session is being asked for…");
-    try {
-      await call(at(course, "open"), { method: "POST", body: { preview } });
-      window.location.assign(button.href);
-    } catch (error) {
-      setText(byId("open-words"), error.message);
-      toast(error.message, true);
-    }
-    button.removeAttribute("aria-disabled");
-  });
-}
+if (button && !runs) openOnClick(button, course, byId("open-words"), { preview });
 const join = byId("join");
 if (join) {
   join.addEventListener("click", async () => {

@@ -51,9 +51,9 @@ def test_one_button_is_all_that_a_student_presses(demo: Any, student: Person, pa
     expect(page.locator("#start")).to_be_disabled()
 
     page.goto(f"{demo.url}/hub/home")
-    row = page.locator(f"[data-server='{SERVER}']")
-    expect(page.locator(".portal-sessions > li").first).to_have_attribute("data-course", "dl101")
-    row.get_by_role("button", name=f"Start {TITLE}").click()
+    page.wait_for_url("**/services/portal/sessions")
+    expect(page.locator("#board li").first).to_have_attribute("data-course", "dl101")
+    page.get_by_role("link", name=f"Start {TITLE}").click()
     page.wait_for_url(re.compile(rf"/user/{WHO}/{SERVER}/lab"), timeout=120_000)
     (job,) = living_jobs(demo, WHO)
     assert job.state == "RUNNING"
@@ -62,18 +62,19 @@ def test_one_button_is_all_that_a_student_presses(demo: Any, student: Person, pa
     context = page.context
     page.close()  # Lab complains where its server goes
     home = context.new_page()
-    home.goto(f"{demo.url}/hub/home")
-    row = home.locator(f"[data-server='{SERVER}']")
-    expect(row).to_have_count(1)
-    href = row.get_by_role("link", name=f"Open {TITLE}").get_attribute("href")
+    home.goto(f"{demo.url}/services/portal/sessions")
+    row = home.locator("#courses li")
+    href = home.get_by_role("link", name=f"Open {TITLE}").get_attribute("href")
     assert f"/user/{WHO}/{SERVER}/" in href
-    row.get_by_role("button", name=f"Stop {TITLE}").click()
-    expect(row.get_by_role("button", name=f"Start {TITLE}")).to_be_visible()
-    expect(row.get_by_role("button", name="Remove")).to_have_count(0)
+    expect(row).to_be_hidden()
+    home.get_by_role("button", name=f"Stop {TITLE}").click()
+    home.get_by_role("dialog").get_by_role("button", name="Stop").click()
+    expect(row.get_by_role("link", name=f"Start {TITLE}")).to_be_visible()
+    expect(home.get_by_role("button", name="Remove")).to_have_count(0)
 
 
 def test_who_has_no_course_sees_none(demo: Any, page: Any) -> None:
     log_in(page, demo, "grace")
-    page.goto(f"{demo.url}/hub/home")
-    expect(page.locator("#portal-home")).to_be_visible()
+    page.goto(f"{demo.url}/services/portal/sessions")
+    expect(page.locator("#living")).to_contain_text("No session")
     assert page.locator("[data-course]").count() == 0

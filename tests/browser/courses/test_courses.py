@@ -177,10 +177,8 @@ def test_a_student_has_one_button(
 ) -> None:
     for student in STUDENTS:
         page = visit(student)
-        page.goto(f"{demo.url}/hub/home")
-        page.get_by_role("link", name=re.compile(TITLE)).or_(
-            page.get_by_role("button", name=re.compile(TITLE))
-        ).first.click()
+        page.goto(f"{demo.url}/services/portal/sessions")
+        page.get_by_role("link", name=re.compile(f"(Start|Open|progress) {TITLE}")).first.click()
         page.wait_for_url(re.compile(f"/user/{student}/{SERVER}/lab"), timeout=START)
         expect(page.locator("#jp-main-statusbar")).to_contain_text("Raise hand", timeout=START)
     picture(visit(FIRST), "5-lab")

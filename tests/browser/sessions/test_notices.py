@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_a_waiting_session_tells_a_page_in_the_background(
     with cpu_nodes_held(demo) as taken:
         assert ada.launch(OPTIONS).status_code in (201, 202)
         page.goto(f"{demo.url}/hub/spawn-pending/ada")
-        button = page.get_by_role("button", name="Tell me when it has started")
+        button = page.get_by_role("button", name="Notify me when it starts")
         expect(button).to_be_visible()
         assert page.evaluate("Notification.permission") == "default"  # nobody was asked yet
         assert violations(page) == []
@@ -99,6 +100,8 @@ def a_session(demo: Any, **changes: Any) -> dict[str, Any]:
         "options": {},
         "links": {"open": None, "launch_again": None, "launch_suggested": None},
         "submitted_at": now - 60,
+        "words": "waiting",
+        "efficiency": {"gpus": 0, "gpu_hours_held": None, "memory_peak": None, "time_used": None},
     }
     return {**given, **changes}
 
@@ -154,8 +157,16 @@ def test_a_browser_that_refuses_gets_it_on_the_page(demo: Any, ada: Person, page
     page.add_init_script(STUB.replace("ANSWER", "denied"))
     log_in(page, demo)
     page.wait_for_url("**/hub/**")
+    waits = a_session(demo, now=time.time(), server="")
+    page.route(
+        re.compile(r"/api/v1/sessions\?.*ended=false"),
+        lambda route: route.fulfill(
+            content_type="application/json",
+            body=json.dumps({"items": [waits], "total": 1, "next": None}),
+        ),
+    )
     page.goto(f"{demo.url}/services/portal/sessions")
-    page.get_by_role("button", name="Tell me when it has started").click()
+    page.get_by_role("button", name="Notify me when it starts").click()
     expect(page.locator("#notices-words")).to_contain_text("shows no notices for this site")
     usual = page.title()
     hide(page, True)
@@ -171,8 +182,8 @@ def test_a_browser_that_refuses_gets_it_on_the_page(demo: Any, ada: Person, page
     assert page.evaluate("window.shown") == []
     hide(page, False)
     expect(page).to_have_title(usual)
-    page.get_by_role("button", name="Tell me nothing in this browser").click()
-    expect(page.locator("#notices-on")).to_have_text("Tell me when it has started")
+    page.get_by_role("button", name="Turn off notifications").click()
+    expect(page.locator("#notices-on")).to_have_text("Notify me when it starts")
 
 
 def test_the_wish_for_mail(demo: Any, ada: Person, page: Any) -> None:
@@ -188,12 +199,14 @@ def test_the_wish_for_mail(demo: Any, ada: Person, page: Any) -> None:
 
     log_in(page, demo)
     page.wait_for_url("**/hub/**")
-    page.goto(f"{demo.url}/services/portal/sessions")
-    expect(page.get_by_role("button", name="Tell me when it has started")).to_be_visible()
+    with page.expect_response("**/api/v1/notices*"):
+        page.goto(f"{demo.url}/services/portal/sessions")
+    expect(page.locator("#living")).to_contain_text("No session is running or waiting")
+    # Nothing waits, so there is nothing to be notified of.
+    expect(page.get_by_role("button", name="Notify me when it starts")).to_be_hidden()
     assert page.get_by_label("Send me mail about my sessions").count() == 0
     page.route("**/api/v1/notices*", answer)
-    page.goto(f"{demo.url}/hub/home")
-    page.get_by_role("link", name="Mail, and notices before a session ends").click()
+    page.reload()
     box = page.get_by_label("Send me mail about my sessions")
     box.check()
     expect(page.locator("#notices-words")).to_contain_text("You get mail when")

@@ -1,4 +1,4 @@
-"""The logs of an ended session, from "My sessions" to TensorBoard, as a person does it."""
+"""The logs of an ended session, from the Sessions page to TensorBoard, as a person does it."""
 
 from __future__ import annotations
 

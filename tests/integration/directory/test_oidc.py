@@ -141,7 +141,7 @@ def course_of_a_group(site: Site) -> str:
 def test_groups_come_with_the_login_and_show_environments(site: Site) -> None:
     site.provider.person("ada", "gpu-users", "students-x")
     page = site.log_in("ada").get("/hub/home")
-    assert "Your sessions" in page.text
+    assert 'id="portal-home"' in page.text
     assert site.groups("ada") == ["gpu-users", "students-x"]
     assert site.user("ada")["admin"] is False
     assert names(site.api("ada").get(ENVIRONMENTS)) == {"jupyterlab"}
@@ -356,9 +356,9 @@ def test_a_student_logs_in_and_finds_their_course(site: Site, course_of_a_group:
         deadline = time.monotonic() + 60
         while not shown.count() and time.monotonic() < deadline:  # the roster is looked at
             page.wait_for_timeout(500)
-            page.goto(f"{site.hub.url}/hub/home")
+            page.goto(f"{site.hub.url}/services/portal/sessions")
         assert shown.get_by_role("heading", name="Deep Learning").is_visible()
-        assert shown.get_by_role("button", name="Start").is_visible()
+        assert shown.get_by_role("link", name="Start").is_visible()
         page.goto(f"{site.hub.url}/services/portal/courses")
         assert page.get_by_text("Deep Learning").first.is_visible()
         assert not page.get_by_role("link", name="New course").count()

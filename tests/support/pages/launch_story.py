@@ -69,16 +69,14 @@ def launch_a_container_with_two_gpus(demo: Any, page: Any, pictures: str) -> Non
     assert "jupyterlab" in words["container"]
     assert words["job"] == f"{job.id} {job.node}"
 
-    # Stop it from the home page; Slurm agrees. In another tab: Lab would hold up leaving its own
+    # Stop it from the Sessions page; Slurm agrees. In another tab: Lab would hold up leaving its own
     # ("unsaved changes"), and sometimes the navigation is aborted.
     context = page.context
     page.close()
     page = context.new_page()
-    page.goto(f"{demo.url}/hub/home")
+    page.goto(f"{demo.url}/services/portal/sessions")
     page.get_by_role("button", name=re.compile("Stop")).first.click()
-    dialog = page.get_by_role("dialog")
-    if dialog.count() and dialog.is_visible():
-        dialog.get_by_role("button", name=re.compile("Stop")).click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop").click()
     wait_until("squeue has no job of ada's", lambda: living_jobs(demo, "ada") == [])
     # The page follows by itself.
-    expect(page.locator(".portal-page").first).to_contain_text("You stopped it")
+    expect(page.locator("#ended .entry").first).to_contain_text("You stopped it")

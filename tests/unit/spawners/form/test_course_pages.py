@@ -11,9 +11,9 @@ from jupyterhub.app import JupyterHub
 from jupyterhub.auth import Authenticator
 from traitlets.config.loader import PyFileConfigLoader
 
+from portal.courses.roster.my_courses import MyCourse
 from portal.where import data_path
 from spawners.form import my_courses
-from spawners.form.my_courses import MyCourse
 
 ALGEBRA = MyCourse(name="algebra", title="Linear algebra", server="course-algebra")
 

@@ -1,0 +1,50 @@
+"""A person's courses for the Sessions and launch pages, the one that meets next first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from portal.launch.kinds.course import CourseSession
+from portal.models import Frozen
+from portal.models.course.course import CourseState
+
+from ..definition.calendar import meetings
+from ..schedule.next_meeting import AHEAD, next_meeting
+from .membership_cache import Membership
+
+
+class MyCourse(Frozen):
+    """A person's course.
+
+    ``meeting`` says when it meets next; ``closed`` why it has no session now.
+    """
+
+    name: str
+    title: str
+    server: str
+    meeting: str = ""
+    closed: str = ""
+
+
+def my_courses(mine: Iterable[Membership], now: float) -> tuple[MyCourse, ...]:
+    """Return the courses that have sessions now (Unix seconds) or later, the next meeting first."""
+    rows = []
+    for membership in mine:
+        course = membership.kept.course
+        reason = CourseSession.closed(membership.kept, membership.role, now)
+        today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
+        if membership.kept.state is not CourseState.APPROVED or today > course.ends:
+            continue
+        following = meetings(course, now, now + AHEAD)
+        begins = following[0].begins if following else float("inf")
+        shown = MyCourse(
+            name=course.name,
+            title=course.title,
+            server=course.server,
+            meeting="" if reason else next_meeting(course, now),
+            closed=reason,
+        )
+        rows.append((bool(reason), begins, course.name, shown))
+    return tuple(shown for *_, shown in sorted(rows, key=lambda row: row[:3]))

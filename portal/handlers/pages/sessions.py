@@ -1,0 +1,73 @@
+"""The pages of sessions: all of one's own, a new named one, and a single one with its log."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jupyterhub.slugs import is_valid_display_name, normalise_unicode, safe_slug
+
+from portal.courses.roster.my_courses import my_courses
+from portal.errors import InvalidRequest, NotFound, StoreUnavailable
+from portal.models import scope
+
+from .pages import Page
+
+_SESSION_ID = r"[A-Za-z0-9_-]{1,64}"
+
+
+class SessionsPage(Page):
+    """Sessions of a person: those of courses first, then what runs and waits, then what ended."""
+
+    template = "sessions.html"
+
+    async def variables(self, *words: str) -> dict[str, Any]:
+        mine = self.parts.book.known_to(self.person.name)
+        with contextlib.suppress(StoreUnavailable):
+            mine = tuple((await self.parts.book.mine(self.person.name)).values())
+        return {"courses": my_courses(mine, time.time())}
+
+
+class NewSessionPage(Page):
+    """Redirect from the name that a person typed to the launch page of that server."""
+
+    async def get(self, *words: str) -> None:
+        title = normalise_unicode(self.get_query_argument("name", "")).strip()
+        if not is_valid_display_name(title):
+            raise InvalidRequest(
+                "A session's name has 1 to 255 letters, digits, signs and single spaces.", "name"
+            )
+        user = quote(self.person.name, safe="@~")  # as jupyterhub.user.User.escaped_name
+        query = urlencode({"display_name": title})
+        hub = self.settings["pages"].hub
+        # As JupyterHub's own home page names servers.
+        self.redirect(f"{hub}spawn/{user}/{safe_slug(title, avoid_collisions=False)}?{query}")
+
+
+class SessionPage(Page):
+    """A session, with the end of its log."""
+
+    template = "session.html"
+
+    async def variables(self, *words: str) -> dict[str, Any]:
+        """404 for one that is not there or not for this person; while the database is away, the
+        page says so itself."""
+        with contextlib.suppress(StoreUnavailable):
+            record = await self.parts.store.sessions.get(words[0])
+            if record is None or (
+                record.user != self.person.name and not self.person.may(scope.SESSIONS_READ)
+            ):
+                await self.refused(f"session {words[0]}", record.user if record else "")
+                raise NotFound("You have no such session.")
+        return {"session_id": words[0]}
+
+
+def session_page_routes(prefix: str) -> list[Any]:
+    """Return the rows for tornado; no session has "new" as its id."""
+    return [
+        (rf"{prefix}sessions/?", SessionsPage),
+        (rf"{prefix}sessions/new", NewSessionPage),
+        (rf"{prefix}sessions/({_SESSION_ID})", SessionPage),
+    ]

@@ -1,0 +1,67 @@
+"""``api/v1/servers``: names of one's own sessions that do not run, for the Sessions page."""
+
+from __future__ import annotations
+
+from portal.errors import NotFound
+from portal.launch.course import server_of
+from portal.launch.kinds.tensorboard import SERVER as TENSORBOARD
+from portal.models import Frozen
+
+from ..base.action import Action, Done
+from ..base.endpoint import Operation
+
+_NAME = r"[^/]{1,255}"
+
+
+class NamedServer(Frozen):
+    """A named session that does not run. ``name`` is the server's, ``title`` what its owner typed."""
+
+    name: str
+    title: str
+
+
+class NamedServers(Frozen):
+    """Named sessions of a person that do not run, by title."""
+
+    items: tuple[NamedServer, ...]
+
+
+class OwnServers(Action):
+    """The names that one has given to sessions."""
+
+    path = "servers"
+
+    @Operation("List your named sessions that do not run.")
+    async def on_get(self) -> NamedServers:
+        """Sessions of courses and TensorBoards are left out: they come and go by themselves."""
+        user = self.person.name
+        titles = await self.parts.hub.named_servers(user)
+        living, _ = await self.parts.store.sessions.find(user=user, ended=False, limit=_MOST)
+        busy = {record.server for record in living}
+        items = [
+            NamedServer(name=name, title=title)
+            for name, title in titles.items()
+            if name not in busy and name != TENSORBOARD and server_of(name) is None
+        ]
+        return NamedServers(items=tuple(sorted(items, key=lambda item: item.title.casefold())))
+
+
+class OwnServer(Action):
+    """A name that one has given to a session."""
+
+    path = "servers/{server}"
+    parameters = {"server": _NAME}
+
+    @Operation("Remove the name of a session of yours.", errors=(409,))
+    async def on_delete(self, server: str) -> Done:
+        """Its files and its ended sessions stay. One that runs must be stopped first."""
+        user = self.person.name
+        async with self.audited("remove-server", f"server {server}", user):
+            if server_of(server) is not None:
+                raise NotFound("You have no session of that name.")
+            await self.parts.hub.remove_server(user, server, on_behalf_of=user)
+        return self.done(f"The name '{server}' is removed.")
+
+
+ENDPOINTS = (OwnServers, OwnServer)
+_MOST = 500  # sessions of one person that live
