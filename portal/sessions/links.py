@@ -15,8 +15,9 @@ _COMING = (SessionState.PENDING, SessionState.STARTING)
 class SessionLinks(Frozen):
     """Addresses on this site, for the session's owner; null where there is nothing to go to.
 
-    ``progress`` is the page that follows a start. ``launch_again`` and ``launch_suggested`` fill the launch page in and start nothing. They are
-    null while the server of that name lives, and where the environment is no longer offered.
+    ``progress`` is the page that follows a start. ``launch_again`` and ``launch_suggested`` fill
+    the launch page in and start nothing. They are null while the server of that name lives, and
+    where the environment is no longer offered.
     """
 
     open: str | None = None

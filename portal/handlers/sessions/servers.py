@@ -14,7 +14,10 @@ _NAME = r"[^/]{1,255}"
 
 
 class NamedServer(Frozen):
-    """A named session that does not run. ``name`` is the server's, ``title`` what its owner typed."""
+    """A named session that does not run.
+
+    ``name`` is the server's, ``title`` what its owner typed.
+    """
 
     name: str
     title: str

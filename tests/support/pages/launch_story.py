@@ -69,8 +69,8 @@ def launch_a_container_with_two_gpus(demo: Any, page: Any, pictures: str) -> Non
     assert "jupyterlab" in words["container"]
     assert words["job"] == f"{job.id} {job.node}"
 
-    # Stop it from the Sessions page; Slurm agrees. In another tab: Lab would hold up leaving its own
-    # ("unsaved changes"), and sometimes the navigation is aborted.
+    # Stop it from the Sessions page; Slurm agrees. In another tab: Lab would hold up leaving
+    # its own ("unsaved changes"), and sometimes the navigation is aborted.
     context = page.context
     page.close()
     page = context.new_page()
