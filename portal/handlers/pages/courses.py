@@ -200,7 +200,7 @@ class CourseNewPage(CoursePageBase):
 
 
 class CoursePage(CoursePageBase):
-    """One course: for its staff and admins to run, for its students to open."""
+    """A course: for its staff and admins to run, in tabs, for its students to open."""
 
     template = "course.html"
 
@@ -209,6 +209,10 @@ class CoursePage(CoursePageBase):
         kept = found.kept if found else await self.parts.book.course(words[0])
         role = found.role if found else None
         preview = self.get_query_argument("as", "") == "student"
+        tab = words[1] if len(words) > 1 else ""
+        if role is Role.STUDENT and tab:
+            await self.refused(f"course {words[0]}")
+            raise NotAllowed("This page is for the staff of the course.")
         if role is Role.STUDENT or preview:
             self.show("course_student.html", **self._as_student(kept, found, preview))
             return
@@ -216,7 +220,7 @@ class CoursePage(CoursePageBase):
         teaches = role is Role.INSTRUCTOR or self.manages
         changes = teaches and kept.state is not CourseState.ARCHIVED
         self.show(
-            "course.html",
+            f"course_{tab}.html" if tab else "course.html",
             line=line,
             kept=kept,
             role=role,
@@ -310,5 +314,6 @@ def course_page_routes(prefix: str) -> list[Any]:
         (rf"{prefix}courses/?", CoursesPage),
         (rf"{prefix}courses/new/?", CourseNewPage),
         (rf"{prefix}courses/({name})/board/?", CourseBoardPage),
+        (rf"{prefix}courses/({name})/(roster|schedule|files|settings)/?", CoursePage),
         (rf"{prefix}courses/({name})/?", CoursePage),
     ]

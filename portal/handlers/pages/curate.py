@@ -26,12 +26,30 @@ class CurateNewPage(CuratePage):
 
 
 class CurateEnvironmentPage(CuratePage):
-    """One environment: edit, versions, tests."""
+    """An environment in tabs: overview, tests, versions, edit."""
 
     template = "curate_environment.html"
 
     async def variables(self, *words: str) -> dict[str, Any]:
         return {"environment": words[0]}
+
+
+class CurateTestsPage(CurateEnvironmentPage):
+    """The last tests of an environment."""
+
+    template = "curate_environment_tests.html"
+
+
+class CurateVersionsPage(CurateEnvironmentPage):
+    """The versions of an environment."""
+
+    template = "curate_environment_versions.html"
+
+
+class CurateEditPage(CurateEnvironmentPage):
+    """The editor of an environment."""
+
+    template = "curate_environment_edit.html"
 
 
 class CurateBuildPage(CuratePage):
@@ -58,5 +76,8 @@ def curate_page_routes(prefix: str) -> list[Any]:
         (rf"{prefix}curate/registries/?", CurateRegistriesPage),
         (rf"{prefix}curate/builds/([0-9]{{1,18}})/?", CurateBuildPage),
         (rf"{prefix}curate/environments/({_NAME})/?", CurateEnvironmentPage),
+        (rf"{prefix}curate/environments/({_NAME})/tests/?", CurateTestsPage),
+        (rf"{prefix}curate/environments/({_NAME})/versions/?", CurateVersionsPage),
+        (rf"{prefix}curate/environments/({_NAME})/edit/?", CurateEditPage),
         (rf"{prefix}curate/({_NAME})/?", CurateEnvironmentPage),
     ]

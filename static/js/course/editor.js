@@ -46,7 +46,7 @@ export class CourseEditor {
   }
 
   // Shows what is not saved.
-  edit(course) {
+  edit({ course }) {
     this.form.value = course;
     this.#typed();
   }

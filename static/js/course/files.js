@@ -17,11 +17,13 @@ export class Files {
     this.file = el("input", { type: "file", hidden: true, "aria-hidden": "true", tabindex: "-1", onchange: () => this.#upload() });
   }
 
-  // Shows both; the part stays hidden where there is none of it.
+  // Shows both.
   async show(course) {
     const [handouts, collects] = await Promise.all([this.#ask("handouts"), this.#ask("collects")]);
-    byId("files-part").hidden = !handouts && !collects;
-    if (!handouts && !collects) return;
+    if (!handouts && !collects) {
+      setText(byId("files-words"), "The files of this course cannot be shown now.");
+      return;
+    }
     this.kept = course;
     setText(byId("files-words"), SOURCES[course.handouts?.kind ?? "none"]);
     fill(byId("files-list"), handouts ? this.#handouts(handouts) : null, collects ? this.#collects(collects) : null, this.file);

@@ -1,8 +1,8 @@
 // A new course: written, checked while one types, then made as a draft.
 
 import { call } from "../api.js";
-import { byId, el, fill, setText } from "../dom.js";
-import { clock } from "../words.js";
+import { keptNote } from "../curate/kept.js";
+import { byId, fill, setText } from "../dom.js";
 import { CourseEditor } from "./editor.js";
 import { coursePage } from "./words.js";
 
@@ -39,7 +39,7 @@ byId("make").addEventListener("submit", async (event) => {
     } else {
       const made = await call("courses", { method: "POST", body: { course: editor.value } });
       editor.done();
-      window.location.assign(coursePage(made.course.name, "#people"));
+      window.location.assign(coursePage(made.course.name, "/roster"));
     }
   } catch (error) {
     setText(problem, error.message);
@@ -57,17 +57,4 @@ editor.open({
   handouts: { kind: "none" },
   help: "ask",
 });
-if (kept) {
-  const note = el(
-    "div.alert.alert-info.trouble",
-    { role: "group", "aria-label": "What was not saved" },
-    el("p", {}, `In this tab a course was begun and not made, last at ${clock(kept.at)}.`),
-    el(
-      "div.entry-actions",
-      {},
-      el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => (editor.edit(kept.course), note.remove()) }, "Put it back"),
-      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => (editor.draft.forget(), note.remove()) }, "Drop it"),
-    ),
-  );
-  fill(byId("troubles"), note);
-}
+if (kept) fill(byId("troubles"), keptNote(editor, kept));

@@ -12,12 +12,10 @@ const MOST = 900000; // characters that the API takes
 const MOST_SHOWN = 400; // lines of the table; the file has all
 
 export class People {
-  // `changes`: whether the viewer may change the list; `onChange()` hears of it.
-  constructor(course, changes, onChange) {
+  // `changes`: whether the viewer may change the list.
+  constructor(course, changes) {
     this.course = course;
     this.changes = changes;
-    this.onChange = onChange;
-    this.students = 0;
     this.table = new Table(byId("people-list"), {
       label: "people",
       columns: [
@@ -41,9 +39,9 @@ export class People {
     try {
       const { items, group, group_error: error } = await call(at(this.course, "roster"));
       items.sort((a, b) => ORDER.indexOf(a.role) - ORDER.indexOf(b.role) || a.person.localeCompare(b.person, "en", { numeric: true }));
-      this.students = items.filter((one) => one.role === "student").length;
-      const staff = items.length - this.students;
-      setText(byId("people-count"), `${count(this.students, "student")}, ${staff} of the staff${group ? `; students of the group “${group}”` : ""}${items.length > MOST_SHOWN ? `; the first ${MOST_SHOWN} are shown, the file has all` : ""}`);
+      const students = items.filter((one) => one.role === "student").length;
+      const staff = items.length - students;
+      setText(byId("people-count"), `${count(students, "student")}, ${staff} of the staff${group ? `; students of the group “${group}”` : ""}${items.length > MOST_SHOWN ? `; the first ${MOST_SHOWN} are shown, the file has all` : ""}`);
       this.table.show(items.slice(0, MOST_SHOWN), "Nobody is in this course.");
       if (error) fill(byId("people-list").querySelector("p") ?? el("p"), error);
     } catch (error) {
@@ -64,7 +62,6 @@ export class People {
       return `${person} is no longer in the course.`;
     });
     await this.load();
-    this.onChange();
   }
 
   async #read() {
@@ -98,8 +95,7 @@ export class People {
       this.#report(done);
       if (!done.unknown.length && !done.refused.length && !done.problems.length) form.elements.text.value = "";
       await this.load();
-      this.onChange();
-    } catch (error) {
+      } catch (error) {
       setText(problem, error.message);
     }
     button.disabled = false;

@@ -20,7 +20,8 @@ export class Versions {
     this.onChange = onChange;
     this.items = [];
     this.current = null; // the number that is published now
-    this.pager = new Pager(byId("versions-pager"), LIMIT, () => this.load());
+    // Without a pager the page shows the newest version only.
+    this.pager = byId("versions-pager") ? new Pager(byId("versions-pager"), LIMIT, () => this.load()) : null;
     this.table = new Table(byId("versions"), {
       label: "versions-title",
       columns: [
@@ -33,29 +34,26 @@ export class Versions {
         { head: "", wide: true, cell: (one) => this.#actions(one) },
       ],
     });
-    byId("compare").addEventListener("submit", (event) => {
+    byId("compare")?.addEventListener("submit", (event) => {
       event.preventDefault();
       this.compare(byId("compare-old").value, byId("compare-new").value);
     });
   }
 
-  get newest() {
-    return this.items[0] ?? null;
-  }
-
   async load() {
-    const page = await call(at(this.name, "versions"), { query: { limit: LIMIT, after: this.pager.after } });
-    this.pager.show(page);
+    const query = this.pager ? { limit: LIMIT, after: this.pager.after } : { limit: 1 };
+    const page = await call(at(this.name, "versions"), { query });
+    this.pager?.show(page);
     const text = JSON.stringify([page.items, this.current]);
     if (text === this.text) return;
     this.text = text;
     this.items = page.items;
-    setText(byId("versions-count"), page.total ? count(page.total, "version") : "");
+    if (byId("versions-count")) setText(byId("versions-count"), page.total ? count(page.total, "version") : "");
     // What has the focus keeps it, though its row is made anew.
     const focused = byId("versions").contains(document.activeElement) ? document.activeElement.id : "";
     this.table.show(page.items, "There is no version yet.");
     if (focused) byId(focused)?.focus();
-    this.#offer(page.total);
+    if (byId("compare")) this.#offer(page.total);
   }
 
   #offer(total) {

@@ -33,6 +33,7 @@ export const isLive = (work) => work.state === "waiting" || work.state === "runn
 const PAGES = ["new", "builds", "registries", "environments"];
 const below = (path) => `${facts.prefix}curate/${path}`;
 export const environmentPage = (name) => below(`${PAGES.includes(name) ? "environments/" : ""}${encodeURIComponent(name)}`);
+export const editPage = (name) => below(`environments/${encodeURIComponent(name)}/edit`);
 export const buildPage = (id) => below(`builds/${id}`);
 export const launchPage = (name) => `${facts.hub}spawn#environment=${encodeURIComponent(name)}`;
 

@@ -389,7 +389,7 @@ def test_those_who_curate_see_what_is_not_offered(visit: Callable[..., None], pa
     closed.get_by_role("link", name="Broken image").click()
     expect(page.locator(".tile-state")).to_contain_text("Not offered. Its test failed")
     expect(page.get_by_role("link", name="Edit, test, all versions")).to_have_attribute(
-        "href", "/services/portal/curate/broken"
+        "href", "/services/portal/curate/environments/broken"
     )
     expect(page.get_by_role("link", name="Launch Broken image")).to_have_count(0)
 

@@ -48,6 +48,11 @@ def page(page: Any) -> Iterator[Any]:
     assert page.evaluate("window.hacked") is None
 
 
+def tab(page: Any, name: str) -> None:
+    """Open this tab of an environment."""
+    page.get_by_role("navigation", name="Environment").get_by_role("link", name=name).click()
+
+
 @pytest.fixture
 def grace(demo: Any, page: Any) -> Any:
     """The page, as grace, an admin."""
@@ -222,8 +227,8 @@ def test_what_was_typed_outlives_a_reload(demo: Any, grace: Any) -> None:
     expect(grace.locator("#editor-status")).to_have_text("Nothing is wrong.")
     grace.once("dialog", lambda dialog: dialog.accept())
     grace.reload()
-    note = grace.get_by_role("group", name="What was not saved")
-    note.get_by_role("button", name="Put it back").click()
+    note = grace.get_by_role("group", name="Unsaved changes")
+    note.get_by_role("button", name="Restore").click()
     expect(grace.get_by_label("Title", exact=True)).to_have_value(HOSTILE)
     expect(note).to_have_count(0)
 
@@ -258,16 +263,21 @@ def test_from_a_draft_to_everyone_and_back(
     written = yaml.safe_load((demo.environments / f"{named}.yaml").read_text())
     assert written["groups"] == ["nobody-is-in-this"]
 
+    check(grace, "curate-environment")
+    tab(grace, "Edit")
     grace.get_by_label("Title", exact=True).fill("Second")
     expect(grace.get_by_role("button", name="Save as a new version")).to_be_enabled()
     grace.get_by_label("What is new, for the history").fill("better words")
     grace.get_by_role("button", name="Save as a new version").click()
+    expect(grace.locator("#edit-words")).to_have_text("From version 2.")
+    check(grace, "curate-edit")
+    tab(grace, "Versions")
     expect(grace.locator("#versions")).to_contain_text("better words")
     grace.get_by_role("button", name="Compare", exact=True).click()
     differs = grace.get_by_role("region", name="The definitions")
     expect(differs).to_contain_text(f"removed: title: First {HOSTILE}")
     expect(differs).to_contain_text("added: title: Second")
-    check(grace, "curate-environment")
+    check(grace, "curate-versions")
 
     grace.get_by_role("button", name="Publish (version 2)").click()
     form = grace.get_by_role("form", name="Publish version 2")
@@ -299,7 +309,7 @@ def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
     demo: Any, grace: Any, admin: Person, named: str
 ) -> None:
     draft(demo, admin, named)
-    visit(grace, demo, f"/{named}")
+    visit(grace, demo, f"/environments/{named}/edit")
     save = grace.get_by_role("button", name="Save as a new version")
     title = grace.get_by_label("Title", exact=True)
     expect(title).to_have_value(f"Title of {named}")
@@ -308,14 +318,24 @@ def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
     expect(save).to_be_enabled()
     with late(grace, "**/environments/validate"):
         save.click()
+    expect(grace.locator("#edit-words")).to_have_text("From version 2.")
+    tab(grace, "Overview")
     expect(grace.locator("#versions")).to_contain_text("checked slowly")
+    # An older version is what one begins with, and the newest is what it is saved after.
+    tab(grace, "Versions")
+    grace.get_by_role("button", name="Edit from it (version 1)").click()
+    expect(grace.locator("#edit-words")).to_have_text("As version 1 was; saved after version 2.")
+    expect(title).to_have_value(f"Title of {named}")
+    expect(save).to_be_enabled()
+    grace.get_by_role("button", name="Discard changes").click()
+    expect(title).to_have_value(f"Title of {named} of mine")
 
 
 def test_two_admins_edit_the_same_and_nothing_is_lost(
     demo: Any, grace: Any, admin: Person, named: str
 ) -> None:
     made = draft(demo, admin, named)
-    visit(grace, demo, f"/{named}")
+    visit(grace, demo, f"/environments/{named}/edit")
     title = grace.get_by_label("Title", exact=True)
     expect(title).to_have_value(f"Title of {named}")
 
@@ -338,7 +358,7 @@ def test_two_admins_edit_the_same_and_nothing_is_lost(
     # Theirs is taken; what was typed is still there to be put back.
     conflict.get_by_role("button", name="Take version 2").click()
     expect(title).to_have_value(f"Theirs {HOSTILE}")
-    grace.get_by_role("button", name="Put it back").click()
+    grace.get_by_role("button", name="Restore").click()
     expect(title).to_have_value("Mine")
     another(2, "Theirs again")
     save.click()

@@ -183,7 +183,7 @@ def test_an_instructor_writes_a_course_and_an_admin_approves_it(
     expect(page.locator("#editor-status")).to_contain_text("Nothing is wrong.")
     check(page, "course-new")
     page.get_by_role("button", name="Make the course").click()
-    page.wait_for_url(f"**/courses/course-{named}#people")
+    page.wait_for_url(f"**/courses/course-{named}/roster")
 
     # its people, with what was wrong of them
     page.get_by_label("User names").fill("username,mail\nstudent01,a@b\nstudent01,a@b\nnobody99,\n")
@@ -198,8 +198,19 @@ def test_an_instructor_writes_a_course_and_an_admin_approves_it(
     expect(page.get_by_label("User names")).to_have_value(re.compile("student02"))
     page.get_by_role("button", name="Add them").click()
     expect(page.locator("#people-count")).to_contain_text("2 students, 1 of the staff")
+    check(page, "course-roster")
+    for name, part in (
+        ("Schedule", "#term .term-meets"),
+        ("Files", "#files-list h3"),
+        ("Live board", "#tiles"),
+        ("Settings", "#editor-form"),
+        ("Overview", "#readiness"),
+    ):
+        page.get_by_role("navigation", name="Course").get_by_role("link", name=name).click()
+        expect(page.locator(part).first).to_be_visible()
+        expect(page.locator(".tabs [aria-current=page]")).to_have_text(name)
+        check(page, f"course-{name.split()[-1].lower()}")
     expect(page.locator("#readiness")).to_contain_text("GPUs")
-    check(page, "course-edit")
 
     page.get_by_role("button", name="Ask for approval").click()
     expect(page.locator("#state")).to_contain_text("waits for an admin")
@@ -220,7 +231,7 @@ def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
     members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
     stored(demo, lambda store: store.courses.add(a_course(name, "Two", CourseState.DRAFT), members))
     sign_in(page, demo.url, "barbara")
-    visit(page, demo, f"/{name}")
+    visit(page, demo, f"/{name}/settings")
     title = page.get_by_label("Title")
     expect(page.get_by_role("button", name="Ask for approval")).to_be_visible()
     title.fill("Two of mine")
@@ -240,7 +251,7 @@ def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
     expect(title).to_have_value("Two of mine")
     page.on("dialog", lambda question: question.accept())
     page.reload()
-    page.get_by_role("button", name="Put it back").click()
+    page.get_by_role("button", name="Restore").click()
     expect(title).to_have_value("Two of mine")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator("#board-toasts")).to_contain_text("The course is saved.")
@@ -255,7 +266,7 @@ def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
     members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
     stored(demo, lambda store: store.courses.add(a_course(name, "T", CourseState.DRAFT), members))
     sign_in(page, demo.url, "barbara")
-    wait_until("barbara's course is known", lambda: visit(page, demo, f"/{name}").ok)
+    wait_until("barbara's course is known", lambda: visit(page, demo, f"/{name}/settings").ok)
     expect(page.get_by_role("button", name="Ask for approval")).to_be_visible()
     page.get_by_label("Title").press_sequentially("hree")
     save = page.get_by_role("button", name="Save", exact=True)

@@ -130,7 +130,7 @@ def test_a_course_is_asked_for_and_approved(visit: Browsers, service: Callable[[
     picture(page, "1-new")
     page.get_by_role("button", name="Make the course").click()
 
-    page.wait_for_url(re.compile(f"/courses/{NAME}"))
+    page.wait_for_url(re.compile(f"/courses/{NAME}/roster"))
     page.get_by_label("User names").fill(f"{FIRST}, {SECOND}\n{FIRST}\nnobody-at-all")
     page.get_by_role("button", name="Add them").click()
     report = page.locator("#roster-report")

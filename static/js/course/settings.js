@@ -1,0 +1,105 @@
+// The settings of a course: edited, checked while one types, and saved; what somebody else saved
+// meanwhile is shown field by field.
+
+import { call } from "../api.js";
+import { keptNote } from "../curate/kept.js";
+import { toast } from "../dialog.js";
+import { byId, el, fill, setText } from "../dom.js";
+import { clock, count } from "../words.js";
+import { facts, kept, keep, name } from "./course.js";
+import { CourseEditor } from "./editor.js";
+import { at } from "./words.js";
+
+const editor = new CourseEditor({ key: name, name, editing: facts.editing, fixed: ["name"], readOnly: !facts.changes, onState: () => states() });
+
+function states() {
+  if (!facts.changes) return;
+  byId("save-go").disabled = byId("save-not").disabled = !editor.changed;
+  setText(byId("edit-words"), editor.changed ? "Changed, and not saved." : "");
+}
+
+if (facts.changes) {
+  byId("save").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const problem = byId("save-problem");
+    setText(problem, "");
+    try {
+      if (!(await editor.validate())) {
+        setText(problem, "Something is to be put right above; it says where.");
+        document.querySelector("#editor-form [aria-invalid]")?.focus();
+        return;
+      }
+      keep(await call(at(name), { method: "PUT", body: { course: editor.value, number: kept().number } }));
+      editor.done();
+      editor.open(kept().course);
+      states();
+      toast("The course is saved.");
+    } catch (error) {
+      if (error.status === 409) await conflict(error);
+      else setText(problem, error.message);
+    }
+  });
+  byId("save-not").addEventListener("click", () => {
+    editor.draft.forget();
+    editor.open(kept().course);
+    states();
+  });
+}
+
+// Somebody saved meanwhile: what differs, field by field, and the choice.
+async function conflict(error) {
+  const place = byId("conflict");
+  place.hidden = false;
+  try {
+    const theirs = await call(at(name));
+    const mine = editor.value;
+    const keys = [...new Set([...Object.keys(mine), ...Object.keys(theirs.course)])].filter((key) => text(mine[key]) !== text(theirs.course[key]));
+    const choose = (run) => () => {
+      place.hidden = true;
+      fill(place);
+      keep(theirs);
+      run();
+      states();
+    };
+    fill(
+      place,
+      el(
+        "div.alert.alert-warning.conflict",
+        { role: "group", "aria-labelledby": "conflict-title" },
+        el("h3", { id: "conflict-title" }, "Somebody else has saved this course meanwhile"),
+        el("p", {}, `It was changed at ${clock(theirs.changed_at)}. Nothing of yours is lost, and nothing was saved. ${count(keys.length, "field differs", "fields differ")}:`),
+        el(
+          "dl.facts",
+          {},
+          keys.flatMap((key) => [el("dt", {}, key), el("dd", {}, el("div", {}, "yours: ", el("code", {}, text(mine[key]))), el("div", {}, "theirs: ", el("code", {}, text(theirs.course[key]))))]),
+        ),
+        el(
+          "div.entry-actions",
+          {},
+          el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: choose(() => toast("Look at it, then save: yours will be put in the place of theirs.")) }, "Keep mine"),
+          el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: choose(() => (editor.draft.forget(), editor.open(theirs.course))) }, "Take theirs"),
+        ),
+      ),
+    );
+  } catch {
+    fill(place, el("div.alert.alert-warning", { role: "alert" }, `${error.message} What you typed is still in the form.`));
+  }
+  place.focus();
+}
+
+// Values that mean the same read the same: what is empty is left out by the form.
+function text(value) {
+  const bare = (one) =>
+    one && typeof one === "object" && !Array.isArray(one)
+      ? Object.fromEntries(Object.entries(one).filter(([, inner]) => inner !== null && inner !== "" && inner !== 0 && inner !== false).sort())
+      : one;
+  const shown = bare(value);
+  if (shown === undefined || shown === null || shown === "" || shown === 0 || shown === false) return "–";
+  if (typeof shown === "object" && !Object.keys(shown).length) return "–";
+  return typeof shown === "object" ? JSON.stringify(Array.isArray(shown) ? shown.map(bare) : shown) : String(shown);
+}
+
+const draft = editor.draft.value;
+editor.open(kept().course);
+states();
+if (facts.changes && draft) byId("troubles").append(keptNote(editor, draft));

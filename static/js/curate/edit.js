@@ -1,0 +1,106 @@
+// The editor of an environment: what is saved is its next version; what somebody else saved meanwhile is
+// shown beside it.
+
+import { call } from "../api.js";
+import { tell } from "../dialog.js";
+import { byId, fill, setText, showTrouble } from "../dom.js";
+import { conflict } from "./conflict.js";
+import { Editor } from "./editor.js";
+import { name, poller } from "./environment.js";
+import { keptNote } from "./kept.js";
+import { at } from "./words.js";
+
+const save = byId("save");
+const editor = new Editor({ key: name, fixed: ["name"], onState: ready });
+let base = null; // the number of the version that is edited
+
+const newest = async () => (await call(at(name, "versions"), { query: { limit: 1 } })).items[0];
+
+function ready({ definition, changed }) {
+  save.querySelector("button").disabled = definition === null || !changed;
+  byId("save-not").disabled = !changed;
+}
+
+async function open(version) {
+  base = version.number;
+  const kept = editor.draft.value;
+  setText(byId("edit-words"), `From version ${base}.`);
+  await stand(version);
+  byId("kept").hidden = !kept;
+  if (kept) fill(byId("kept"), keptNote(editor, kept, () => byId("kept").replaceChildren()));
+}
+
+const textOf = (version) => call(at(name, "versions", version.number, "text"));
+
+// The version stands in the editor as it is saved.
+async function stand(version) {
+  await editor.open({ text: (await textOf(version)).text }, version.environment);
+}
+
+// Begins with an older version, whose number the address names; it is saved after the newest.
+async function from(number) {
+  const { text } = await call(at(name, "versions", number, "text"));
+  setText(byId("edit-words"), `As version ${number} was; saved after version ${base}.`);
+  await editor.edit({ text });
+  await editor.turn("form");
+  editor.form.focus("title");
+}
+
+save.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const problem = byId("save-problem");
+  setText(problem, "");
+  const button = save.querySelector("button");
+  button.disabled = true;
+  const definition = await editor.validate();
+  if (!definition) {
+    setText(problem, "Something is wrong above; it says where.");
+    return;
+  }
+  try {
+    const version = await call(at(name), { method: "PUT", body: { definition, base, comment: byId("comment").value.trim() } });
+    base = version.number;
+    editor.done();
+    byId("comment").value = "";
+    setText(byId("edit-words"), `From version ${base}.`);
+    await tell(() => `Version ${base} is saved. ${version.state === "draft" ? "Build or test it, then publish it." : ""}`.trim());
+    await poller.now();
+  } catch (error) {
+    if (error.status === 409) await conflict(name, editor.text.value, resolve);
+    else setText(problem, error.message);
+    button.disabled = false;
+  }
+});
+
+async function resolve(which, theirs) {
+  base = theirs.number;
+  setText(byId("edit-words"), `From version ${base}.`);
+  if (which === "mine") {
+    save.requestSubmit();
+    return;
+  }
+  if (which === "theirs") {
+    const mine = { ...editor.content, at: Date.now() / 1000 };
+    await stand(theirs);
+    byId("kept").hidden = false;
+    fill(byId("kept"), keptNote(editor, mine, () => byId("kept").replaceChildren()));
+    return;
+  }
+  // By hand: theirs stands above, mine is in the editor, and is saved after theirs.
+  editor.turnTo("text");
+  editor.text.area.focus();
+}
+
+byId("save-not").addEventListener("click", async () => {
+  editor.draft.forget();
+  await open(await newest());
+});
+
+try {
+  const version = await newest();
+  const asked = new URLSearchParams(window.location.search).get("from");
+  await open(version);
+  if (asked && Number(asked) !== version.number && !editor.draft.value) await from(asked);
+} catch (error) {
+  showTrouble(error);
+}
