@@ -183,7 +183,9 @@ async def test_a_course_that_is_over_has_no_button(deep: Browser) -> None:
 
 
 async def test_staff_see_how_it_stands_and_assistants_change_nothing(deep: Browser) -> None:
-    teacher, helper = await deep.see("barbara", "deep"), await deep.see("ada", "deep")
+    tabs = ("deep", "deep/roster", "deep/settings")
+    teacher = "".join([await deep.see("barbara", tab) for tab in tabs])
+    helper = "".join([await deep.see("ada", tab) for tab in tabs])
     assert facts(teacher)["changes"] is True
     assert facts(teacher)["course"]["course"]["name"] == "deep"
     assert facts(teacher)["editing"]["environments"] == [{"name": "lab", "title": "Lab"}]
@@ -193,6 +195,18 @@ async def test_staff_see_how_it_stands_and_assistants_change_nothing(deep: Brows
     assert 'id="save"' not in helper
     assert 'id="roster"' not in helper
     assert "/images/lab.sif" not in teacher  # the paths of the site stay the service's
+
+
+@pytest.mark.parametrize("tab", ["", "roster", "schedule", "files", "board", "settings"])
+async def test_each_tab_has_an_address_for_the_staff_alone(deep: Browser, tab: str) -> None:
+    address = f"deep/{tab}".rstrip("/")
+    for who in ("barbara", "ada", "grace"):
+        html = await deep.see(who, address)
+        current = re.findall(r'<a href="([^"]+)" aria-current="page">', html)
+        assert f"{PREFIX}courses/{address}" in current
+    if tab:
+        await deep.see("student01", address, 403)
+    await deep.see("eve", address, 403)
 
 
 async def test_a_new_course_is_for_those_who_may(browser: Browser) -> None:
