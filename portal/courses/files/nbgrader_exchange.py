@@ -126,7 +126,7 @@ class Exchanges:
 
 
 def _people_in(directory: Path) -> dict[Path, dict[int, str]]:
-    """Return who may enter each exchange, by uid; an unknown uid has the name "" here."""
+    """Return who may enter each exchange, by uid; "" is the name of an unknown uid."""
     if not directory.is_dir():
         return {}
     with os.scandir(directory) as entries:
