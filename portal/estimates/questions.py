@@ -17,9 +17,7 @@ _BURST = 4  # questions at once after a quiet time
 _BURST_SECONDS = 1  # of answers, likewise
 _AT_ONCE = 2  # questions under way; a Slurm that hangs gets no more
 _PAUSE = 10.0  # seconds without questions after one that Slurm did not answer
-_LONG_PAUSE = (
-    600.0  # … after one not understood: each costs a job id, and the next will be no better
-)
+_LONG_PAUSE = 600.0  # … after one not understood: each costs a job id, the next is no better
 
 
 class Told(NamedTuple):

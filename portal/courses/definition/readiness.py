@@ -50,7 +50,7 @@ class Point(Frozen):
 
 
 class Readiness(Frozen):
-    """Results of all checks, and the numbers behind the supply's. ``ready``: none is bad."""
+    """Results of all checks; ``demand``: numbers of the supply check. ``ready``: none is bad."""
 
     points: tuple[Point, ...]
     demand: Demand | None
