@@ -1,4 +1,4 @@
-"""The web service: what is made, what lives, and what answers at which address."""
+"""The web service: its parts, its background tasks, and its routes."""
 
 from .service import PortalService
 

@@ -1,7 +1,7 @@
-"""What lives beside the requests: the database's upgrade, and the loops that keep the dashboard
-and look for idle GPUs.
+"""Background tasks of the service: the database's upgrade, and the loops, among them those that
+keep the dashboard and look for idle GPUs.
 
-Pages are up from the first second on; what is not there yet is said on them.
+Pages are up from the first second on; they say what is not available yet.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Awaitable, Callable
 from portal.errors import PortalError
 from portal.services.services import Parts
 
-_RETRY = (1.0, 30.0)  # seconds to the second try, and the most that it grows to
-_CHECK = 15.0  # seconds between two questions to a database that nobody asks else
+_RETRY = (1.0, 30.0)  # seconds to the second try, and their maximum
+_CHECK = 15.0  # seconds between checks of a database that is otherwise not used
 
 
 class Life:
-    """Starts the service's parts, keeps them running, and closes them."""
+    """Lifetime of the service's parts: started, kept running, closed."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts, self.log = parts, parts.log
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the tasks; return at once."""
         self._tasks = [
             asyncio.create_task(self._keep_store()),
             asyncio.create_task(self._kept("dashboard", self.parts.dashboard.run)),
@@ -36,7 +36,7 @@ class Life:
         ]
 
     async def close(self) -> None:
-        """End the tasks, then let go of what the parts hold."""
+        """Cancel the tasks, then release what the parts hold."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -47,22 +47,22 @@ class Life:
         await self.parts.notices.run(lambda: self.parts.dashboard.view)
 
     async def _keep_store(self) -> None:
-        """Bring the database to this version's schema, then look now and then whether it is there:
-        pages say since when it is not."""
-        store, pause, said = self.parts.store, _RETRY[0], ""
+        """Bring the database to this version's schema, then check it now and then: pages say since
+        when it is away."""
+        store, pause, complaint = self.parts.store, _RETRY[0], ""
         while True:
             try:
                 await store.upgrade()
                 break
             except PortalError as error:
-                if str(error) != said:
-                    said = str(error)
-                    self.log.error("The database is not ready: %s", said)
+                if str(error) != complaint:
+                    complaint = str(error)
+                    self.log.error("The database is not ready: %s", complaint)
             except Exception:
                 self.log.exception("The database could not be upgraded")
             await asyncio.sleep(pause)
             pause = min(2 * pause, _RETRY[1])
-        if said:
+        if complaint:
             self.log.warning("The database is there.")
         await self._kept("database check", self._check_store)
 
@@ -73,7 +73,7 @@ class Life:
             await self.parts.store.check()
 
     async def _kept(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        """Run ``run`` for ever: it is started again when it ends or fails."""
+        """Run ``run`` for ever: it is restarted when it ends or fails."""
         while True:
             try:
                 await run()

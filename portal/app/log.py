@@ -1,4 +1,4 @@
-"""How the service writes its log."""
+"""Format of the service's log."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from portal.models.plain_text import escaped
 
 
 class OneLineFormatter(LevelFormatter):
-    """Each message is one line, whatever strangers have put into an address or a parameter: nobody
-    writes lines of their own, such as false ones of the audit log, and no escape sequence reaches
-    the terminal of whoever reads the log. Tracebacks stay as they are."""
+    """Formatter that writes each message in one line, whatever strangers have put into an address
+    or a parameter: nobody forges lines, such as those of the audit log, and no escape sequence
+    reaches the terminal of a reader. Tracebacks stay as they are."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return escaped(super().formatMessage(record))

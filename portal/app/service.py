@@ -1,4 +1,4 @@
-"""``portal service``: the web service that the Hub starts, stops and puts its login before."""
+"""``portal service``: the web service that the Hub starts, stops and protects with its login."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class PortalService(Application):
-    """The service. The Hub gives it its address and its token in ``JUPYTERHUB_*`` variables."""
+    """Web service. The Hub passes its address and its token in ``JUPYTERHUB_*`` variables."""
 
     name = "portal-service"
     version = __version__
@@ -147,8 +147,8 @@ class PortalService(Application):
 
     @catch_config_error
     def initialize(self, argv: list[str] | None = None) -> None:
-        """Read the command line and the configuration file; a wrong one ends the command with a
-        sentence."""
+        """Read the command line and the configuration file; an error in them ends the command with
+        a sentence."""
         super().initialize(argv)
         with self.told():
             if self.config_file:
@@ -195,9 +195,9 @@ class PortalService(Application):
             asyncio.run(self.serve())
 
     async def serve(self) -> None:
-        """The same, in a running event loop."""
+        """Serve as ``start`` does, in a running event loop."""
         die_with_parent()
-        # What tornado and HubAuth say goes the same way; their INFO has session ids in it.
+        # tornado and HubAuth log the same way; their INFO has session ids in it.
         tornado_log = logging.getLogger("tornado")
         tornado_log.parent = self.log
         tornado_log.setLevel(logging.WARNING)
@@ -227,11 +227,11 @@ class PortalService(Application):
 
     @property
     def prefix(self) -> str:
-        """The path that the proxy sends here, with its slashes: ``/services/portal/``."""
+        """Path that the proxy sends here, with its slashes: ``/services/portal/``."""
         return os.environ.get("JUPYTERHUB_SERVICE_PREFIX") or "/services/portal/"
 
     def make_parts(self) -> Parts:
-        """The rooms of the service, each with its settings."""
+        """Build the parts of the service, each with its settings."""
         runner = SlurmRunner(parent=self)
         cluster = Cluster(parent=self, runner=runner)
         telemetry, store = Telemetry(parent=self), Store(parent=self)
@@ -259,7 +259,7 @@ class PortalService(Application):
         )
 
     def _default_resources(self) -> Resources:
-        """The site's, from the section of the Hub's spawner in the same configuration file."""
+        """Return the site's, from the section of the Hub's spawner in the same file."""
         section = self.config.PortalSpawner
         try:
             return Resources.model_validate(section.get("default_resources", DEFAULT_RESOURCES))
@@ -267,7 +267,7 @@ class PortalService(Application):
             raise ConfigurationError(f"c.PortalSpawner.default_resources: {error}") from None
 
     def make_pages(self) -> Pages:
-        """The pages, in the Hub's look and with the site's own variables."""
+        """Build the pages, in the Hub's look and with the site's own variables."""
         hub = HubOAuth.instance()
         return Pages(
             prefix=self.prefix,
@@ -277,7 +277,7 @@ class PortalService(Application):
         )
 
     async def _listen(self, server: HTTPServer, port: int, host: str) -> None:
-        """Take the port, waiting a while for one that is being given back."""
+        """Listen on the port; wait a while for one that is being released."""
         deadline = asyncio.get_running_loop().time() + self.bind_patience
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The tornado application: routes, settings that handlers find, and a line for each request."""
+"""The tornado application: routes, settings for handlers, and a log line for each request."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from portal.web.application import BoundedApplication
 
 
 class PortalApplication(BoundedApplication):
-    """The service's: what is too large is told as the API tells everything."""
+    """Application of the service; a body that is too large is refused like other API errors."""
 
     def body_refused(self, request: Any, limit: int) -> Any:
-        """Return what answers that the body is larger than ``limit`` bytes."""
+        """Return the handler that refuses a body larger than ``limit`` bytes."""
         return self.get_handler_delegate(request, LargeHandler, {"limit": limit})
 
 
 def web_application(
     parts: Parts, pages: Pages, ending: asyncio.Event, max_body: int
 ) -> Application:
-    """Everything that answers. ``ending`` is set when the service is about to end; ``max_body``
-    is the largest body in bytes."""
+    """Build the application with all routes. ``ending`` is set when the service is about to end;
+    ``max_body`` is the largest body in bytes."""
     token = os.environ["JUPYTERHUB_API_TOKEN"].encode()
     return PortalApplication(
         routes(parts.prefix),
@@ -52,7 +52,7 @@ def web_application(
 
 
 def answered(handler: Any) -> None:
-    """Count a request, and say so in one line; no query, which may carry a code or a token."""
+    """Count and log a request in one line; no query, which may carry a code or a token."""
     handler.settings["metrics"].count(handler)
     status = handler.get_status()
     level = logging.INFO if status < 500 else logging.ERROR

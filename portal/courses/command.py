@@ -28,19 +28,19 @@ _LARGEST = 1024 * 1024  # bytes of a file
 
 
 class CourseCommand(DatabaseCommand):
-    """Base of the subcommands."""
+    """Base class of the subcommands."""
 
     classes = [Store, Courses, EnvironmentCatalog, CatalogRules]
 
     def one(self, what: str) -> str:
-        """The argument. Raises InvalidRequest."""
+        """Return the only argument. Raises InvalidRequest."""
         if len(self.extra_args) != 1:
             raise InvalidRequest(f"Name {what}: {self.name.replace('-', ' ')} {what.upper()}")
         return str(self.extra_args[0])
 
 
 class CourseImportCommand(CourseCommand):
-    """Makes or changes the course of a file."""
+    """Command that creates or changes the course of a file."""
 
     name = "portal-courses-import"
     description = (
@@ -70,7 +70,7 @@ class CourseImportCommand(CourseCommand):
         path = Path(self.one("file"))
         document = read_course(await asyncio.to_thread(_bytes, path), str(path))
         catalog = EnvironmentCatalog(parent=self)
-        catalog.log.setLevel("CRITICAL")  # what it would write there is printed here
+        catalog.log.setLevel("CRITICAL")  # what it would log is printed here
         by = Person(name=getpass.getuser(), admin=True, scopes=frozenset({COURSES_MANAGE}))
         try:
             before: KeptCourse | None = await store.courses.get(document.course.name)
@@ -101,7 +101,7 @@ class CourseImportCommand(CourseCommand):
     async def _keep(
         self, store: Store, kept: KeptCourse, before: KeptCourse | None, document: CourseFile
     ) -> int:
-        """Write it; how many people it has then."""
+        """Save the course and its members; return how many members it has then."""
         roles = document.members.by_role()
         members = [
             CourseMember(
@@ -125,7 +125,7 @@ class CourseImportCommand(CourseCommand):
 
 
 class CourseExportCommand(CourseCommand):
-    """Prints a course as a file."""
+    """Command that prints a course as a file."""
 
     name = "portal-courses-export"
     description = "Print a course and its lists of people as a YAML file."
@@ -138,7 +138,7 @@ class CourseExportCommand(CourseCommand):
 
 
 class CourseListCommand(CourseCommand):
-    """Says which courses there are."""
+    """Command that lists the courses."""
 
     name = "portal-courses-list"
     description = "Say which courses there are, and how far each is."

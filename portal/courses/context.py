@@ -1,4 +1,4 @@
-"""What the loops of courses work with."""
+"""Context that the loops of courses share."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from portal.store import Store
 from .roster.membership_cache import CourseBook
 from .settings import Courses
 
-SERVICE = "portal"  # the actor of what the service does by itself
+SERVICE = "portal"  # the actor of the service's own actions
 
 
 class View(Protocol):
-    """What is needed of the dashboard's view."""
+    """Part of the dashboard's view that courses need."""
 
     @property
     def snapshot(self) -> ClusterSnapshot: ...
@@ -35,10 +35,11 @@ class View(Protocol):
 
 @dataclass(frozen=True)
 class Around:
-    """``view`` gives the newest view of the cluster; ``note`` writes a line of the audit log;
-    ``copy`` unpacks an environment's image on nodes and tells of each how it went ("" well, else
-    why not), None where the site has no copies on nodes; ``wall``: the machine's clock, in Unix
-    seconds; ``uptime``: one that nobody sets, by which waits are counted."""
+    """Dependencies of the loops. ``view`` returns the newest view of the cluster; ``note`` writes
+    an entry of the audit log; ``copy`` unpacks an environment's image on nodes and yields the
+    result of each ("": success, else the reason), None if the site keeps no copies on nodes;
+    ``wall``: the system clock, in Unix seconds; ``uptime``: a monotonic clock, for waiting
+    times."""
 
     store: Store
     hub: HubApi
@@ -55,7 +56,7 @@ class Around:
     uptime: Callable[[], float] = time.monotonic
 
     async def noted(self, action: str, course: str, detail: str, **more: Any) -> None:
-        """Write what the service did by itself into the audit log."""
+        """Write an action of the service itself to the audit log."""
         entry = AuditEntry(
             at=self.wall(),
             actor=SERVICE,

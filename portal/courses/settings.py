@@ -1,4 +1,4 @@
-"""What a site says about courses."""
+"""Settings of the site for courses."""
 
 from __future__ import annotations
 

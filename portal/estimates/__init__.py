@@ -1,4 +1,4 @@
-"""When a session would start: what is said before a launch, and how wrong it was."""
+"""Estimates of when a session would start, before a launch, and how wrong they were."""
 
 from .estimator import HUB, SERVICE, StartEstimates
 

@@ -1,4 +1,4 @@
-"""How wrong past estimates were, by partition and by whose they were. Pure."""
+"""Errors of past estimates, by partition and by their source. Pure."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ TEN_MINUTES = 600.0
 
 
 def errors(outcomes: Iterable[Outcome]) -> list[EstimateError]:
-    """One row for each partition and basis, the most sessions first."""
+    """Return a row for each partition and basis, most sessions first."""
     groups: dict[tuple[str, str], list[Outcome]] = {}
-    for one in outcomes:
-        key = (str(one.options.get("partition") or ""), one.source)
-        groups.setdefault(key, []).append(one)
-    rows = [error_of(some, *key) for key, some in groups.items()]
+    for outcome in outcomes:
+        key = (str(outcome.options.get("partition") or ""), outcome.source)
+        groups.setdefault(key, []).append(outcome)
+    rows = [error_of(group, *key) for key, group in groups.items()]
     return sorted(rows, key=lambda row: (-row.sessions, row.partition, row.basis))
 
 
 def error_of(outcomes: Sequence[Outcome], partition: str = "", basis: str = "") -> EstimateError:
-    """One row about all of ``outcomes``."""
+    """Return a single row for all of ``outcomes``."""
     late = [
-        # What was expected before the submission meant "now".
-        one.started_at - max(one.expected_at, one.submitted_at)
-        for one in outcomes
-        if one.expected_at is not None
+        # An expected start before the submission meant "now".
+        outcome.started_at - max(outcome.expected_at, outcome.submitted_at)
+        for outcome in outcomes
+        if outcome.expected_at is not None
     ]
     sizes = [abs(seconds) for seconds in late]
     return EstimateError(

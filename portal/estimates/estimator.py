@@ -1,9 +1,9 @@
-"""The estimator: Slurm's own word where it may be asked, else what is known already.
+"""Estimator: Slurm's own estimate if it may be asked, else what is known already.
 
-Slurm is asked as the person (``sbatch --test-only``), since associations and limits are theirs; the
-answer counts for everyone who asks for the same with the same account and QOS. The order is: a
-limit of the person; Slurm's answer, new or a little old; what is free; when the queue is expected
-to go on; how long like sessions waited. Never "now" while Slurm does not answer.
+Slurm is asked as the person (``sbatch --test-only``), since associations and limits are theirs;
+the answer counts for everyone who asks for the same with the same account and QOS. The order is: a
+limit of the person; Slurm's answer, new or a little old; free resources; when the queue is
+expected to go on; how long similar sessions waited. Never "now" while Slurm does not answer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from portal.store import Store
 from .judging import behind_limit, estimate_of, is_better, label_of, question_of
 from .questions import Questions, Told
 
-# What each process has of queries_per_second: the launch page is the Hub's.
+# Share of queries_per_second for each process: the launch page is the Hub's.
 HUB, SERVICE = 2 / 3, 1 / 3
 _OLDEST = 60.0  # seconds; an older snapshot says nothing about now
 _WAITS_FOR = 300.0  # seconds for which the recorded waits are kept
@@ -54,7 +54,7 @@ _NAMED = 3  # nearby choices
 
 
 class StartEstimates(LoggingConfigurable):
-    """When a session would start, for the launch page and for "Change resources"."""
+    """Estimates of when a session would start, for the launch page and for "Change resources"."""
 
     runner = Instance(SlurmRunner, help="What runs the commands.")
     store = Instance(Store, help="Where the waits are recorded.")
@@ -137,8 +137,8 @@ class StartEstimates(LoggingConfigurable):
         snapshot: ClusterSnapshot,
         associations: Associations,
     ) -> StartAnswer:
-        """The answer for a request that the policy allows, with what starts earlier. Raises
-        nothing that Slurm or the database says."""
+        """Return the answer for a request that the policy allows, with choices that start earlier.
+        Raises no errors of Slurm or the database."""
         estimate = await self.estimate(request, person.name, snapshot, associations)
         self.answers[estimate.basis.value or "unknown"] += 1
         nearby: list[Nearby] = []
@@ -157,7 +157,7 @@ class StartEstimates(LoggingConfigurable):
 
     @staticmethod
     def refusal(reason: str) -> StartAnswer:
-        """The answer for what may not be asked for: why not."""
+        """Return the answer for a request that is not allowed, with the reason."""
         return StartAnswer(outlook=Outlook.REFUSED, words=reason, made_at=time.time())
 
     async def estimate(
@@ -167,7 +167,7 @@ class StartEstimates(LoggingConfigurable):
         snapshot: ClusterSnapshot,
         associations: Associations,
     ) -> Estimate:
-        """The same as one estimate, without nearby choices."""
+        """Return the estimate alone, without nearby choices."""
         resources = request.resources
         told = self._told(resources, user, snapshot, associations, self.fresh_for)
         if told is None and self.ask_slurm and not self._out_of_date(snapshot):
@@ -183,7 +183,7 @@ class StartEstimates(LoggingConfigurable):
         snapshot: ClusterSnapshot,
         associations: Associations,
     ) -> Estimate:
-        """What would be said without asking anybody: for the record, at a launch."""
+        """Return the estimate without asking anybody, for the record at a launch."""
         return self._known(request.resources, user, snapshot, associations, None)
 
     # -- what is known ------------------------------------------------------------------------
@@ -206,19 +206,20 @@ class StartEstimates(LoggingConfigurable):
                 made_at=now,
             )
         told = told or self._told(resources, user, snapshot, associations, self.usable_for)
-        found = estimate_of(told)
-        late = found is not None and found.outlook in (Outlook.LATER, Outlook.UNKNOWN)
+        estimate = estimate_of(told)
+        late = estimate is not None and estimate.outlook in (Outlook.LATER, Outlook.UNKNOWN)
         too_many = late and counts_too_many(resources, snapshot)
-        if found is None or (too_many and starts_now(resources, snapshot, now)):
+        if estimate is None or (too_many and starts_now(resources, snapshot, now)):
             latest = self._latest(resources, associations, now)
-            found = without_slurm(resources, snapshot, self._waits.last or [], now, latest)
-        if found.outlook is Outlook.REFUSED:
-            return found
+            estimate = without_slurm(resources, snapshot, self._waits.last or [], now, latest)
+        if estimate.outlook is Outlook.REFUSED:
+            return estimate
         held = held_back(resources, user, snapshot, associations)
-        return found if held is None else behind_limit(held, found, now)
+        return estimate if held is None else behind_limit(held, estimate, now)
 
     def _latest(self, resources: Resources, associations: Associations, now: float) -> float | None:
-        """The earliest start that Slurm has named for something larger; None where it has not."""
+        """Return the earliest start that Slurm named for something larger; None if there is
+        none."""
         key = question_of(resources, associations)
         starts = [
             start
@@ -235,7 +236,7 @@ class StartEstimates(LoggingConfigurable):
         associations: Associations,
         seconds: float,
     ) -> Told | None:
-        """Slurm's answer of the last ``seconds``, unless what has come since speaks against it."""
+        """Return Slurm's answer of the last ``seconds``, unless newer data contradicts it."""
         now = time.time()
         since = time.monotonic() - seconds
         told = self.questions.told(question_of(resources, associations), user, since)
@@ -297,42 +298,46 @@ class StartEstimates(LoggingConfigurable):
         snapshot: ClusterSnapshot,
         associations: Associations,
     ) -> list[Nearby]:
-        """At most one of each kind of change: the first that starts now, else the first that
-        starts clearly earlier."""
-        found: dict[str, tuple[Candidate, Estimate]] = {}
-        for one in candidates(request, person, snapshot, associations):
-            if one.kind in found and found[one.kind][1].outlook is Outlook.NOW:
+        """Return at most one choice of each kind of change: the first that starts now, else the
+        first that starts clearly earlier."""
+        by_kind: dict[str, tuple[Candidate, Estimate]] = {}
+        for candidate in candidates(request, person, snapshot, associations):
+            if candidate.kind in by_kind and by_kind[candidate.kind][1].outlook is Outlook.NOW:
                 continue
-            its = await self._of_candidate(one, request, person, snapshot, associations)
-            if is_better(its, estimate) and (one.kind not in found or its.outlook is Outlook.NOW):
-                found[one.kind] = one, its
-        best = sorted(found.values(), key=lambda pair: pair[1].starts_at or 0.0)[:_NAMED]
+            alternative = await self._of_candidate(
+                candidate, request, person, snapshot, associations
+            )
+            if is_better(alternative, estimate) and (
+                candidate.kind not in by_kind or alternative.outlook is Outlook.NOW
+            ):
+                by_kind[candidate.kind] = candidate, alternative
+        best = sorted(by_kind.values(), key=lambda pair: pair[1].starts_at or 0.0)[:_NAMED]
         now = time.time()
         return [
             Nearby(
-                label=label_of(one),
-                words=words.starts(its, now),
-                changes=one.changes,
-                starts_at=its.starts_at,
+                label=label_of(candidate),
+                words=words.starts(alternative, now),
+                changes=candidate.changes,
+                starts_at=alternative.starts_at,
             )
-            for one, its in best
+            for candidate, alternative in best
         ]
 
     async def _of_candidate(
         self,
-        one: Candidate,
+        candidate: Candidate,
         request: LaunchRequest,
         person: Person,
         snapshot: ClusterSnapshot,
         associations: Associations,
     ) -> Estimate:
-        """Slurm is asked about those that the snapshot lets hope for, as far as a question is left
-        for the next person's own choice."""
-        user, resources = person.name, one.resources
+        """Estimate a candidate; Slurm is asked only if the snapshot gives hope, and if a question
+        is left for the next person's own choice."""
+        user, resources = person.name, candidate.resources
         now = time.time()
         told = self._told(resources, user, snapshot, associations, self.fresh_for)
         hopeful = starts_now(resources, snapshot, now) or (
-            one.kind == "time" or behind_the_queue(resources, snapshot, now) is not None
+            candidate.kind == "time" or behind_the_queue(resources, snapshot, now) is not None
         )
         if told is None and self.ask_slurm and hopeful:
             told = await self._ask(

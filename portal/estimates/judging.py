@@ -1,4 +1,4 @@
-"""Estimates made of Slurm's answers, compared with one another. Pure, but for the clock."""
+"""Estimates from Slurm's answers, and their comparison. Pure, but for the clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def question_of(resources: Resources, associations: Associations) -> Resources:
 
 
 def estimate_of(told: Told | None) -> Estimate | None:
-    """Return the estimate that Slurm's answer makes; None where it says nothing."""
+    """Return the estimate from Slurm's answer; None if it says nothing."""
     if told is None:
         return None
     if told.start is not None:
@@ -50,9 +50,9 @@ def estimate_of(told: Told | None) -> Estimate | None:
     return None
 
 
-def behind_limit(held: HeldBack, found: Estimate, now: float) -> Estimate:
-    """Return the estimate of one who is at a limit: not before enough of theirs has ended."""
-    if held.until is None or found.starts_at is None:
+def behind_limit(held: HeldBack, estimate: Estimate, now: float) -> Estimate:
+    """Return the estimate for a person at a limit: not before enough of their jobs have ended."""
+    if held.until is None or estimate.starts_at is None:
         return Estimate(
             outlook=Outlook.UNKNOWN,
             basis=Basis.LIMIT,
@@ -61,26 +61,26 @@ def behind_limit(held: HeldBack, found: Estimate, now: float) -> Estimate:
         )
     return Estimate(
         outlook=Outlook.LATER,
-        starts_at=max(held.until, found.starts_at, now),
+        starts_at=max(held.until, estimate.starts_at, now),
         basis=Basis.LIMIT,
         reason=held.reason,
         made_at=now,
     )
 
 
-def is_better(its: Estimate, than: Estimate) -> bool:
-    """Check whether one starts clearly earlier than the other."""
-    if its.outlook not in (Outlook.NOW, Outlook.LATER) or its.starts_at is None:
+def is_better(candidate: Estimate, than: Estimate) -> bool:
+    """Check whether ``candidate`` starts clearly earlier than ``than``."""
+    if candidate.outlook not in (Outlook.NOW, Outlook.LATER) or candidate.starts_at is None:
         return False
-    if its.basis is Basis.WAITS:
+    if candidate.basis is Basis.WAITS:
         return False  # how long others waited is no reason to ask for less
-    if its.outlook is Outlook.NOW or than.starts_at is None:
+    if candidate.outlook is Outlook.NOW or than.starts_at is None:
         return True
     now = time.time()
-    return its.starts_at - now < _BETTER * (than.starts_at - now)
+    return candidate.starts_at - now < _BETTER * (than.starts_at - now)
 
 
-def label_of(one: Candidate) -> str:
-    """Return what is different in a nearby choice, as its button says it."""
-    hours = (one.resources.time or 0) // 3600
-    return words.choice(one.changes, f"{hours} hour{'' if hours == 1 else 's'}")
+def label_of(candidate: Candidate) -> str:
+    """Return the difference of a nearby choice, as its button says it."""
+    hours = (candidate.resources.time or 0) // 3600
+    return words.choice(candidate.changes, f"{hours} hour{'' if hours == 1 else 's'}")

@@ -1,4 +1,4 @@
-"""Slurm's own estimates, kept for a while: each question once at a time, and not too many."""
+"""Slurm's own estimates, cached: each question once at a time, and at a limited rate."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _BURST = 4  # questions at once after a quiet time
 _BURST_SECONDS = 1  # of answers, likewise
 _AT_ONCE = 2  # questions under way; a Slurm that hangs gets no more
 _PAUSE = 10.0  # seconds without questions after one that Slurm did not answer
-_LONG_PAUSE = 600.0  # … that is not understood: each costs a job id, and the next will be no better
+_LONG_PAUSE = 600.0  # … after one not understood: each costs a job id, the next is no better
 
 
 class Told(NamedTuple):
-    """``start`` in Unix seconds, None where Slurm named none or with ``error``; ``at`` is when the
-    question was sent, for ``user``, and ``asked_at`` the same by the monotonic clock."""
+    """Answer of Slurm. ``start`` in Unix seconds, None if none was named or with ``error``;
+    ``at``: time of the question (for ``user``), ``asked_at`` the same by the monotonic clock."""
 
     start: float | None
     error: PortalError | None
@@ -32,8 +32,8 @@ class Told(NamedTuple):
 
 
 class Questions:
-    """``rate``: questions a second in the long run; ``busy``: the share of time in which one may be
-    under way, so that slow answers (a long queue) make them rarer."""
+    """Questions to Slurm. ``rate``: questions a second in the long run; ``busy``: share of time in
+    which one may be under way, so that slow answers (a long queue) make them rarer."""
 
     def __init__(self, rate: float, busy: float) -> None:
         self._number = QueryBudget(rate, _BURST, 0.0)
@@ -42,19 +42,19 @@ class Questions:
         self._under_way: dict[Hashable, asyncio.Task[Told]] = {}
         self._not_before = 0.0
         self.sent = 0
-        self.away = ""  # the sentence of the last question, where Slurm did not answer it
+        self.away = ""  # error of the last question, if Slurm did not answer it
 
     def told(self, key: Hashable, user: str, since: float) -> Told | None:
-        """The answer to a question that was sent after ``since`` (time.monotonic()). A refusal is
-        only for the one who was refused."""
-        for one in (key, (user, key)):
-            kept = self._told.get(one)
-            if kept is not None and kept.asked_at >= since:
-                return kept
+        """Return the answer to a question that was sent after ``since`` (time.monotonic()). A
+        refusal is only for the person who was refused."""
+        for cache_key in (key, (user, key)):
+            told = self._told.get(cache_key)
+            if told is not None and told.asked_at >= since:
+                return told
         return None
 
     def answers(self, since: float) -> Iterator[tuple[Hashable, float]]:
-        """The questions that were answered with a start, sent after ``since``, and that start."""
+        """Yield each question sent after ``since`` and answered with a start, and that start."""
         for key, told in self._told.items():
             if told.start is not None and told.asked_at >= since:
                 yield key, told.start
@@ -68,9 +68,9 @@ class Questions:
         patience: float,
         leave: int = 0,
     ) -> Told | None:
-        """The new answer, waited for ``patience`` seconds. None where it takes longer (it is kept
-        when it comes), where there were too many questions (``leave``: so many must be left for
-        others), or Slurm does not answer."""
+        """Return a new answer within ``patience`` seconds. None if it takes longer (it is kept
+        when it comes), if there were too many questions (``leave``: how many must be left for
+        others), or if Slurm does not answer."""
         task = self._under_way.get(key)
         if task is None:
             if not self._may(leave):
@@ -122,5 +122,5 @@ class Questions:
 
 
 def _refusal(error: PortalError) -> bool:
-    """Whether Slurm answered, and said no."""
+    """Return True if Slurm answered with a refusal."""
     return isinstance(error, SlurmRefused)

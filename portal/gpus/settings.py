@@ -1,4 +1,4 @@
-"""Settings: whose GPUs the cluster has."""
+"""Settings of the GPUs' vendor."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A course itself: its rules, its sources, when it meets, and whether it can be held."""
+"""Definition of a course: its rules, sources and calendar, and whether it can be held."""

@@ -1,4 +1,4 @@
-"""When a course meets: its weekly times and single dates as moments, in its own time zone."""
+"""Calendar of a course: its weekly times and single dates as meetings, in its own time zone."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, order=True)
 class Meeting:
-    """One meeting, in Unix seconds; ``ends`` is the first second after it."""
+    """A meeting, in Unix seconds; ``ends`` is the first second after it."""
 
     begins: float
     ends: float
 
 
 def meetings(course: Course, since: float, until: float) -> list[Meeting]:
-    """The meetings that are on at some moment from ``since`` to before ``until`` (Unix seconds),
-    the earliest first.
+    """Return the meetings that are on at some moment from ``since`` to before ``until`` (Unix
+    seconds), earliest first.
 
-    A meeting at 09:00 is at 09:00 of the course's clocks all the term. Where clocks go forward
-    over its time, it begins as long after the change as it would have begun after the hour that is
-    left out (02:30 becomes 03:30); where they go back over it, at the first of the two times
-    (PEP 495, fold=0). It takes its minutes, whatever the clocks do meanwhile. Holidays
-    (``without``) take weekly times away, not single ones. Outside the course's dates is nothing.
+    A weekly 09:00 stays 09:00 local time across daylight saving changes. A time that clocks skip
+    moves by the gap (02:30 becomes 03:30); of a time that occurs twice, the first is taken (PEP
+    495, fold=0). Minutes are elapsed time. Holidays (``without``) cancel weekly meetings, not
+    single ones. No meetings lie outside the course's dates.
     """
     zone = ZoneInfo(course.timezone)
-    # A day more on both sides: a meeting that began yesterday may be on.
+    # A day more on both sides: a meeting that began yesterday may still be on.
     first = max(course.begins, _day(since, zone) - _DAY)
     last = min(course.ends, _day(until, zone) + _DAY)
-    found = {
+    candidates = {
         Meeting(at, at + 60 * minutes)
         for day, clock, minutes in _times(course, first, last)
         for at in [moment(day, clock, zone)]
     }
-    return sorted(one for one in found if one.ends > since and one.begins < until)
+    return sorted(
+        meeting for meeting in candidates if meeting.ends > since and meeting.begins < until
+    )
 
 
 def all_meetings(course: Course) -> list[Meeting]:
-    """Every meeting of the course, the earliest first."""
+    """Return every meeting of the course, earliest first."""
     zone = ZoneInfo(course.timezone)
     return meetings(
         course,
@@ -53,22 +54,22 @@ def all_meetings(course: Course) -> list[Meeting]:
 
 
 def moment(day: date, clock: str, zone: ZoneInfo) -> float:
-    """The Unix time of "09:00" on a day; where that is not or is twice, as ``meetings`` says."""
+    """Return the Unix time of "09:00" on a day; skipped or repeated times as in ``meetings``."""
     return datetime.combine(day, time.fromisoformat(clock), zone).timestamp()
 
 
 def overlaps(
     mine: Sequence[Meeting], theirs: Sequence[Meeting] | None = None
 ) -> list[tuple[Meeting, Meeting]]:
-    """Pairs that are on at the same time: one of ``mine`` with one of ``theirs``, or two of
-    ``mine`` where nothing else is given. Meetings that only touch do not overlap. The earliest
-    pair stands first."""
+    """Return the pairs of meetings that overlap: one of ``mine`` with one of ``theirs``, or two of
+    ``mine`` if ``theirs`` is None. Meetings that only touch do not overlap. Earliest pair
+    first."""
     pairs: list[tuple[Meeting, Meeting]] = []
-    marked = [(one, True) for one in mine] + [(one, False) for one in theirs or ()]
-    marked.sort(key=lambda one: one[0])
+    marked = [(entry, True) for entry in mine] + [(entry, False) for entry in theirs or ()]
+    marked.sort(key=lambda entry: entry[0])
     on: list[tuple[Meeting, bool]] = []
     for meeting, is_mine in marked:
-        on = [one for one in on if one[0].ends > meeting.begins]
+        on = [entry for entry in on if entry[0].ends > meeting.begins]
         for other, other_is_mine in on:
             if theirs is None:
                 pairs.append((other, meeting))
@@ -79,7 +80,7 @@ def overlaps(
 
 
 def _times(course: Course, first: date, last: date) -> Iterator[tuple[date, str, int]]:
-    """Day, clock and minutes of each meeting from one day to another, both included."""
+    """Yield day, clock and minutes of each meeting from ``first`` to ``last``, both included."""
     left_out = set(course.without)
     for weekly in course.weekly:
         day = first + timedelta(days=(weekly.day - first.weekday()) % 7)
@@ -93,7 +94,7 @@ def _times(course: Course, first: date, last: date) -> Iterator[tuple[date, str,
 
 
 def _day(at: float, zone: ZoneInfo) -> date:
-    """The day of a moment; the first or last that there is, for one out of every calendar."""
+    """Return the date of a Unix time; next to the first or last date if no calendar has it."""
     try:
         return datetime.fromtimestamp(at, zone).date()
     except (OverflowError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""What the sessions of a course want of the cluster, and how many of them fit there at once."""
+"""Demand of a course's sessions on the cluster, and how many of them fit there at once."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from portal.slurm.parse.gres import UNNAMED
 
 
 class Demand(Frozen):
-    """``gpus`` that all students want at the same time with the course's default, ``most_gpus``
-    with the most that each may take, and ``gpus_there`` on nodes that work (``gpus_free`` now);
-    ``seats``: how many of the default sessions fit at once. ``words`` say it."""
+    """Demand of a course. ``gpus``: wanted if all students use the default at once, ``most_gpus``:
+    if each uses the maximum; ``gpus_there``: on usable nodes, ``gpus_free`` of them now;
+    ``seats``: default sessions that fit at once; ``words``: all of it in sentences."""
 
     students: int
     gpus: int
@@ -25,7 +25,7 @@ class Demand(Frozen):
 
 
 def demand_of(kept: KeptCourse, students: int, snapshot: ClusterSnapshot) -> Demand:
-    """Of the course's default, in its partition, and on as many nodes as it reserves."""
+    """Compute the demand of the course's default in its partition, on the nodes it reserves."""
     course, each = kept.course, kept.course.default
     types = gpu_types(kept)
     named = course.reservation.partition or each.partition
@@ -70,21 +70,25 @@ def demand_of(kept: KeptCourse, students: int, snapshot: ClusterSnapshot) -> Dem
 
 
 def gpu_types(kept: KeptCourse) -> tuple[str, ...]:
-    """The types of GPUs that sessions of the course may have; () is any."""
+    """Return the GPU types that sessions of the course may have; (): any."""
     course = kept.course
     named = course.default.gpu_type or course.largest.gpu_type
     return (named,) if named else (kept.pinned.gpu_types if kept.pinned else ())
 
 
 def reserved_gpus(kept: KeptCourse, snapshot: ClusterSnapshot) -> tuple[int, str]:
-    """How many GPUs of which type the reservation of a meeting names in Slurm; "" is any type.
+    """Return how many GPUs, of which type, a meeting's reservation names in Slurm; "" is any type.
 
-    Whole nodes need none where all nodes of the partition have the type; else they are nodes with
-    all of their GPUs.
+    Whole nodes need none if all nodes of the partition have the type; otherwise they are reserved
+    with all of their GPUs.
     """
     course, reserved = kept.course, kept.course.reservation
     named = reserved.partition or course.default.partition
-    nodes = [one for one in snapshot.nodes.values() if named is None or named in one.partitions]
+    nodes = [
+        candidate
+        for candidate in snapshot.nodes.values()
+        if named is None or named in candidate.partitions
+    ]
     types, there = gpu_types(kept), {pool.type for node in nodes for pool in node.gpus}
     among = there & set(types) if types else there
     kind = next(iter(among)) if len(among) == 1 and UNNAMED not in among else ""
@@ -98,7 +102,7 @@ def reserved_gpus(kept: KeptCourse, snapshot: ClusterSnapshot) -> tuple[int, str
 
 
 def _seats(node: Node, each: Resources, types: tuple[str, ...]) -> int:
-    """How many such sessions an empty node holds."""
+    """Return how many such sessions fit on an empty node."""
     rooms = [node.cpus // (each.cpus or 1)]
     if each.memory:
         rooms.append(node.memory // each.memory)

@@ -1,4 +1,4 @@
-"""A course as a file: a YAML document with the course and who is in it."""
+"""Course files: YAML documents with a course and its members."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ LISTS = {
 
 
 class CourseMembers(Frozen):
-    """Who is in a course, by user names; those of its group in the directory are not here."""
+    """Members of a course by user name, without those of its group in the directory."""
 
     instructors: _People = ()
     assistants: _People = ()
     students: _People = ()
 
     def by_role(self) -> dict[str, Role]:
-        """What each person is; who stands in several lists is the most of them."""
-        found: dict[str, Role] = {}
+        """Return each person's role; the highest, for a person in several lists."""
+        roles: dict[str, Role] = {}
         for name, role in LISTS.items():
             for person in getattr(self, name):
-                found.setdefault(person, role)
-        return found
+                roles.setdefault(person, role)
+        return roles
 
 
 class CourseFile(Frozen):
-    """The document: ``course`` as portal/models/course/course.py has it, and ``members``."""
+    """Document with ``course``, as in portal/models/course/course.py, and ``members``."""
 
     course: Course
     members: CourseMembers = CourseMembers()
 
 
 def read_course(raw: bytes, file: str) -> CourseFile:
-    """The course in ``raw``. Raises InvalidRequest with the file's line and key,
-    ConfigurationError for what is no YAML."""
+    """Parse the course in ``raw``. Raises InvalidRequest with the file's line and key,
+    ConfigurationError if it is not YAML."""
     document = read_document(raw)
     try:
         return CourseFile.model_validate(document.data)
@@ -58,17 +58,19 @@ def read_course(raw: bytes, file: str) -> CourseFile:
 
 
 def course_text(course: Course, members: list[CourseMember]) -> str:
-    """The same as text. Who comes from the directory's group is left out."""
+    """Return the course as YAML text, without members that come from the directory's group."""
     values: dict[str, Any] = {"course": _said(course)}
     people = {
-        name: [one.person for one in members if one.role is role and one.source == "list"]
+        name: [
+            member.person for member in members if member.role is role and member.source == "list"
+        ]
         for name, role in LISTS.items()
     }
-    values["members"] = {name: found for name, found in people.items() if found}
+    values["members"] = {name: listed for name, listed in people.items() if listed}
     return document_text(values)
 
 
 def _said(course: Course) -> dict[str, Any]:
-    """What is not so anyway, in the order of the model."""
+    """Return the values that differ from the defaults, in the order of the model."""
     values = course.model_dump(mode="json", exclude_defaults=True)
     return {name: values[name] for name in Course.model_fields if name in values}

@@ -1,4 +1,4 @@
-"""What the sessions of a course may have: by its environment, this cluster, and its approval."""
+"""Limits of a course's sessions: by its environment, this cluster, and its approval."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from portal.models.session.resources import Resources
 
 from .calendar import all_meetings
 
-# What a course says once, for all of its sessions, elsewhere.
+# Set once for the whole course, in another field.
 _ELSEWHERE = {"account": "account", "reservation": "reservation"}
-# What is neither more nor less, only other.
+# Fields without an order: values are equal or different.
 _NAMES = [field.name for field in FIELDS if not (field.size or field.counts)]
 _NAMES = [name for name in _NAMES if name not in _ELSEWHERE]
 
@@ -22,7 +22,7 @@ _NAMES = [name for name in _NAMES if name not in _ELSEWHERE]
 def resource_problems(
     course: Course, pinned: Environment | None, snapshot: ClusterSnapshot | None
 ) -> list[CourseProblem]:
-    """What the environment and the cluster (where it is known) cannot give."""
+    """Return what the environment and the cluster (if known) cannot provide."""
     problems = []
     for part in ("default", "largest"):
         resources: Resources = getattr(course, part)
@@ -69,7 +69,7 @@ def resource_problems(
 def _there(
     part: str, resources: Resources, snapshot: ClusterSnapshot | None
 ) -> list[CourseProblem]:
-    """What this cluster does not have."""
+    """Return which of the resources this cluster does not have."""
     if snapshot is None:
         return []
     problems = []
@@ -98,7 +98,7 @@ def _no_partition(field: str, name: str, snapshot: ClusterSnapshot) -> CoursePro
 
 
 def _sizes(resources: Resources) -> dict[str, int | None]:
-    """What can be more or less, as numbers; None is not said."""
+    """Return the quantities, as numbers; None: not set."""
     return {
         "gpus": resources.gpus,
         "cpus": resources.cpus,
@@ -109,8 +109,8 @@ def _sizes(resources: Resources) -> dict[str, int | None]:
 
 
 def exceeding(some: Resources, largest: Resources) -> list[str]:
-    """The fields in which ``some`` is more than ``largest``, where both say something. No GPUs as
-    the largest number says nothing (portal/launch/course.py)."""
+    """Return the fields in which ``some`` exceeds ``largest``, if both are set. No GPUs as the
+    largest number means unset (portal/launch/course.py)."""
     most = _sizes(largest)
     most["gpus"] = most["gpus"] or None
     return [
@@ -121,45 +121,45 @@ def exceeding(some: Resources, largest: Resources) -> list[str]:
 
 
 def hours(course: Course) -> float:
-    """How long the course meets, in all."""
-    return sum(one.ends - one.begins for one in all_meetings(course)) / 3600
+    """Return the length of all meetings together, in hours."""
+    return sum(meeting.ends - meeting.begins for meeting in all_meetings(course)) / 3600
 
 
 def more_than_approved(approved: Course, wanted: Course) -> list[CourseProblem]:
-    """What an admin approved is not made more of without one."""
-    found: dict[str, str] = {}
+    """Return the changes that go beyond an admin's approval."""
+    exceeded: dict[str, str] = {}
     for part in ("default", "largest"):
         before, after = getattr(approved, part), getattr(wanted, part)
         sizes = _sizes(before)
         for name, size in _sizes(after).items():
             limit = sizes[name]
-            # Not said is the site's and Slurm's default, which may be more than what was said.
+            # Unset means the site's or Slurm's default, which may exceed the approved value.
             if limit is not None and (size is None or size > limit):
-                found[f"{part}.{name}"] = str(getattr(before, name))
+                exceeded[f"{part}.{name}"] = str(getattr(before, name))
         for name in _NAMES:
-            # Taken away, it is whatever the site and Slurm give: maybe all of them.
+            # Unset, it is whatever the site and Slurm give: maybe all of them.
             if getattr(after, name) != getattr(before, name):
-                found[f"{part}.{name}"] = getattr(before, name) or "any"
+                exceeded[f"{part}.{name}"] = getattr(before, name) or "any"
     if wanted.account != approved.account:
-        found["account"] = approved.account or "everyone's own"
+        exceeded["account"] = approved.account or "everyone's own"
     if approved.budget is not None and (wanted.budget is None or wanted.budget > approved.budget):
-        found["budget"] = f"{approved.budget:g} GPU-hours"
+        exceeded["budget"] = f"{approved.budget:g} GPU-hours"
     for name in ("nodes", "gpus"):
         if getattr(wanted.reservation, name) > getattr(approved.reservation, name):
-            found[f"reservation.{name}"] = str(getattr(approved.reservation, name))
+            exceeded[f"reservation.{name}"] = str(getattr(approved.reservation, name))
     if wanted.reservation.partition != approved.reservation.partition:
-        found["reservation.partition"] = approved.reservation.partition or "any"
+        exceeded["reservation.partition"] = approved.reservation.partition or "any"
     if (wanted.reservation.nodes or wanted.reservation.gpus) and hours(wanted) > hours(approved):
-        found["weekly"] = f"{hours(approved):g} hours of meetings"
+        exceeded["weekly"] = f"{hours(approved):g} hours of meetings"
     if wanted.help == "always" != approved.help:
-        found["help"] = f"'{approved.help}'"
+        exceeded["help"] = f"'{approved.help}'"
     if wanted.ends > approved.ends:
-        found["ends"] = str(approved.ends)
+        exceeded["ends"] = str(approved.ends)
     if wanted.begins < approved.begins:
-        found["begins"] = str(approved.begins)
+        exceeded["begins"] = str(approved.begins)
     return [
         CourseProblem(
             field=field, message=f"An admin approved this with {value}: ask one to change it."
         )
-        for field, value in found.items()
+        for field, value in exceeded.items()
     ]

@@ -1,4 +1,4 @@
-"""Whether a course can be held: what it wants against what there is, and who lacks what."""
+"""Readiness of a course: its demand against the supply, and members who lack something."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from portal.slurm import Cluster
     from portal.slurm.control.reservations import Reserving
 
-_OURS = "course-"  # reservations of courses, which are compared by their calendars
+_OURS = "course-"  # reservations of courses; these are compared by their calendars
 
 
 class Sign(StrEnum):
-    """How it looks."""
+    """Severity of a result."""
 
     GOOD = "good"
-    WARN = "warn"  # it can be held so, but somebody should look
+    WARN = "warn"  # the course can be held, but somebody should look
     BAD = "bad"
-    UNKNOWN = "unknown"  # it cannot be told now
+    UNKNOWN = "unknown"  # cannot be determined now
 
 
 class Point(Frozen):
-    """One thing that was looked at. ``people``: whom it concerns."""
+    """Result of a check. ``people``: those concerned."""
 
     key: str
     sign: Sign
@@ -50,7 +50,7 @@ class Point(Frozen):
 
 
 class Readiness(Frozen):
-    """All of them, and the numbers behind the first. ``ready``: nothing is bad."""
+    """Results of all checks; ``demand``: numbers of the supply check. ``ready``: none is bad."""
 
     points: tuple[Point, ...]
     demand: Demand | None
@@ -59,7 +59,7 @@ class Readiness(Frozen):
 
 @dataclass
 class CourseReadiness:
-    """Looks. Slurm's accounting is asked one question for all of the people."""
+    """Checks of a course. Slurm's accounting is queried once for all people."""
 
     store: Store
     cluster: Cluster
@@ -68,13 +68,13 @@ class CourseReadiness:
     homes: HomeFinder = field(default_factory=HomeFinder)
 
     async def of(self, kept: KeptCourse) -> Readiness:
-        """What is ready and what is not. Raises StoreUnavailable."""
+        """Check what is ready and what is not. Raises StoreUnavailable."""
         members = await self.store.members.of(kept.name)
-        students = [one for one in members if one.role is Role.STUDENT]
+        students = [member for member in members if member.role is Role.STUDENT]
         snapshot = self.snapshot()
         demand = demand_of(kept, len(students), snapshot) if snapshot else None
-        people = [one.person for one in members]
-        slurm, homes, image, others, reserved = await asyncio.gather(
+        people = [member.person for member in members]
+        slurm, homes, image, clashes, reserved = await asyncio.gather(
             self._accounts(kept, people),
             self._homes(people),
             asyncio.to_thread(_image, kept),
@@ -89,16 +89,18 @@ class CourseReadiness:
             *slurm,
             *homes,
             image,
-            *others,
+            *clashes,
             reserved,
         ]
-        found = tuple(point for point in points if point is not None)
+        results = tuple(point for point in points if point is not None)
         return Readiness(
-            points=found, demand=demand, ready=all(point.sign is not Sign.BAD for point in found)
+            points=results,
+            demand=demand,
+            ready=all(point.sign is not Sign.BAD for point in results),
         )
 
     async def _accounts(self, kept: KeptCourse, people: Sequence[str]) -> list[Point]:
-        """Who may not run jobs: Slurm would refuse them at nine o'clock."""
+        """Check who may not run jobs, before Slurm refuses them at a meeting."""
         asked = await asyncio.gather(*map(self._of, people), return_exceptions=True)
         missing, other, account = [], [], kept.course.account
         for person, rows in zip(people, asked, strict=True):
@@ -127,7 +129,7 @@ class CourseReadiness:
         return points
 
     async def _reserved(self, kept: KeptCourse, snapshot: ClusterSnapshot | None) -> Point | None:
-        """GPUs that Slurm could not reserve, said before the first meeting."""
+        """Check before the first meeting whether Slurm can reserve the GPUs."""
         if snapshot is None:
             return None
         gpus, gpu_type = reserved_gpus(kept, snapshot)
@@ -156,30 +158,30 @@ class CourseReadiness:
     async def _homes(self, people: Sequence[str]) -> list[Point]:
         if not people:
             return []
-        found = await self.homes.of(people)
+        homes = await self.homes.of(people)
         points = []
-        if found.no_account and not found.error:
-            words = f"{_number(found.no_account)} no account on the portal's machine."
-            points.append(_named("account-here", Sign.BAD, words, found.no_account))
-        if found.no_home:
-            words = f"{_number(found.no_home)} no home directory yet."
-            points.append(_named("home", Sign.BAD, words, found.no_home))
-        if found.error:
-            points.append(Point(key="home", sign=Sign.UNKNOWN, message=found.error))
+        if homes.no_account and not homes.error:
+            words = f"{_number(homes.no_account)} no account on the portal's machine."
+            points.append(_named("account-here", Sign.BAD, words, homes.no_account))
+        if homes.no_home:
+            words = f"{_number(homes.no_home)} no home directory yet."
+            points.append(_named("home", Sign.BAD, words, homes.no_home))
+        if homes.error:
+            points.append(Point(key="home", sign=Sign.UNKNOWN, message=homes.error))
         elif not points:
             words = "Everyone has an account and a home directory."
             points.append(Point(key="home", sign=Sign.GOOD, message=words))
         return points
 
     async def _meetings(self, kept: KeptCourse, snapshot: ClusterSnapshot | None) -> list[Point]:
-        """What else is reserved while the course meets."""
-        others = await self.store.courses.all(CourseState.APPROVED)
-        # Years of meetings of many courses: not beside other requests.
-        return await asyncio.to_thread(_clashes, kept, others, snapshot)
+        """Check what else is reserved while the course meets."""
+        courses = await self.store.courses.all(CourseState.APPROVED)
+        # Years of meetings of many courses would block the event loop.
+        return await asyncio.to_thread(_clashes, kept, courses, snapshot)
 
 
 def _people(members: Sequence[CourseMember], kept: KeptCourse) -> Point:
-    students = sum(one.role is Role.STUDENT for one in members)
+    students = sum(member.role is Role.STUDENT for member in members)
     if students:
         words = f"{students} students are in the course."
         return Point(key="roster", sign=Sign.GOOD, message=words)
@@ -190,10 +192,10 @@ def _people(members: Sequence[CourseMember], kept: KeptCourse) -> Point:
 
 
 def _joined(students: Sequence[CourseMember], kept: KeptCourse) -> Point | None:
-    """Who could be given no session by others, before the meeting."""
+    """Check for which students nobody else can start a session before the meeting."""
     if not takes_joining(kept.course) or not students:
         return None
-    people = [one.person for one in students if not_joined(kept.course, one)]
+    people = [student.person for student in students if not_joined(kept.course, student)]
     if not people:
         return Point(key="joined", sign=Sign.GOOD, message="Everyone has joined the course.")
     words = (
@@ -230,7 +232,7 @@ def _budget(kept: KeptCourse, students: int) -> Point | None:
 
 
 def _image(kept: KeptCourse) -> Point:
-    """Blocks."""
+    """Check the image. Blocks."""
     pinned = kept.pinned
     if pinned is None:
         return Point(key="image", sign=Sign.BAD, message="No environment is chosen.")
@@ -249,13 +251,13 @@ def _image(kept: KeptCourse) -> Point:
 
 
 def _clashes(
-    kept: KeptCourse, others: Sequence[KeptCourse], snapshot: ClusterSnapshot | None
+    kept: KeptCourse, courses: Sequence[KeptCourse], snapshot: ClusterSnapshot | None
 ) -> list[Point]:
     mine = _ahead(kept)
     if not mine:
         return []
     points = []
-    for other in others:
+    for other in courses:
         if other.name == kept.name or not _reserves(other):
             continue
         pairs = overlaps(mine, _ahead(other))
@@ -281,7 +283,8 @@ def _clash(
     pairs: Sequence[tuple[Meeting, Meeting]],
     snapshot: ClusterSnapshot | None,
 ) -> Point:
-    """Both at once is bad only where their nodes together are more than there are."""
+    """Judge two courses that meet at once: bad only if together they need more nodes than there
+    are."""
     mine, theirs = kept.course.reservation, other.course.reservation
     held = f"{theirs.nodes} nodes" if theirs.nodes else f"{theirs.gpus} GPUs"
     words = f"The course '{other.course.title}' reserves {held} during "
@@ -306,7 +309,7 @@ def _meetings_words(kept: KeptCourse, pairs: Sequence[tuple[Meeting, Meeting]]) 
 
 def _ahead(kept: KeptCourse) -> list[Meeting]:
     now = time.time()
-    return [one for one in all_meetings(kept.course) if one.ends > now]
+    return [meeting for meeting in all_meetings(kept.course) if meeting.ends > now]
 
 
 def _reserves(kept: KeptCourse) -> bool:

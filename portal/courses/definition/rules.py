@@ -1,5 +1,5 @@
-"""What a course may be at this site: every problem with the name of its field, for a page that
-checks while somebody writes, and for saving."""
+"""Rules of the site for courses: every problem with the name of its field, for a page that
+validates while somebody types, and for saving."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from .calendar import all_meetings, overlaps
 from .limits import more_than_approved, resource_problems
 from .sources import below, repository_problem
 
-_ADDRESSES = ("new", "validate")  # of pages and the API, where the name of a course stands
+_ADDRESSES = ("new", "validate")  # of pages and the API, in the place of a course's name
 _MOST_TOLD = 5  # pairs of meetings that overlap
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A course as it would be saved: with the number of its version and what that is, where they
-    could be told."""
+    """A course as it would be saved: with its version number and that version's environment, if
+    they could be determined."""
 
     course: Course
     pinned: Environment | None
@@ -42,19 +42,19 @@ class Checked:
 
     @property
     def meetings(self) -> int:
-        """How many there are."""
+        """Number of meetings."""
         return len(all_meetings(self.course))
 
     @property
     def errors(self) -> tuple[CourseProblem, ...]:
-        """Those with which it cannot be saved."""
-        return tuple(one for one in self.problems if not one.hint)
+        """Problems that prevent saving."""
+        return tuple(problem for problem in self.problems if not problem.hint)
 
 
 @dataclass
 class CourseRules:
-    """``snapshot`` gives the newest view of the cluster, None while there is none; ``has_account``
-    whether Slurm has an account of a name, None where nobody can tell."""
+    """Validation of courses. ``snapshot`` returns the newest view of the cluster, None while there
+    is none; ``has_account`` whether Slurm has an account of a name, None if unknown."""
 
     settings: Courses
     catalog: EnvironmentCatalog
@@ -65,9 +65,8 @@ class CourseRules:
     async def check(
         self, course: Course, by: Person, before: KeptCourse | None = None, *, now: float
     ) -> Checked:
-        """What is wrong with ``course``, which ``by`` writes in the place of ``before``. Raises
-        StoreUnavailable."""
-        # Up to five thousand meetings: not beside other requests.
+        """Check ``course``, which ``by`` writes to replace ``before``. Raises StoreUnavailable."""
+        # Up to five thousand meetings would block the event loop.
         calendar = await asyncio.to_thread(_calendar, course, now)
         problems = [
             *self._names(course, before),
@@ -79,13 +78,13 @@ class CourseRules:
         kept = before.course if before else None
         same = kept and (kept.environment, kept.version) == (course.environment, course.version)
         if before and before.pinned and same and course.version is not None:
-            pinned = before.pinned  # until it is changed, whatever became of it in the catalog
+            pinned = before.pinned  # until it is changed, whatever happened to it in the catalog
         else:
-            found = await self._environment(course, by)
-            if isinstance(found, CourseProblem):
-                problems.append(found)
+            resolved = await self._environment(course, by)
+            if isinstance(resolved, CourseProblem):
+                problems.append(resolved)
             else:
-                pinned, number = found
+                pinned, number = resolved
         if pinned is not None and (wrong := unfit(pinned)):
             problems.append(CourseProblem(field="environment", message=wrong))
         problems += resource_problems(course, pinned, self.snapshot())
@@ -98,31 +97,32 @@ class CourseRules:
     async def _environment(
         self, course: Course, by: Person
     ) -> tuple[Environment, int | None] | CourseProblem:
-        """The environment that is meant, and the number of its version; None where its file is so
-        new that it has none yet."""
+        """Return the course's environment and its version number; None as number if its file is
+        too new to have one."""
         name = course.environment
         await self.catalog.load()
-        there = self.catalog.environments.get(name)
-        if there is not None and there.private:
+        environment = self.catalog.environments.get(name)
+        if environment is not None and environment.private:
             return CourseProblem(
                 field="environment",
                 message=f"'{name}' is its owner's alone. Ask an admin to put it into the catalog.",
             )
-        for_course = there is not None and course.name in there.courses
-        if there is None or not (for_course or self.catalog.sees(by, there)):
+        for_course = environment is not None and course.name in environment.courses
+        if environment is None or not (for_course or self.catalog.sees(by, environment)):
             return CourseProblem(
                 field="environment", message=f"There is no environment '{name}' that you may use."
             )
         if course.version is None:
-            if there.state not in USABLE:
-                said = f": {there.message}" if there.message else ""
+            if environment.state not in USABLE:
+                reason = f": {environment.message}" if environment.message else ""
                 return CourseProblem(
-                    field="environment", message=f"'{name}' is {there.state.value} now{said}."
+                    field="environment",
+                    message=f"'{name}' is {environment.state.value} now{reason}.",
                 )
             published = (await self.store.versions.published()).get(name)
-            if published is None or published.environment != there:
-                return there, None
-            return there, published.number
+            if published is None or published.environment != environment:
+                return environment, None
+            return environment, published.number
         try:
             version = await self.store.versions.get(name, course.version)
         except NotFound as error:
@@ -136,7 +136,7 @@ class CourseRules:
         return version.environment, version.number
 
     def _files(self, course: Course) -> list[CourseProblem]:
-        """The folders, which must be where the site says, and the address of a repository."""
+        """Check that the folders are where the site allows them, and the URL of a repository."""
         problems = []
         folders = {"data": course.data or ""}
         if course.handouts.kind == "folder":
@@ -176,20 +176,20 @@ class CourseRules:
             return [CourseProblem(field="name", message=message)]
         if course.group not in groups_with_roles(self.settings.config):
             return []
-        there = before is not None and before.name == course.name
-        way = "ask an admin to name that group otherwise" if there else "choose another name"
+        exists = before is not None and before.name == course.name
+        way = "ask an admin to name that group otherwise" if exists else "choose another name"
         message = (
             f"The site gives a role to the group '{course.group}', and a course's people must not "
             f"get it: {way}."
         )
-        # A course that is there keeps its name. Its people are not put into that group.
-        return [CourseProblem(field="name", message=message, hint=there)]
+        # An existing course keeps its name. Its people are not put into that group.
+        return [CourseProblem(field="name", message=message, hint=exists)]
 
     def _roster(self, course: Course) -> list[CourseProblem]:
         group, patterns = course.roster_group, self.settings.roster_groups
-        if not group or any(fnmatchcase(group, one) for one in patterns):
+        if not group or any(fnmatchcase(group, pattern) for pattern in patterns):
             return []
-        allowed = ", ".join(f"'{one}'" for one in patterns) or "none"
+        allowed = ", ".join(f"'{pattern}'" for pattern in patterns) or "none"
         message = f"'{group}' cannot be a roster here. Groups that can: {allowed}."
         return [CourseProblem(field="roster_group", message=message)]
 
@@ -206,10 +206,10 @@ class CourseRules:
         if course.account is None or self.has_account is None:
             return []
         try:
-            there = await self.has_account(course.account)
+            exists = await self.has_account(course.account)
         except PortalError:
             return []  # Slurm does not answer: the readiness of the course tells later
-        if there is not False:
+        if exists is not False:
             return []
         return [CourseProblem(field="account", message=f"Slurm has no account '{course.account}'.")]
 
@@ -221,8 +221,8 @@ def _calendar(course: Course, now: float) -> list[CourseProblem]:
     def told(at: float, pattern: str = "%d %B %Y, %H:%M") -> str:
         return datetime.fromtimestamp(at, zone).strftime(pattern)
 
-    found = all_meetings(course)
-    pairs = overlaps(found)
+    meetings = all_meetings(course)
+    pairs = overlaps(meetings)
     for first, second in pairs[:_MOST_TOLD]:
         problems.append(
             CourseProblem(
@@ -245,8 +245,8 @@ def _calendar(course: Course, now: float) -> list[CourseProblem]:
                     message=f"{single.date} is not between {course.begins} and {course.ends}.",
                 )
             )
-    clocks = {one.begins for one in course.weekly} | {one.begins for one in course.single}
-    for meeting in found:
+    clocks = {slot.begins for slot in course.weekly} | {slot.begins for slot in course.single}
+    for meeting in meetings:
         if told(meeting.begins, "%H:%M") not in clocks:
             problems.append(
                 CourseProblem(
@@ -263,7 +263,7 @@ def _calendar(course: Course, now: float) -> list[CourseProblem]:
             )
         )
     wants_times = course.reservation.nodes or course.reservation.gpus or course.prestart
-    if wants_times and not found:
+    if wants_times and not meetings:
         problems.append(
             CourseProblem(
                 field="weekly",

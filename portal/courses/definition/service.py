@@ -1,4 +1,4 @@
-"""The desk where courses are asked for, approved, changed, copied and put away."""
+"""Service that creates, submits, approves, changes, copies and archives courses."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _WEEK = 7
 
 @dataclass
 class CourseDesk:
-    """What people do with courses. Every method raises StoreUnavailable; those that change one
-    raise Conflict where somebody else changed it since ``number``, or its state does not fit."""
+    """Actions on courses. Every method raises StoreUnavailable; those that change a course raise
+    Conflict if somebody else changed it since ``number``, or its state does not fit."""
 
     store: Store
     book: CourseBook
@@ -33,13 +33,13 @@ class CourseDesk:
     settings: Courses
 
     def may_create(self, by: Person) -> bool:
-        """Whether somebody may make a course."""
+        """Return True if the person may create a course."""
         return by.may(COURSES_MANAGE) or (
             self.settings.creation != "off" and by.may(COURSES_CREATE)
         )
 
     def demand_creation(self, by: Person) -> None:
-        """Raise NotAllowed, in words, where ``may_create`` is false."""
+        """Raise NotAllowed, with a sentence, if ``may_create`` is false."""
         if self.may_create(by):
             return
         if self.settings.creation == "off":
@@ -49,12 +49,12 @@ class CourseDesk:
         )
 
     async def check(self, course: Course, by: Person, before: KeptCourse | None = None) -> Checked:
-        """What is wrong with a course, before it is saved."""
+        """Check a course before it is saved."""
         return await self.rules.check(course, by, before, now=time.time())
 
     async def create(self, course: Course, by: Person, instructor: str = "") -> KeptCourse:
-        """A new course, a draft of ``instructor`` (``by``, where nobody is named). Raises
-        NotAllowed, InvalidRequest for the first problem, Conflict where the name is taken."""
+        """Create a course, a draft of ``instructor`` ("": ``by``). Raises NotAllowed,
+        InvalidRequest for the first problem, Conflict if the name is taken."""
         self.demand_creation(by)
         instructor = instructor or by.name
         if instructor != by.name and not by.may(COURSES_MANAGE):
@@ -65,8 +65,8 @@ class CourseDesk:
         return kept
 
     async def edit(self, kept: KeptCourse, course: Course, number: int, by: Person) -> KeptCourse:
-        """Put ``course`` in the place of what it was. What was refused becomes a draft again.
-        Raises InvalidRequest."""
+        """Replace the definition with ``course``. A refused course becomes a draft again. Raises
+        InvalidRequest."""
         self._demand(kept, number, *(state for state in CourseState if state != "archived"))
         if course.name != kept.name:
             raise InvalidRequest(
@@ -79,8 +79,8 @@ class CourseDesk:
         return await self._save(kept, course=checked.course, pinned=checked.pinned, state=state)
 
     async def submit(self, kept: KeptCourse, number: int, by: Person) -> KeptCourse:
-        """Ask for its approval; where the site wants none, it is approved. Raises InvalidRequest
-        where it could not be saved as it is now."""
+        """Request approval; if the site needs none, the course is approved. Raises InvalidRequest
+        if it could not be saved as it is now."""
         self._demand(kept, number, CourseState.DRAFT, CourseState.REFUSED)
         checked = await self._valid(kept.course, by, kept)
         values = {"course": checked.course, "pinned": checked.pinned}
@@ -91,21 +91,21 @@ class CourseDesk:
     async def approve(
         self, kept: KeptCourse, number: int, by: Person, answer: str = ""
     ) -> KeptCourse:
-        """Let it begin. Raises InvalidRequest where its environment is not there any more."""
+        """Approve the course. Raises InvalidRequest if its environment no longer exists."""
         self._demand(kept, number, CourseState.REQUESTED, CourseState.DRAFT)
         checked = await self._valid(kept.course, by, kept)
         values = {"course": checked.course, "pinned": checked.pinned}
         return await self._answered(kept, CourseState.APPROVED, by, answer, **values)
 
     async def refuse(self, kept: KeptCourse, number: int, by: Person, answer: str) -> KeptCourse:
-        """Say no to a request, and why."""
+        """Refuse a request, with the reason."""
         self._demand(kept, number, CourseState.REQUESTED)
         if not answer:
             raise InvalidRequest("'answer': say why it is refused.", "answer")
         return await self._answered(kept, CourseState.REFUSED, by, answer)
 
     async def archive(self, kept: KeptCourse, number: int) -> KeptCourse:
-        """Put it away: nothing starts any more, everybody's work and the roster stay."""
+        """Archive the course: nothing starts any more; everybody's work and the roster stay."""
         self._demand(kept, number, *(state for state in CourseState if state != "archived"))
         return await self._save(kept, state=CourseState.ARCHIVED, archived_at=time.time())
 
@@ -119,11 +119,11 @@ class CourseDesk:
         title: str = "",
         students: bool = False,
     ) -> KeptCourse:
-        """A draft of the same course for another term, with its staff; with its students where
-        they are asked for. Single dates move by whole weeks, so that a Friday stays a Friday;
-        holidays are other days then, and left out. The environment stays in its version.
+        """Create a draft of the course for another term, with its staff, and its students if
+        requested. Single dates move by whole weeks, so that a Friday stays a Friday; holidays are
+        left out, since they are other days then. The environment keeps its version.
 
-        Raises NotAllowed, InvalidRequest, Conflict where the name is taken.
+        Raises NotAllowed, InvalidRequest, Conflict if the name is taken.
         """
         self.demand_creation(by)
         values = kept.course.model_dump(mode="json")
@@ -134,11 +134,11 @@ class CourseDesk:
         checked = await self._valid(course, by, kept, copied=True)
         made = self._new(checked, by)
         members = {
-            one.person: one.model_copy(
+            member.person: member.model_copy(
                 update={"course": name, "added_at": made.created_at, "joined_at": None}
             )
-            for one in await self.store.members.of(kept.name)
-            if one.role in STAFF or (students and one.source == "list")
+            for member in await self.store.members.of(kept.name)
+            if member.role in STAFF or (students and member.source == "list")
         }
         members[by.name] = self._member(made, by.name, by)
         await self.store.courses.add(made, list(members.values()))
@@ -158,7 +158,7 @@ class CourseDesk:
             error = InvalidRequest(
                 first.message + (f" ({more} more)" if more else ""), first.field or None
             )
-            error.details = {"problems": [one.model_dump() for one in checked.problems]}
+            error.details = {"problems": [problem.model_dump() for problem in checked.problems]}
             raise error
         return checked
 
@@ -205,12 +205,12 @@ class CourseDesk:
 
 
 def moved(course: Course, begins: date) -> dict[str, Any]:
-    """The dates of ``course`` when it begins on another day, as JSON has them."""
+    """Return the dates of ``course``, moved to begin on another day, as JSON values."""
     days = (begins - course.begins).days
     weeks = timedelta(weeks=round(days / _WEEK))
     try:
         ends = course.ends + timedelta(days=days)
-        single = [(one, one.date + weeks) for one in course.single]
+        single = [(meeting, meeting.date + weeks) for meeting in course.single]
     except OverflowError:
         raise InvalidRequest(f"{begins} is too far away.", "begins") from None
     return {
@@ -218,7 +218,7 @@ def moved(course: Course, begins: date) -> dict[str, Any]:
         "ends": ends.isoformat(),
         "without": [],
         "single": [
-            one.model_dump(mode="json") | {"date": min(max(day, begins), ends).isoformat()}
-            for one, day in single
+            meeting.model_dump(mode="json") | {"date": min(max(day, begins), ends).isoformat()}
+            for meeting, day in single
         ],
     }

@@ -1,4 +1,4 @@
-"""Where the files of a course may come from: folders of the site, git repositories elsewhere."""
+"""Sources of a course's files: folders of the site, and git repositories elsewhere."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 
 from portal.addresses import host_problem
 
-# Where programs differ on what an address is.
+# Characters on which URL parsers differ.
 _ODD = frozenset(" \\\"'`<>^{}|") | frozenset(map(chr, (*range(33), 127)))
 
 
 def below(path: str, roots: Sequence[str]) -> bool:
-    """Whether a path is one of some folders or in one, by its words alone."""
+    """Return True if the path is one of the roots or below one; only the text is compared."""
     steps = PurePosixPath(path)
     if not path.startswith("/") or ".." in steps.parts:
         return False
@@ -23,15 +23,15 @@ def below(path: str, roots: Sequence[str]) -> bool:
 
 
 def root_of(path: str, roots: Sequence[str]) -> str | None:
-    """Which of some folders a path is in, by its words alone; None for none of them."""
+    """Return the root that the path is below, comparing text only; None if there is none."""
     return next((root for root in roots if below(path, [root])), None)
 
 
 def repository_problem(address: str) -> str:
-    """Why an address is none of a git repository that handouts may come from; "" when it is one.
+    """Return why handouts may not come from this git URL; "" if they may.
 
     Only https: git's own ``file://`` reads the service's files, ``ext::`` runs commands
-    (gitremote-helpers(7)), and a name and password in an address would be seen by many.
+    (gitremote-helpers(7)), and a name and password in the URL would be seen by many.
     """
     try:
         parts = urlsplit(address)

@@ -1,4 +1,4 @@
-"""What a course has used, by person, against its budget."""
+"""Usage of a course by person, against its budget."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from portal.store import Store
 
 
 class PersonUsage(Frozen):
-    """One person's sessions of a course, and their GPU-hours: held, and of the measured part used
-    and idle (None where nothing was measured). ``role`` is null for who is no longer in it.
+    """A person's sessions of a course, and their GPU-hours: held, and of the measured part used
+    and idle (None: not measured). ``role`` is null for a former member.
 
-    ``last_at``: when the last session was asked for, Unix seconds; None for never.
+    ``last_at``: Unix time at which the last session was requested; None: never.
     """
 
     person: str
@@ -24,15 +24,16 @@ class PersonUsage(Frozen):
 
 
 async def usage_of(store: Store, kept: KeptCourse) -> list[PersonUsage]:
-    """Everyone who is in the course, or had a session of it, by name. Raises StoreUnavailable."""
-    roles = {one.person: one.role for one in await store.members.of(kept.name)}
+    """Return the usage of members and of others with sessions, by name. Raises
+    StoreUnavailable."""
+    roles = {member.person: member.role for member in await store.members.of(kept.name)}
     counted = await store.sessions.counted(kept.name)
     hours = {row.key: row for row in await store.usage.by_person(kept.name)}
-    found = []
+    usage = []
     for person in sorted(roles.keys() | counted.keys() | hours.keys()):
         sessions, last_at = counted.get(person, (0, None))
         row = hours.get(person)
-        found.append(
+        usage.append(
             PersonUsage(
                 person=person,
                 role=roles.get(person),
@@ -43,4 +44,4 @@ async def usage_of(store: Store, kept: KeptCourse) -> list[PersonUsage]:
                 last_at=last_at,
             )
         )
-    return found
+    return usage

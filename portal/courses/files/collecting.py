@@ -1,5 +1,5 @@
-"""Folders that the staff of a course collects from everyone: a dated copy of each, taken from the
-sessions that run, kept in the service's own folder."""
+"""Collections of folders from everyone in a course: dated copies, taken from the sessions that run
+and kept in the service's own folder."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ _SECONDS = 120.0  # that unpacking may take
 _AT_ONCE = 4  # folders that are unpacked at the same time
 _CHUNK = 256 * 1024
 _MEGABYTE = 1024 * 1024
-_PACKAGES = str(Path(portal.__file__).resolve().parents[1])  # where this very package is
+_PACKAGES = str(Path(portal.__file__).resolve().parents[1])  # where this package is
 
 
 @dataclass
 class Collecting:
-    """One a service. Every method raises StoreUnavailable, but ``zipped``."""
+    """Collections of courses; one instance a service. All but ``zipped`` raise
+    StoreUnavailable."""
 
     store: Store
     settings: Courses
@@ -50,13 +51,13 @@ class Collecting:
 
     @property
     def most(self) -> int:
-        """Bytes that are taken from one person."""
+        """Limit of bytes from one person."""
         return self.settings.collect_megabytes * _MEGABYTE
 
     # -- the staff ----------------------------------------------------------------------------
 
     async def begin(self, kept: KeptCourse, folder: str, by: str) -> Collect:
-        """Collect ``folder`` of everyone's home from now on. Raises InvalidRequest, Conflict."""
+        """Begin to collect ``folder`` of everyone's home. Raises InvalidRequest, Conflict."""
         folder = folder.strip().strip("/")
         problem = folder_problem(folder)
         if problem:
@@ -67,8 +68,10 @@ class Collecting:
             )
         if kept.state is not CourseState.APPROVED:
             raise Conflict(f"The course '{kept.name}' is {kept.state}: nobody has a session of it.")
-        collects = [one for one in await self.store.collects.of(kept.name) if not one.closed_at]
-        if any(one.folder == folder for one in collects):
+        collects = [
+            collect for collect in await self.store.collects.of(kept.name) if not collect.closed_at
+        ]
+        if any(collect.folder == folder for collect in collects):
             raise Conflict(f"'{folder}' is being collected already. Close that first.")
         if len(collects) >= _MOST_OPEN:
             raise Conflict(f"{_MOST_OPEN} folders are being collected already. Close one of them.")
@@ -76,43 +79,43 @@ class Collecting:
         return await self.store.collects.add(new)
 
     async def items(self, kept: KeptCourse) -> tuple[CollectItem, ...]:
-        """The course's collections, the newest first, with who gave and which students did not."""
+        """Return the collections, newest first, with who gave and which students did not."""
         collects = await self.store.collects.of(kept.name)
-        given = await self.store.collects.given([one.id for one in collects])
+        given = await self.store.collects.given([row.id for row in collects])
         members = await self.store.members.of(kept.name)
-        students = [one.person for one in members if one.role is Role.STUDENT]
-        found = []
+        students = [row.person for row in members if row.role is Role.STUDENT]
+        items = []
         for collect in collects:
-            own = tuple(one for one in given if one.collect_id == collect.id)
-            gave = {one.person for one in own if not one.message or one.files}
-            found.append(
+            own = tuple(row for row in given if row.collect_id == collect.id)
+            gave = {row.person for row in own if not row.message or row.files}
+            items.append(
                 CollectItem(
                     **collect.model_dump(exclude={"course"}),
                     given=own,
                     missing=tuple(name for name in students if name not in gave),
-                    size=sum(one.size for one in own),
+                    size=sum(row.size for row in own),
                 )
             )
-        return tuple(found)
+        return tuple(items)
 
     # -- sessions -----------------------------------------------------------------------------
 
     async def waiting(self) -> Mapping[str, list[tuple[Collect, frozenset[str]]]]:
-        """What is open, by course, with who gave already."""
+        """Return the open collections by course, each with the people who gave already."""
         collects = await self.store.collects.open()
-        given = await self.store.collects.given([one.id for one in collects])
-        found: dict[str, list[tuple[Collect, frozenset[str]]]] = {}
+        given = await self.store.collects.given([row.id for row in collects])
+        by_course: dict[str, list[tuple[Collect, frozenset[str]]]] = {}
         for collect in collects:
-            gave = (one for one in given if one.collect_id == collect.id)
-            people = frozenset(one.person for one in gave if not one.message or one.files)
-            found.setdefault(collect.course, []).append((collect, people))
-        return found
+            gave = (row for row in given if row.collect_id == collect.id)
+            people = frozenset(row.person for row in gave if not row.message or row.files)
+            by_course.setdefault(collect.course, []).append((collect, people))
+        return by_course
 
     async def nothing(self, collect: Collect, person: str, problem: str) -> None:
-        """Keep why somebody's session gives nothing, unless it gave before. Raises Conflict."""
+        """Record why a person's session gives nothing, unless it gave before. Raises Conflict."""
         _open(collect)
-        for one in await self.store.collects.given([collect.id]):
-            if one.person == person and one.files:
+        for collected in await self.store.collects.given([collect.id]):
+            if collected.person == person and collected.files:
                 return
         clean = "".join(char if char.isprintable() else " " for char in problem)[:300]
         given = Collected(collect_id=collect.id, person=person, at=self.clock(), message=clean)
@@ -121,8 +124,8 @@ class Collecting:
     async def take(
         self, kept: KeptCourse, collect: Collect, person: str, packed: Path, left_out: int = 0
     ) -> Collected:
-        """Keep the tar file that somebody's session gave, in the place of what it gave before.
-        ``left_out``: how many things the session did not pack. Raises Conflict, InvalidRequest,
+        """Store the tar file from a person's session, replacing an earlier one. ``left_out``:
+        number of things that the session did not pack. Raises Conflict, InvalidRequest,
         Unavailable."""
         _open(collect)
         place = self.place(kept, collect)
@@ -134,29 +137,29 @@ class Collecting:
             raise Unavailable(f"The portal cannot keep the files: {error.strerror}.") from None
         try:
             async with self._free:
-                said = await self._unpack(packed, Path(new))
-            # A collection can be closed while a folder comes: whoever closes it counts on that.
+                unpacked = await self._unpack(packed, Path(new))
+            # The collection may have been closed meanwhile, and must not change after that.
             _open(await self.store.collects.get(kept.name, collect.id))
             await asyncio.to_thread(_put, Path(new), place / safe_name(person))
         except OSError as error:
             raise Unavailable(f"The portal cannot keep the files: {error.strerror}.") from None
         finally:
             await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
-        left_out += said["left_out"]
+        left_out += unpacked["left_out"]
         more = f"{left_out} links or other things were left out." if left_out else ""
         given = Collected(
             collect_id=collect.id,
             person=person,
             at=self.clock(),
-            files=said["files"],
-            size=said["size"],
+            files=unpacked["files"],
+            size=unpacked["size"],
             message=more,
         )
         await self.store.collects.give(given)
         return given
 
     async def _unpack(self, packed: Path, folder: Path) -> dict[str, Any]:
-        """Unpack in a process of its own, with an end to its time and memory."""
+        """Unpack in a process of its own, with limits on time and memory."""
         process = await asyncio.create_subprocess_exec(
             *("prlimit", f"--as={1024 * _MEGABYTE}", f"--fsize={self.most + _MEGABYTE}"),
             *(sys.executable, "-s", "-P", "-m", "portal.courses.files.unpacking"),
@@ -173,30 +176,31 @@ class Collecting:
         try:
             async with asyncio.timeout(_SECONDS):
                 out, _ = await process.communicate()
-            said: dict[str, Any] = json.loads(out)
+            result: dict[str, Any] = json.loads(out)
         except (TimeoutError, ValueError):
             raise InvalidRequest("What came is no tar file that can be unpacked.") from None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-        if "error" in said:
-            raise InvalidRequest(str(said["error"]))
-        return said
+        if "error" in result:
+            raise InvalidRequest(str(result["error"]))
+        return result
 
     # -- what is there ------------------------------------------------------------------------
 
     def name(self, kept: KeptCourse, collect: Collect) -> str:
-        """The name of a collection, with its date: of its folder and its file."""
+        """Return the name of a collection's folder and zip file, with its date."""
         at = datetime.fromtimestamp(collect.at, ZoneInfo(kept.course.timezone))
         return f"{at:%Y-%m-%d-%H%M}-{safe_name(collect.folder.replace('/', '_'))}-{collect.id}"
 
     def place(self, kept: KeptCourse, collect: Collect) -> Path:
-        """The folder of a collection; in it is one of each person."""
+        """Return the folder of a collection, which contains a folder for each person."""
         root = Path(self.settings.directory or "courses").resolve()
         return root / kept.name / "collected" / self.name(kept, collect)
 
     def zipped(self, kept: KeptCourse, collect: Collect) -> Iterator[bytes]:
-        """All of it as a zip file, piece by piece, while it is read. Blocks; raises OSError."""
+        """Yield all of it as a zip file, piece by piece, while it is read. Blocks; raises
+        OSError."""
         place, name = self.place(kept, collect), self.name(kept, collect)
         sink = _Sink()
         with zipfile.ZipFile(
@@ -216,7 +220,7 @@ class Collecting:
 
 
 class _Sink:
-    """A file that can only be written: what is in it goes on at once."""
+    """Write-only file that passes its content on at once."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -226,26 +230,28 @@ class _Sink:
         return len(part)
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Do nothing: nothing is kept back."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     def taken(self) -> bytes:
-        """What was written since it was taken last."""
+        """Return what was written since the last call."""
         made, self._parts = b"".join(self._parts), []
         return made
 
 
 def _files(place: Path) -> Iterator[Path]:
-    """Every file below ``place``, by name, without what is still coming."""
+    """Yield every file below ``place``, by name, except those still being received."""
     for folder, names, files in os.walk(place):
-        names[:] = sorted(one for one in names if folder != str(place) or not one.startswith("."))
-        yield from (Path(folder) / one for one in sorted(files))
+        names[:] = sorted(
+            name for name in names if folder != str(place) or not name.startswith(".")
+        )
+        yield from (Path(folder) / name for name in sorted(files))
 
 
 def _put(new: Path, there: Path) -> None:
-    """Put one folder in the place of another, whole or not at all."""
+    """Replace the folder ``there`` with ``new``, completely or not at all."""
     old = new.with_name(f"{new.name}-old")
     with contextlib.suppress(FileNotFoundError):
         there.rename(old)

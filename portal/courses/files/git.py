@@ -1,5 +1,5 @@
-"""git, for repositories of people that nobody here knows: no hooks, no filters, no settings but
-those below, no way out but https, and an end to time, memory and size.
+"""git for untrusted repositories: no hooks, no filters, no settings but those below, no protocol
+but https, and limits on time, memory and size.
 
 Sources: git(1), git-config(1); gitremote-helpers(7) for GIT_ALLOW_PROTOCOL, prlimit(1).
 """
@@ -24,41 +24,41 @@ _SETTINGS = (
     "core.attributesFile=/dev/null",
     "credential.helper=",
     "fetch.recurseSubmodules=false",
-    "fetch.unpackLimit=1",  # one file for what comes, so that the limit of a file's size holds
+    "fetch.unpackLimit=1",  # a single pack, so that the limit of a file's size applies
     "gc.auto=0",
     "maintenance.auto=false",
     "http.lowSpeedLimit=1000",
     "http.lowSpeedTime=20",
-    "http.followRedirects=false",  # nor http-alternates: they lead to where nobody looked
+    "http.followRedirects=false",  # nor http-alternates: their hosts were not checked
     "protocol.version=2",
 )
-# What a site may have set so that its service reaches others.
+# Variables with which a site lets its service reach other hosts.
 _KEPT = re.compile(
     r"(https?|all|no)_proxy|SSL_CERT_(FILE|DIR)|GIT_SSL_CAINFO|PATH|TMPDIR", re.IGNORECASE
 )
-_MEMORY = 4 * 1024**3  # bytes of one git's memory
+_MEMORY = 4 * 1024**3  # bytes of memory for each git process
 _PART = 256 * 1024  # bytes that are read at once
 _ADDRESS = re.compile(r"https?://[^\s'\"]+")
 
 
 def pinned(to: Destination) -> tuple[str, ...]:
-    """Words before git's command: it connects to the addresses that were looked at. git before
-    2.37 does not know the setting, and resolves the name once more."""
+    """Return git options that connect to the addresses that were checked. git before 2.37 does not
+    know the setting, and resolves the name again."""
     if not to.addresses or to.host in to.addresses:
         return ()
-    found = ",".join(f"[{one}]" if ":" in one else one for one in to.addresses)
-    return ("-c", f"http.curloptResolve={to.host}:{to.port}:{found}")
+    addresses = ",".join(f"[{address}]" if ":" in address else address for address in to.addresses)
+    return ("-c", f"http.curloptResolve={to.host}:{to.port}:{addresses}")
 
 
 class GitFailed(PortalError):
-    """git did not do it. The message quotes its last words."""
+    """Failure of git. The message quotes its error output."""
 
     code = "git_failed"
     status = 502
 
 
 class Git:
-    """The bare repository in ``folder``; what comes into it is at most ``megabytes``."""
+    """Bare repository in ``folder``; at most ``megabytes`` come into it."""
 
     def __init__(self, folder: Path, megabytes: int, protocols: str = "https") -> None:
         self.folder = folder
@@ -66,7 +66,7 @@ class Git:
         self._protocols = protocols
 
     async def make(self) -> None:
-        """Make the repository where it is not there. Raises GitFailed, OSError."""
+        """Create the repository if it does not exist. Raises GitFailed, OSError."""
         await asyncio.to_thread(private_folder, self.folder)
         if not await asyncio.to_thread((self.folder / "HEAD").exists):
             await self.run("init", "-q", "--bare", "--template=", ".")
@@ -80,10 +80,10 @@ class Git:
         most: int = 32 * 1024 * 1024,
         room: int = 1,
     ) -> bytes:
-        """What git writes, at most ``most`` bytes. ``stdin``: a file, or the bytes themselves;
-        ``room``: how many times ``megabytes`` a file may have.
+        """Run git and return its output, at most ``most`` bytes. ``stdin``: a file, or the bytes
+        themselves; ``room``: size limit of a file, in multiples of ``megabytes``.
 
-        Raises GitFailed; ConfigurationError where there is no git.
+        Raises GitFailed; ConfigurationError if git is not installed.
         """
         source = await asyncio.to_thread(stdin.open, "rb") if isinstance(stdin, Path) else None
         given = stdin if isinstance(stdin, bytes) else None
@@ -107,7 +107,7 @@ class Git:
         assert process.stdout is not None and process.stderr is not None
         try:
             async with asyncio.timeout(seconds):
-                out, said, _ = await asyncio.gather(
+                out, err, _ = await asyncio.gather(
                     _read(process, process.stdout, most),
                     _read(process, process.stderr, most),
                     _give(process, given),
@@ -117,23 +117,23 @@ class Git:
             raise GitFailed(f"git took longer than {seconds:.0f} seconds and was ended.") from None
         finally:
             _kill(process)
-            # wait() waits for the ends of its pipes, which a reader that is full does not see.
+            # wait() waits for the ends of the pipes, which a full reader does not see: drain them.
             for stream in (process.stdout, process.stderr):
                 while await stream.read(_PART):
                     pass
             await process.wait()
-        if out is None or said is None:
+        if out is None or err is None:
             raise GitFailed("git lists more than any course's files can be.")
         if status:
-            raise GitFailed(self._words(said.decode("utf-8", "replace"), status))
+            raise GitFailed(self._words(err.decode("utf-8", "replace"), status))
         return out
 
     async def text(self, *arguments: str) -> str:
-        """One line of git's. Raises GitFailed."""
+        """Return git's output as a line of text. Raises GitFailed."""
         return (await self.run(*arguments)).decode("utf-8", "replace").strip()
 
     async def revision(self, name: str) -> str:
-        """The object that a name stands for; "" where there is none."""
+        """Return the object that a name refers to; "" if there is none."""
         try:
             return await self.text("rev-parse", "-q", "--verify", "--end-of-options", name)
         except GitFailed:
@@ -141,16 +141,16 @@ class Git:
 
     def _argv(self, arguments: Sequence[str], room: int) -> list[str]:
         size = room * self.megabytes * 1024 * 1024
-        # A file of more ends git (SIGXFSZ): what comes is never larger than that on disk.
+        # A larger file ends git (SIGXFSZ), so that a fetch never takes more than that on disk.
         argv = ["prlimit", f"--fsize={size}", f"--as={_MEMORY}", "--core=0", "git"]
         for setting in _SETTINGS:
             argv += ["-c", setting]
         return [*argv, *arguments]
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if _KEPT.fullmatch(name)}
+        inherited = {name: value for name, value in os.environ.items() if _KEPT.fullmatch(name)}
         return {
-            **kept,
+            **inherited,
             "GIT_DIR": str(self.folder),
             "HOME": "/nonexistent",  # no .netrc, no .gitconfig
             "XDG_CONFIG_HOME": "/nonexistent",
@@ -166,35 +166,35 @@ class Git:
             "LC_ALL": "C.UTF-8",
         }
 
-    def _words(self, said: str, status: int) -> str:
-        if status == -signal.SIGXFSZ or "File too large" in said or "signal 25" in said:
+    def _words(self, stderr: str, status: int) -> str:
+        if status == -signal.SIGXFSZ or "File too large" in stderr or "signal 25" in stderr:
             return f"There is more than the {self.megabytes} MB that a course may hand out."
-        if "invalid index-pack output" in said:  # all that is heard of a helper that was ended
+        if "invalid index-pack output" in stderr:  # the only trace of a helper that was killed
             return (
                 f"There is more than the {self.megabytes} MB that a course may hand out, or what "
                 "came cannot be read."
             )
-        if re.search(r"requested URL returned error: 30\d", said):
+        if re.search(r"requested URL returned error: 30\d", stderr):
             return (
                 "The server sends on to another address, which is not followed: give that address "
                 "itself (GitLab's end in '.git')."
             )
-        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        lines = [line.strip() for line in stderr.splitlines() if line.strip()]
         fatal = [line for line in lines if line.startswith(("fatal:", "error:"))]
         words = (fatal or lines or [f"it ended with status {status}"])[0][:300]
-        # An address that a server redirected to can hold what is nobody's business.
+        # The URL of a redirect can contain secrets.
         return f"git says: {_ADDRESS.sub('…', words)}"
 
 
 def private_folder(path: Path) -> None:
-    """Make a folder of the service's own, and the course's in which it is. Raises OSError."""
+    """Create a folder of the service's own, and the course's that contains it. Raises OSError."""
     path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for one in (path.parent, path):
-        one.mkdir(mode=0o700, exist_ok=True)
+    for folder in (path.parent, path):
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
-    # Its helpers, too: they are of the same group.
+    # Its helpers, too: they are in the same process group.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -202,7 +202,7 @@ def _kill(process: asyncio.subprocess.Process) -> None:
 async def _read(
     process: asyncio.subprocess.Process, stream: asyncio.StreamReader, most: int
 ) -> bytes | None:
-    """Read to the end; None, and the process is killed, when it is more than ``most`` bytes."""
+    """Read to the end; beyond ``most`` bytes, kill the process and return None."""
     parts: list[bytes] = []
     size = 0
     while part := await stream.read(_PART):
@@ -218,7 +218,7 @@ async def _read(
 async def _give(process: asyncio.subprocess.Process, given: bytes | None) -> None:
     if process.stdin is None or given is None:
         return
-    with contextlib.suppress(ConnectionError):  # its status tells
+    with contextlib.suppress(ConnectionError):  # its exit status tells
         process.stdin.write(given)
         await process.stdin.drain()
     process.stdin.close()

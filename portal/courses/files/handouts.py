@@ -1,7 +1,7 @@
-"""What a course hands out: one repository of the service's own for each course, in which what its
-source has and what its staff hands out from the page come together, revision after revision.
+"""Handouts of courses: a repository of the service's own for each course, which combines the
+source's files and those that its staff hands out from the page, revision by revision.
 
-Sessions get each revision as one file, a bundle of git's, and nothing else of the repository.
+Sessions get each revision as one file, a git bundle, and nothing else of the repository.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CHUNK = 1024 * 1024
 
 @dataclass
 class _Tried:
-    """How the last try to fetch a source went."""
+    """Result of the last attempt to fetch a source."""
 
     source: Source
     at: float
@@ -52,7 +52,7 @@ class _Tried:
 
 @dataclass
 class CourseHandouts:
-    """One a service. Every method raises StoreUnavailable, but ``known`` and ``look``."""
+    """Handouts of courses; one instance a service. Use of the store raises StoreUnavailable."""
 
     store: Store
     settings: Courses
@@ -71,13 +71,13 @@ class CourseHandouts:
     # -- what sessions ask ---------------------------------------------------------------------
 
     async def newest(self, course: str) -> str:
-        """The revision that everyone in the course should have; "" for none."""
+        """Return the revision that everyone in the course should have; "" if there is none."""
         if self._newest is None:
             self._newest = await self.store.handouts.newest()
         return self._newest.get(course, "")
 
     async def bundle(self, course: str) -> tuple[str, Path]:
-        """The newest revision and the file with it. Raises NotFound, GitFailed."""
+        """Return the newest revision and its bundle. Raises NotFound, GitFailed."""
         revision = await self.newest(course)
         if not revision:
             raise NotFound("This course has handed out nothing yet.")
@@ -90,7 +90,7 @@ class CourseHandouts:
     # -- what the staff does -------------------------------------------------------------------
 
     async def state(self, kept: KeptCourse) -> HandoutState:
-        """What is handed out now. Raises GitFailed."""
+        """Return what is handed out now. Raises GitFailed."""
         revision = await self.newest(kept.name)
         known, state = self._files.get(kept.name, ("", HandoutState()))
         if revision and known != revision:
@@ -106,8 +106,8 @@ class CourseHandouts:
         return state.model_copy(update=update)
 
     async def refresh(self, kept: KeptCourse, by: str) -> str:
-        """Fetch what the course's source has now; the newest revision. Raises InvalidRequest,
-        NotFound, GitFailed: then what there was before stays."""
+        """Fetch the course's source; return the newest revision. Raises InvalidRequest, NotFound,
+        GitFailed, and keeps the previous state then."""
         async with self._locks[kept.name], self._free:
             source = kept.course.handouts
             tried = self._tried[kept.name] = _Tried(source, self.clock())
@@ -126,8 +126,8 @@ class CourseHandouts:
             return await self.newest(kept.name)
 
     async def hand_out(self, kept: KeptCourse, path: str, file: Path, by: str) -> str:
-        """Hand out one file to all, under ``path``; the newest revision. Raises InvalidRequest,
-        GitFailed."""
+        """Hand out a file to everyone as ``path``; return the newest revision. Raises
+        InvalidRequest, GitFailed."""
         problem = problem_of(path)
         if problem:
             raise InvalidRequest(f"'{path[:200]}' {problem}. Give it another name.", "path")
@@ -146,15 +146,15 @@ class CourseHandouts:
             return await self.newest(kept.name)
 
     async def take_back(self, kept: KeptCourse, path: str, by: str) -> str:
-        """Hand out a file no longer that came from the page; the newest revision. Students keep
-        theirs where they changed it. Raises NotFound, GitFailed."""
+        """Withdraw a file that was handed out from the page; return the newest revision. Students
+        keep a copy that they changed. Raises NotFound, GitFailed."""
         async with self._locks[kept.name]:
             git = await self._git(kept.name)
             before = await git.revision(_UPLOADS)
             uploads = await read(git, before)
             if path not in uploads.files:
                 raise NotFound(f"No file '{path[:200]}' was handed out from the page.")
-            lines = file_lines(one for name, one in uploads.files.items() if name != path)
+            lines = file_lines(entry for name, entry in uploads.files.items() if name != path)
             stream = commit_text(_UPLOADS, f"Took back {path}", lines, before, by)
             await git.run("fast-import", "--quiet", "--force", stdin=stream)
             await self._publish(git, kept.name, by, f"Took back {path}.")
@@ -163,8 +163,8 @@ class CourseHandouts:
     # -- the loop of courses -------------------------------------------------------------------
 
     async def look(self, now: float) -> None:
-        """Fetch, beside all else, for each course that runs and has nothing yet, or another
-        source, or meets soon; each at most once an hour. Raises StoreUnavailable."""
+        """Fetch in the background for each running course that has no handouts yet, has another
+        source, or meets soon; each source at most once an hour. Raises StoreUnavailable."""
         if 0 <= now - self._looked_at < _LOOK:  # a clock may be set back
             return
         self._looked_at = now
@@ -176,14 +176,14 @@ class CourseHandouts:
                     task.add_done_callback(self._tasks.discard)
 
     async def settled(self) -> None:
-        """Until everything that ``look`` began is over."""
+        """Wait until everything that ``look`` began is done."""
         await asyncio.gather(*self._tasks)
 
     async def _due(self, kept: KeptCourse, now: float) -> bool:
         tried = self._tried.get(kept.name)
         if self._locks[kept.name].locked():
             return False
-        # A clock that was set back since puts off nothing.
+        # A clock that was set back since delays nothing.
         recent = tried is not None and 0 <= now - tried.at < _HOUR
         if recent and tried is not None and tried.source == kept.course.handouts:
             return False
@@ -203,7 +203,7 @@ class CourseHandouts:
     # -- the repository ------------------------------------------------------------------------
 
     def folder(self, course: str) -> Path:
-        """Where the files of a course are."""
+        """Return the folder with a course's files."""
         return Path(self.settings.directory or "courses").resolve() / course
 
     def _bundle(self, course: str, revision: str) -> Path:
@@ -223,7 +223,7 @@ class CourseHandouts:
             raise InvalidRequest(problem, "handouts.source")
         if source.kind == "git":
             allowed = [*self.settings.internal_hosts]
-            if source.source.startswith("http:"):  # of this machine, says source_problem
+            if source.source.startswith("http:"):  # of this machine, as source_problem has checked
                 allowed += LOOPBACK
             await fetch(git, source.source, source.branch, seconds, allowed)
         elif source.kind == "folder":
@@ -239,12 +239,12 @@ class CourseHandouts:
             await git.run("update-ref", "-d", _UPLOADS)
 
     async def _publish(self, git: Git, course: str, by: str, message: str) -> Judged:
-        """Make a revision of what there is, if it is another than the last one; what the source
-        has. Raises InvalidRequest where it is too much."""
+        """Create a revision if the files differ from the last one; return the source's tree.
+        Raises InvalidRequest if they are too large."""
         upstream = await read(git, await git.revision(REFERENCE))
         uploads = await read(git, await git.revision(_UPLOADS))
         files = over(upstream.files, uploads.files)
-        size = sum(one.size for one in files.values())
+        size = sum(item.size for item in files.values())
         if size > self.settings.handouts_megabytes * 1024 * 1024:
             raise InvalidRequest(
                 f"These files are {size // 1024 // 1024} MB, and a course hands out at most "
@@ -253,7 +253,7 @@ class CourseHandouts:
         before = await git.revision(BRANCH)
         if not files and not before:
             return upstream
-        words = " ".join(one for one in (message, sentence(upstream.left_out)) if one)[:1000]
+        words = " ".join(item for item in (message, sentence(upstream.left_out)) if item)[:1000]
         stream = commit_text(_NEXT, words, file_lines(files.values()), before, by)
         await git.run("fast-import", "--quiet", "--force", stdin=stream)
         if await git.revision(f"{_NEXT}^{{tree}}") != await git.revision(f"{BRANCH}^{{tree}}"):
@@ -269,7 +269,7 @@ class CourseHandouts:
             )
             assert self._newest is not None
             old, self._newest[course] = self._newest.get(course, ""), revision
-            if old:  # who reads it has it open
+            if old:  # readers have it open
                 await asyncio.to_thread(self._bundle(course, old).unlink, missing_ok=True)
             await git.run("gc", "-q", "--prune=now", seconds=300, room=8)
         return upstream
@@ -286,14 +286,14 @@ class CourseHandouts:
         tree = await read(git, revision)
         uploads = await read(git, await git.revision(_UPLOADS))
         files = tuple(
-            HandoutFile(path=one.path, size=one.size, uploaded=one.path in uploads.files)
-            for one in sorted(tree.files.values(), key=lambda one: one.path)
+            HandoutFile(path=entry.path, size=entry.size, uploaded=entry.path in uploads.files)
+            for entry in sorted(tree.files.values(), key=lambda entry: entry.path)
         )
         return HandoutState(files=files, size=tree.size)
 
 
 def _pack_one(stream: Path, path: str, file: Path, before: str, by: str) -> None:
-    """Write what makes git put one more file into what came from the page."""
+    """Write a stream that makes git add a file to those from the page."""
 
     def chunks() -> Iterator[bytes]:
         with file.open("rb") as source:

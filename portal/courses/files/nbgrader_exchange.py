@@ -1,8 +1,8 @@
-"""The gate of a course's exchange: a folder of the Hub's account, whose POSIX ACL (acl(5)) lets in
-who is in the course. Behind it lies the exchange, open to all, as nbgrader wants it (0777).
+"""Gate of a course's exchange: a folder of the Hub's account, whose POSIX ACL (acl(5)) admits the
+members of the course. Inside is the exchange, open to all, as nbgrader wants it (0777).
 
-Everyone in a course writes into its exchange under their own account, the portal is not root, and
-there is no Unix group for a course. The path of the folder is no secret: it stands in
+Everyone in a course writes to its exchange under their own account, the portal is not root, and
+there is no Unix group for a course. The path of the folder is no secret: it is in
 /proc/PID/mountinfo of each session, which everyone on the node may read.
 """
 
@@ -23,19 +23,19 @@ from portal import acl
 from portal.errors import ConfigurationError, NotFound
 from portal.store import Store
 
-_PARENT = 0o711  # through it, but not around in it
-_OPEN = 0o1777  # everyone behind the gate may add, and remove what is theirs
-INSIDE = "exchange"  # what is behind the gate
+_PARENT = 0o711  # may be traversed, but not listed
+_OPEN = 0o1777  # everyone inside may add, and remove what is theirs
+INSIDE = "exchange"  # the exchange inside the gate
 _ALL, _ENTER = 0o7, 0o5
 
 
 def folder_of(directory: Path, course: str) -> Path:
-    """The gate of the course's exchange below ``directory``, made where it is not there, and closed
-    to all but its owner and those whom ``admit`` has let in. Blocks. Raises OSError, acl.NoAcls."""
+    """Return the gate of the course's exchange below ``directory``, created if missing, closed to
+    all but its owner and those whom ``admit`` let in. Blocks. Raises OSError, acl.NoAcls."""
     directory.mkdir(parents=True, exist_ok=True)
     if directory.stat().st_mode & 0o7777 != _PARENT:
         directory.chmod(_PARENT)
-    with _locked(directory):  # a class starts at once, and has one folder
+    with _locked(directory):  # a whole class launches at once
         folder = directory / course
         if not folder.exists():
             folder.mkdir(mode=0o700)
@@ -46,10 +46,12 @@ def folder_of(directory: Path, course: str) -> Path:
                 raise
         inside = folder / INSIDE
         if not inside.exists():
-            before = [one for one in sorted(directory.glob(f"{course}.*")) if not one.is_symlink()]
-            if before:  # with a secret name, as it was once, and open to all who knew it
+            before = [
+                path for path in sorted(directory.glob(f"{course}.*")) if not path.is_symlink()
+            ]
+            if before:  # of an earlier version: a secret name, open to all who knew it
                 before[0].rename(inside)
-                before[0].symlink_to(inside.relative_to(directory))  # for jobs that wait
+                before[0].symlink_to(inside.relative_to(directory))  # for pending jobs
             else:
                 inside.mkdir()
             inside.chmod(_OPEN)
@@ -57,20 +59,20 @@ def folder_of(directory: Path, course: str) -> Path:
 
 
 def admit(folder: Path, uid: int) -> None:
-    """Let this account in, too. Blocks. Raises OSError, acl.NoAcls."""
+    """Let an account in. Blocks. Raises OSError, acl.NoAcls."""
     with _locked(folder):
-        there = acl.others_of(folder)
-        if uid not in there and uid != folder.stat().st_uid:
-            _let_in(folder, there | {uid})
+        admitted = acl.others_of(folder)
+        if uid not in admitted and uid != folder.stat().st_uid:
+            _let_in(folder, admitted | {uid})
 
 
 def expel(folder: Path, uids: Collection[int]) -> None:
-    """Keep these accounts out from now on; a session that has the exchange keeps it until it is
-    ended (portal/courses/roster/unenrol.py). Blocks. Raises OSError."""
+    """Keep accounts out from now on; a session that has the exchange mounted keeps it until it is
+    stopped (portal/courses/roster/unenrol.py). Blocks. Raises OSError."""
     with _locked(folder):
-        there = acl.others_of(folder)
-        if there & set(uids):
-            _let_in(folder, there - set(uids))
+        admitted = acl.others_of(folder)
+        if admitted & set(uids):
+            _let_in(folder, admitted - set(uids))
 
 
 def _let_in(folder: Path, uids: Collection[int]) -> None:
@@ -79,7 +81,7 @@ def _let_in(folder: Path, uids: Collection[int]) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """The Hub lets people in while the service keeps others out."""
+    """Lock the folder, since the Hub lets people in while the service keeps others out."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -90,7 +92,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 @dataclass
 class Exchanges:
-    """Keeps those out who are no longer in a course; the Hub lets members in as they launch."""
+    """Removal of former members from the exchanges; the Hub admits members as they launch."""
 
     store: Store
     directory: str
@@ -120,21 +122,21 @@ class Exchanges:
             await self.store.courses.get(course)
         except NotFound:
             return set()
-        return {one.person for one in await self.store.members.of(course)}
+        return {member.person for member in await self.store.members.of(course)}
 
 
 def _people_in(directory: Path) -> dict[Path, dict[int, str]]:
-    """Who may enter each exchange, by number; "" is the name of one that nobody knows now."""
+    """Return who may enter each exchange, by uid; "" is the name of an unknown uid."""
     if not directory.is_dir():
         return {}
-    with os.scandir(directory) as found:
+    with os.scandir(directory) as entries:
         # No course's name has a dot in it; this account cannot list another's folder.
         folders = [
-            Path(one.path)
-            for one in found
-            if "." not in one.name and one.is_dir(follow_symlinks=False)
+            Path(folder.path)
+            for folder in entries
+            if "." not in folder.name and folder.is_dir(follow_symlinks=False)
         ]
-    return {one: {uid: _name(uid) for uid in acl.others_of(one)} for one in folders}
+    return {folder: {uid: _name(uid) for uid in acl.others_of(folder)} for folder in folders}
 
 
 def _name(uid: int) -> str:

@@ -1,4 +1,4 @@
-"""Names of files that come from others: which are handed out or taken in, and which never are."""
+"""File names that come from others: which are handed out or collected, and which never are."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import re
 import unicodedata
 from urllib.parse import quote
 
-LONGEST_NAME = 255  # bytes of one step, as file systems take them
-LONGEST_PATH = 1000  # bytes of all
-DEPTH = 40  # folders in folders
+LONGEST_NAME = 255  # bytes of a path component, as file systems limit them
+LONGEST_PATH = 1000  # bytes of the whole path
+DEPTH = 40  # nested folders
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-# git writes names with this in quotes when it lists them, and nbgitpuller reads such lists; the
-# same goes for a backslash (unsafe).
+# git quotes names with this character in its listings, which nbgitpuller reads; likewise names
+# with a backslash (unsafe).
 _QUOTED = frozenset('"')
-# What git itself acts upon: filters and merge drivers, submodules, authors' names.
+# Files that git itself acts upon: filters and merge drivers, submodules, authors' names.
 _GITS = frozenset({".gitattributes", ".gitmodules", ".mailmap", ".lfsconfig"})
 
 
 def problem_of(path: str) -> str:
-    """Why a file of this path (with "/", relative) is not handed out; "" when it is."""
+    """Return why a file of this path (relative, with "/") is not handed out; "" if it is."""
     if _QUOTED & set(path):
         return "has a quotation mark in its name"
     if path.rpartition("/")[2].lower() in _GITS:
@@ -28,13 +28,13 @@ def problem_of(path: str) -> str:
 
 
 def unsafe(path: str) -> str:
-    """Why no file of this path (with "/", relative) is taken from anybody; "" when it is."""
+    """Return why no file of this path (relative, with "/") is taken from anybody; "" if it is."""
     steps = path.split("/")
     if not path or "" in steps:
         return "has an empty name"
     if "." in steps or ".." in steps:
         return "leads out of the folder"
-    if "\\" in path:  # on some machines it is what "/" is here: "..\\..\\x" leads out there
+    if "\\" in path:  # a separator on some systems: "..\\..\\x" leads out there
         return "has a backslash in its name"
     if _CONTROL.search(path):
         return "has a control character in its name"
@@ -47,9 +47,10 @@ def unsafe(path: str) -> str:
 
 
 def link_problem(path: str, target: str) -> str:
-    """Why a symbolic link at ``path`` (which is fine) to ``target`` is not handed out.
+    """Return why a link at ``path`` (already checked) to ``target`` is not handed out; "" if it
+    is.
 
-    ``..`` may only stand at the beginning: after a name it would count from wherever that leads.
+    ``..`` may only stand at the beginning: after a name it would start from that name's target.
     """
     steps = target.split("/")
     up = 0
@@ -62,7 +63,7 @@ def link_problem(path: str, target: str) -> str:
 
 
 def folder_problem(folder: str) -> str:
-    """Why a folder of a home is none that can be collected; "" when it is one."""
+    """Return why a folder of a home cannot be collected; "" if it can."""
     problem = unsafe(folder)
     if not problem and any(step.startswith(".") for step in folder.split("/")):
         return "has a name that begins with a dot: such folders hold settings, not work"
@@ -70,7 +71,7 @@ def folder_problem(folder: str) -> str:
 
 
 def safe_name(name: str) -> str:
-    """A name of a folder for anything, one for each: no slash, no dot at the beginning, short."""
+    """Return a folder name that is unique to ``name``: no slash, no leading dot, short."""
     made = quote(name, safe="@+=,")
     if made.startswith("."):
         made = f"%2E{made[1:]}"
@@ -80,7 +81,7 @@ def safe_name(name: str) -> str:
 
 
 def _is_git(step: str) -> bool:
-    """Whether some file system takes it for ".git": git's own rules (CVE-2014-9390)."""
-    seen = "".join(one for one in step if unicodedata.category(one) != "Cf").casefold()
+    """Return True if some file system takes it for ".git", by git's own rules (CVE-2014-9390)."""
+    seen = "".join(char for char in step if unicodedata.category(char) != "Cf").casefold()
     seen = seen.partition(":")[0].rstrip(" .")
     return seen == ".git" or re.fullmatch(r"git~\d+", seen) is not None

@@ -1,5 +1,5 @@
-"""Where a course's files come from: its git repository elsewhere, or a folder of the site. Brought
-into the course's own repository, under one name."""
+"""Sources of a course's files: a git repository elsewhere or a folder of the site, brought into
+the course's own repository under one name."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def source_problem(handouts: Handouts, roots: Sequence[str], *, loopback: bool = False) -> str:
-    """Why nothing can be fetched from there; "" when it can. ``loopback``: whether plain http of
-    this machine may be asked."""
+    """Return why nothing can be fetched from there; "" if it can. ``loopback``: whether plain http
+    to this machine is allowed."""
     if handouts.kind == "git":
         secure = handouts.source.replace("http:", "https:", 1)
         if loopback and handouts.source.startswith("http:") and not repository_problem(secure):
@@ -48,10 +48,10 @@ def source_problem(handouts: Handouts, roots: Sequence[str], *, loopback: bool =
 async def fetch(
     git: Git, address: str, branch: str, seconds: float, allowed: Sequence[str] = ()
 ) -> None:
-    """Bring the newest state of a repository, without its history, tags and submodules.
-    ``allowed``: hosts inside of the site that may be asked (`portal.addresses.allows`).
+    """Fetch the newest state of a repository, without its history, tags and submodules.
+    ``allowed``: hosts inside the site that may be contacted (`portal.addresses.allows`).
 
-    Raises GitFailed, InvalidRequest (``handouts.source``), and leaves what was there before.
+    Raises GitFailed, InvalidRequest (``handouts.source``), and keeps the previous state then.
     """
     parts = urlsplit(address)
     to = await destination(
@@ -62,7 +62,7 @@ async def fetch(
         field="handouts.source",
         scheme=parts.scheme,
     )
-    # Written anew, so that git reads the host that was looked at.
+    # Rebuilt, so that git contacts the host that was checked.
     host = f"[{to.host}]" if ":" in to.host else to.host
     address = parts._replace(netloc=f"{host}:{to.port}").geturl()
     await asyncio.to_thread(_forget_unfinished, git.folder)
@@ -84,7 +84,7 @@ async def fetch(
 
 
 async def copy(git: Git, folder: str, roots: Sequence[str], seconds: float) -> tuple[str, ...]:
-    """Bring what is in a folder; what was left out, and why. Raises NotFound, InvalidRequest,
+    """Import a folder; return what was left out, and why. Raises NotFound, InvalidRequest,
     GitFailed."""
     with tempfile.TemporaryDirectory(prefix="portal-handouts-") as place:
         packed = Path(place) / "stream"
@@ -96,13 +96,13 @@ async def copy(git: Git, folder: str, roots: Sequence[str], seconds: float) -> t
 
 
 def _forget_unfinished(repository: Path) -> None:
-    """What a fetch that was ended has left."""
+    """Remove the files of an aborted fetch."""
     for left in repository.glob("objects/pack/tmp_*"):
         left.unlink(missing_ok=True)
 
 
 def _pack(folder: str, roots: Sequence[str], packed: Path, most: int) -> tuple[str, ...]:
-    """Write the folder as git fast-import reads it."""
+    """Write the folder as git fast-import reads it; return what was left out."""
     try:
         opened = _open_below(folder, roots)
     except OSError as error:
@@ -137,10 +137,10 @@ def _pack(folder: str, roots: Sequence[str], packed: Path, most: int) -> tuple[s
 
 
 def _open_below(folder: str, roots: Sequence[str]) -> int:
-    """Open ``folder`` step by step from the root that it is below; no step is a link. Raises
+    """Open ``folder`` step by step from the root that it is below; no step may be a link. Raises
     OSError."""
     root = root_of(folder, roots)
-    assert root is not None  # source_problem has looked
+    assert root is not None  # checked by source_problem
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     opened = os.open(root, flags)
     for step in Path(folder).relative_to(root).parts:
@@ -153,7 +153,7 @@ def _open_below(folder: str, roots: Sequence[str]) -> int:
 
 
 def _walk(folder: int, before: str, left_out: list[str]) -> Iterator[tuple[str, IO[bytes]]]:
-    """The files below an open folder; no link is followed, on no step of the way."""
+    """Yield the files below an open folder; links are not followed at any step."""
     for name in sorted(os.listdir(folder)):
         path = f"{before}{name}"
         if name == ".git":
@@ -176,5 +176,5 @@ def _walk(folder: int, before: str, left_out: list[str]) -> Iterator[tuple[str, 
         except OSError as error:
             problem = f"cannot be read ({error.strerror})"
         if problem:
-            shown = "".join(one if one.isprintable() else "?" for one in path)
+            shown = "".join(char if char.isprintable() else "?" for char in path)
             left_out.append(f"'{shown[:100]}' {problem}")

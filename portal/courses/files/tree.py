@@ -1,4 +1,4 @@
-"""Trees of files in a course's repository: read, judged, and written for git fast-import."""
+"""File trees of a course's repository: read, checked, and written for git fast-import."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .paths import link_problem, problem_of
 
 _FILE, _PROGRAM, _LINK, _SUBMODULE = "100644", "100755", "120000", "160000"
 _LONGEST_LINK = 4096  # bytes
-_LINKS = 500  # of one tree: git is asked for each of them where it leads
+_LINKS = 500  # of one tree: git is asked for the target of each
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One file of a tree; ``blob`` is git's name of what is in it, ``size`` in bytes."""
+    """File of a tree; ``blob`` is the id of its content in git, ``size`` is in bytes."""
 
     path: str
     mode: str
@@ -27,19 +27,20 @@ class Entry:
 
 @dataclass(frozen=True)
 class Judged:
-    """The files that are handed out, by path, and a sentence's half for each that is not."""
+    """Files that are handed out, by path, and half a sentence for each that is left out."""
 
     files: Mapping[str, Entry]
     left_out: tuple[str, ...]
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
-        return sum(one.size for one in self.files.values())
+        """Size of all files in bytes."""
+        return sum(entry.size for entry in self.files.values())
 
 
 async def read(git: Git, revision: str) -> Judged:
-    """The tree of ``revision`` ("" for none), without what is never handed out. Raises GitFailed.
+    """Return the tree of ``revision`` ("" for none), less what is never handed out. Raises
+    GitFailed.
 
     Submodules are not followed; links that lead out, and names that are not one plain path below
     the folder, are left out.
@@ -61,7 +62,7 @@ async def read(git: Git, revision: str) -> Judged:
         else:
             kind = mode if mode in (_PROGRAM, _LINK) else _FILE
             files[path] = Entry(path, kind, blob, int(size))
-    links = [one for one in files.values() if one.mode == _LINK]
+    links = [file for file in files.values() if file.mode == _LINK]
     for place, entry in enumerate(links):
         problem = "is a link that leads out of the folder"
         if place >= _LINKS:
@@ -76,24 +77,24 @@ async def read(git: Git, revision: str) -> Judged:
 
 
 def over(below: Mapping[str, Entry], above: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Both trees in one. Where they have the same name, or a file where the other has a folder,
-    ``above`` counts."""
+    """Merge two trees. ``above`` wins where both have the same name, or a file where the other has
+    a folder."""
     folders = {parent for path in above for parent in _parents(path)}
-    kept = {
+    remaining = {
         path: entry
         for path, entry in below.items()
         if path not in folders and not any(parent in above for parent in _parents(path))
     }
-    return {**kept, **above}
+    return {**remaining, **above}
 
 
 def commit_text(
     reference: str, message: str, lines: Iterable[bytes], before: str = "", by: str = ""
 ) -> bytes:
-    """What git fast-import (git-fast-import(1)) makes a commit of, in the place of ``before``."""
-    who = "".join(one for one in by if one.isprintable() and one not in "<>") or "portal"
+    """Return a commit for git fast-import (git-fast-import(1)), with ``before`` as its parent."""
+    name = "".join(char for char in by if char.isprintable() and char not in "<>") or "portal"
     text = message.encode("utf-8", "replace")
-    start = f"commit {reference}\ncommitter {who} <handouts@localhost> {int(time.time())} +0000\n"
+    start = f"commit {reference}\ncommitter {name} <handouts@localhost> {int(time.time())} +0000\n"
     parts = [start.encode(), b"data %d\n%s\n" % (len(text), text)]
     if before:
         parts.append(f"from {before}\n".encode())
@@ -101,16 +102,16 @@ def commit_text(
 
 
 def file_lines(entries: Iterable[Entry]) -> list[bytes]:
-    """The lines of a commit that has these files and no others."""
+    """Return the lines of a commit that contains exactly these files."""
     return [
         b"deleteall\n",
-        *(f"M {one.mode} {one.blob} {one.path}\n".encode() for one in entries),
+        *(f"M {entry.mode} {entry.blob} {entry.path}\n".encode() for entry in entries),
     ]
 
 
 def write_file(into: IO[bytes], path: str, size: int, chunks: Iterable[bytes]) -> None:
-    """A file with what is in it, as git fast-import reads it. Raises ValueError where there is
-    not as much as ``size``."""
+    """Write a file with its content, as git fast-import reads it. Raises ValueError if that is
+    less than ``size``."""
     into.write(f"M {_FILE} inline {path}\ndata {size}\n".encode())
     left = size
     for chunk in chunks:
@@ -124,7 +125,7 @@ def write_file(into: IO[bytes], path: str, size: int, chunks: Iterable[bytes]) -
 
 
 def sentence(left_out: Sequence[str]) -> str:
-    """What was left out, in a sentence; "" for nothing."""
+    """Return a sentence on what was left out; "" if nothing was."""
     if not left_out:
         return ""
     more = f"; and {len(left_out) - 5} more" if len(left_out) > 5 else ""
@@ -137,5 +138,5 @@ def _parents(path: str) -> list[str]:
 
 
 def _shown(path: str) -> str:
-    clean = "".join(one if one.isprintable() else "?" for one in path)
+    clean = "".join(char if char.isprintable() else "?" for char in path)
     return f"'{clean[:100]}'"

@@ -1,9 +1,9 @@
-"""Unpacks what a session gave, as a program of its own: somebody else made the file, and a reader
-of such files can be made to hang or to fill the memory.
+"""Program that unpacks what a session gave, in a process of its own: the file is untrusted, and a
+reader of such files can be made to hang or to fill the memory.
 
-``python -m portal.courses.files.unpacking TAR FOLDER BYTES FILES`` puts the plain files of TAR into
-FOLDER, which is there and empty, and writes {"files": …, "size": …, "left_out": …} or
-{"error": …}. Nothing but plain files and folders comes out of it, and nothing outside of FOLDER.
+``python -m portal.courses.files.unpacking TAR FOLDER BYTES FILES`` extracts the plain files of TAR
+into FOLDER, which exists and is empty, and prints {"files": …, "size": …, "left_out": …} or
+{"error": …}. Only plain files and folders are extracted, and nothing outside of FOLDER.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _CHUNK = 1024 * 1024
 
 
 class TooMuch(Exception):
-    """More than is taken, in a sentence."""
+    """Excess over a limit, with a sentence as its message."""
 
 
 def unpack(packed: IO[bytes], folder: Path, most: int, most_files: int) -> dict[str, Any]:
-    """What the module says. ``most`` is in bytes. Raises TooMuch, tarfile.TarError, OSError."""
+    """Extract the files. ``most`` is in bytes. Raises TooMuch, tarfile.TarError, OSError."""
     files = size = left_out = 0
     with tarfile.open(fileobj=packed, mode="r|") as tar:
         for member in tar:
@@ -49,7 +49,7 @@ def unpack(packed: IO[bytes], folder: Path, most: int, most_files: int) -> dict[
 
 
 def _write(source: IO[bytes], path: Path, size: int) -> bool:
-    """Write one file; False where its name, or a folder's, is another file's already."""
+    """Write a file; return False if its name, or a folder's, is another file's already."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -68,18 +68,18 @@ def _write(source: IO[bytes], path: Path, size: int) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """The program; see the module."""
+    """Run the program; see the module."""
     packed, folder, most, most_files = arguments
     try:
         with Path(packed).open("rb") as file:
-            said = unpack(file, Path(folder), int(most), int(most_files))
+            result = unpack(file, Path(folder), int(most), int(most_files))
     except TooMuch as error:
-        said = {"error": str(error)}
+        result = {"error": str(error)}
     except (tarfile.TarError, ValueError, EOFError) as error:
-        said = {"error": f"What came is no whole tar file ({str(error)[:100]})."}
+        result = {"error": f"What came is no whole tar file ({str(error)[:100]})."}
     except OSError as error:
-        said = {"error": f"The portal cannot keep the files: {error.strerror}."}
-    print(json.dumps(said))
+        result = {"error": f"The portal cannot keep the files: {error.strerror}."}
+    print(json.dumps(result))
     return 0
 
 

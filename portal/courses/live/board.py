@@ -1,4 +1,4 @@
-"""The tiles of a course's live board, made of what is known of its students' sessions. Pure."""
+"""Tiles of a course's live board, from what is known of its students' sessions. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from portal.models.session.session import SessionRecord, SessionState
 
 from ..roster.joining import NOT_JOINED, not_joined
 
-# Endings (portal.sessions.ending.TITLES) after which the tile says that it failed. Of the others
-# somebody, or the clock, ended it as was meant.
+# Endings (portal.sessions.ending.TITLES) that the tile shows as a failure. The others were
+# intended, by a person or by the time limit.
 _FAILED = frozenset(
     {"out_of_memory", "node_failure", "preempted", "start_failed", "failed", "unknown"}
 )
@@ -30,7 +30,7 @@ _STARTING = {
 
 @dataclass(frozen=True)
 class Rows:
-    """What the database has of one course: asked for once for all who watch it.
+    """Rows of one course in the database, read once for all who watch.
 
     ``sessions`` are the course's of the last day, without their logs; ``start`` the newest one
     that is no rehearsal, with its ``seats``; ``handout`` the revision that folders should have.
@@ -47,9 +47,8 @@ class Rows:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the service has in memory of the cluster: living sessions and jobs by job id, GPUs by
-    "NODE/INDEX". ``away``: Slurm does not answer now; ``silent``: the nodes that do not answer
-    it."""
+    """State of the cluster in memory: living sessions and jobs by job id, GPUs by "NODE/INDEX".
+    ``away``: Slurm does not answer now; ``silent``: nodes that do not answer Slurm."""
 
     sessions: Mapping[str, SessionRecord] = field(default_factory=dict)
     jobs: Mapping[str, JobItem] = field(default_factory=dict)
@@ -59,47 +58,47 @@ class Seen:
 
 
 def tiles(kept: KeptCourse, rows: Rows, seen: Seen) -> list[Tile]:
-    """One of each student, by name."""
+    """Return a tile for each student, by name."""
     newest = newest_sessions(kept, [*rows.sessions, *seen.sessions.values()])
-    presences = {one.person: one for one in rows.presences}
-    helps = {one.student: one for one in rows.helps if one.state in _HELPED}
-    seats = {one.person: one for one in rows.seats}
+    presences = {row.person: row for row in rows.presences}
+    helps = {row.student: row for row in rows.helps if row.state in _HELPED}
+    seats = {row.person: row for row in rows.seats}
     return [
         _tile(
-            one.person,
-            newest.get(one.person),
+            row.person,
+            newest.get(row.person),
             seen,
-            presences.get(one.person),
-            helps.get(one.person),
-            seats.get(one.person),
-            absent=not_joined(kept.course, one),
+            presences.get(row.person),
+            helps.get(row.person),
+            seats.get(row.person),
+            absent=not_joined(kept.course, row),
         )
-        for one in sorted(rows.members, key=lambda member: member.person)
-        if one.role is Role.STUDENT
+        for row in sorted(rows.members, key=lambda member: member.person)
+        if row.role is Role.STUDENT
     ]
 
 
 def newest_sessions(kept: KeptCourse, records: Iterable[SessionRecord]) -> dict[str, SessionRecord]:
-    """Each person's last session in the course's own server, by name; never another of theirs.
-    One that lives is the last, whatever the clock showed when others were submitted."""
+    """Return each person's last session in the course's own server, by name; other servers do not
+    count. A living one is the last, whatever the clock showed when others were submitted."""
     rows: dict[str, SessionRecord] = {}
-    for one in records:
+    for record in records:
         # Of two rows of one session, memory and database, the one that has ended is the newer.
-        there = rows.get(one.id)
-        if there is None or there.state is not SessionState.ENDED:
-            rows[one.id] = one
-    found: dict[str, SessionRecord] = {}
-    for one in rows.values():
-        if (one.course, one.server) != (kept.name, kept.course.server):
+        previous = rows.get(record.id)
+        if previous is None or previous.state is not SessionState.ENDED:
+            rows[record.id] = record
+    newest: dict[str, SessionRecord] = {}
+    for record in rows.values():
+        if (record.course, record.server) != (kept.name, kept.course.server):
             continue
-        there = found.get(one.user)
-        if there is None or _rank(one) >= _rank(there):
-            found[one.user] = one
-    return found
+        previous = newest.get(record.user)
+        if previous is None or _rank(record) >= _rank(previous):
+            newest[record.user] = record
+    return newest
 
 
 def bare(tile: Tile) -> Tile:
-    """The tile without what its session tells of the student."""
+    """Return the tile without what its session reports of the student."""
     return tile.model_copy(
         update={
             "opened_at": None,
@@ -162,8 +161,8 @@ def _tile(
 
 
 def _absent(person: str, record: SessionRecord | None, seat: Seat | None, seen: Seen) -> Tile:
-    """The tile of somebody who has no session: what the start says of it, else how the last
-    ended."""
+    """Return the tile of a person without a session: the state of their start, else the end of the
+    last session."""
     ended_at = record.ended_at or record.submitted_at if record else float("-inf")
     if seat is not None and seat.state in (SeatState.WAITING, SeatState.STARTING):
         words = seat.message or (_TURN if seat.state is SeatState.WAITING else "The Hub starts it.")
@@ -201,11 +200,13 @@ def _last(record: SessionRecord) -> str:
 
 
 def _gpu_use(job: JobItem | None, seen: Seen) -> dict[str, float | int | None]:
-    """The mean use of its GPUs in percent and their memory, as far as telemetry tells."""
-    keys = (f"{node}/{i}" for node, some in (job.gpu_indexes if job else {}).items() for i in some)
+    """Return the GPUs' mean use in percent and the sum of their memory, as telemetry has them."""
+    keys = (
+        f"{node}/{i}" for node, indexes in (job.gpu_indexes if job else {}).items() for i in indexes
+    )
     gpus = [seen.gpus[key] for key in keys if key in seen.gpus]
-    used = [one.utilization for one in gpus if one.utilization is not None]
-    memory = [one.memory_used for one in gpus if one.memory_used is not None]
+    used = [gpu.utilization for gpu in gpus if gpu.utilization is not None]
+    memory = [gpu.memory_used for gpu in gpus if gpu.memory_used is not None]
     return {
         "gpu_use": sum(used) / len(used) if used else None,
         "gpu_memory": sum(memory) if memory else None,

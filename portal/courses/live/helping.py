@@ -1,8 +1,8 @@
-"""Help: a member of a course's staff in a student's session, for a while and never unseen.
+"""Help: a member of a course's staff in a student's session, for a while and always visible.
 
-The grant is a share of one server (JupyterHub's, which has no end of its own) that the portal makes
-and takes back. The session itself asks, seconds apart, who is in now (``guests``), and lets nobody
-else in: what is ended here is over there at once, whether the Hub could be told or not.
+The grant is a share of one server (JupyterHub's, which does not expire) that the portal makes and
+revokes. The session itself asks every few seconds who is in now (``guests``), and lets nobody else
+in: an end here takes effect there at once, whether the Hub could be told or not.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ..settings import Courses
 
 PORTAL = "portal"  # the actor of its own lines in the audit log
 ANSWER_WITHIN = 300.0  # seconds that a student has to answer
-_SHARES_EVERY = 60.0  # seconds between two looks for shares that nobody knows
-_SET = 5.0  # seconds by which two clocks must have moved apart: then the machine's was set
+_SHARES_EVERY = 60.0  # seconds between two looks for unknown shares
+_SET = 5.0  # seconds between two clocks from which the system clock counts as set
 _NO_SUBDOMAINS = (
     "Help is off here: without subdomains (JupyterHub.subdomain_host), a student's code would run "
     "with the rights of whoever opens that session. An admin of the portal can switch them on."
@@ -36,11 +36,11 @@ _OFF = "Help is off in this course. Its instructor can change that."
 
 @dataclass
 class Helping:
-    """One a service. ``note`` writes a line of the audit log and does not raise; ``subdomains``:
-    whether each person's servers have a host of their own. ``uptime`` is a clock that nobody sets:
-    help goes on for its minutes by that one, and ``now`` (Unix seconds) is for what is kept.
+    """Help in courses; one instance a service. ``note`` writes to the audit log and does not
+    raise; ``subdomains``: whether each person's servers have an own host. ``uptime`` is a
+    monotonic clock, by which help lasts its minutes; ``now`` (Unix seconds) is for what is stored.
 
-    Every method raises StoreUnavailable but those that answer from memory.
+    Methods raise StoreUnavailable, except those that answer from memory.
     """
 
     store: Store
@@ -61,29 +61,29 @@ class Helping:
     # -- from memory ---------------------------------------------------------------------------
 
     def policy(self, kept: KeptCourse) -> str:
-        """ "ask", "always" or "off", as it is in this course here."""
+        """Return the course's policy: "ask", "always" or "off"; "off" without subdomains."""
         return kept.course.help if self.subdomains else "off"
 
     def why_off(self, kept: KeptCourse) -> str:
-        """The sentence why nobody can be helped in this course; "" where they can."""
+        """Return the sentence why nobody can be helped in this course; "" if they can."""
         if not self.subdomains:
             return _NO_SUBDOMAINS
         return _OFF if kept.course.help == "off" else ""
 
     def of_session(self, session_id: str) -> tuple[Help, ...]:
-        """What is asked and granted for one session, the oldest first."""
-        return tuple(one for one in self._open.values() if one.session_id == session_id)
+        """Return the open requests and grants for a session, oldest first."""
+        return tuple(request for request in self._open.values() if request.session_id == session_id)
 
     def of_course(self, course: str) -> tuple[Help, ...]:
-        """What is asked and granted in one course, the oldest first."""
-        return tuple(one for one in self._open.values() if one.course == course)
+        """Return the open requests and grants in a course, oldest first."""
+        return tuple(request for request in self._open.values() if request.course == course)
 
     def guests(self, session_id: str) -> dict[str, float]:
-        """Who may be in a session now, and for how many seconds more."""
+        """Return who may be in a session now, and for how many more seconds."""
         return {
-            one.helper: left
-            for one in self.of_session(session_id)
-            if one.state is HelpState.GRANTED and (left := self._left(one)) > 0
+            request.helper: left
+            for request in self.of_session(session_id)
+            if request.state is HelpState.GRANTED and (left := self._left(request)) > 0
         }
 
     # -- what people do ------------------------------------------------------------------------
@@ -91,11 +91,11 @@ class Helping:
     async def ask(
         self, kept: KeptCourse, student: str, helper: str, minutes: int, now: float
     ) -> tuple[Help, str]:
-        """Ask to help, or begin at once where the course wants that; ``helper`` is of its staff.
+        """Request help, or begin at once if the course wants that; ``helper`` is of its staff.
 
-        With it comes the address of the session, "" while nobody may enter. Whoever asks again
-        gets what there is. Raises NotAllowed where help is off, InvalidRequest, NotFound for who is
-        no student here, Conflict where no session of theirs runs; what the Hub refuses.
+        The result has the URL of the session, "" while nobody may enter. A repeated request
+        returns the existing one. Raises NotAllowed if help is off, InvalidRequest, NotFound if
+        ``student`` is none here, Conflict if no session of theirs runs, and what the Hub refuses.
         """
         if why := self.why_off(kept):
             raise NotAllowed(why)
@@ -103,7 +103,7 @@ class Helping:
             raise InvalidRequest(
                 f"At most {self.settings.help_minutes} minutes, then ask again.", "minutes"
             )
-        roles = {one.person: one.role for one in await self.store.members.of(kept.name)}
+        roles = {entry.person: entry.role for entry in await self.store.members.of(kept.name)}
         if roles.get(student) is not Role.STUDENT:
             raise NotFound(f"'{student}' is no student of this course.")
         if kept.state is not CourseState.APPROVED:
@@ -111,9 +111,9 @@ class Helping:
         record = await self._session(kept, student)
         async with self._one_at_a_time:
             await self._ready(now)
-            for one in self.of_session(record.id):
-                if one.helper == helper:
-                    return await self._as_it_is(one)
+            for entry in self.of_session(record.id):
+                if entry.helper == helper:
+                    return await self._as_it_is(entry)
             asked = await self.store.help.add(
                 Help(
                     course=kept.name,
@@ -132,7 +132,7 @@ class Helping:
         return asked, ""
 
     async def agree(self, help: Help, now: float) -> Help:
-        """The student lets the helper in. Raises Conflict where that is no longer asked."""
+        """Let the helper in, for the student. Raises Conflict if the request is no longer open."""
         async with self._one_at_a_time:
             await self._ready(now)
             if self._open.get(help.id) is None or help.state is not HelpState.ASKED:
@@ -141,13 +141,13 @@ class Helping:
         return granted
 
     async def end(self, help: Help, by: str, now: float) -> Help:
-        """The helper is out from now on, or no longer asks; who does not answer is told later."""
+        """End help, or its request, at once. A Hub or store that does not answer is told later."""
         async with self._one_at_a_time:
             await self._ready(now)
             return await self._end(help, HelpState.ENDED, by, now)
 
     async def refuse(self, help: Help, now: float) -> Help:
-        """The student does not want it. Raises Conflict where that is no longer asked."""
+        """Refuse a request, for the student. Raises Conflict if it is no longer open."""
         async with self._one_at_a_time:
             await self._ready(now)
             if self._open.get(help.id) is None or help.state is not HelpState.ASKED:
@@ -155,12 +155,12 @@ class Helping:
             return await self._end(help, HelpState.REFUSED, help.student, now)
 
     async def end_all(self, course: str, by: str, now: float) -> None:
-        """Everybody who helps in a course is out: it is over, or archived."""
-        for one in self.of_course(course):
-            await self.end(one, by, now)
+        """End all help in a course that is over or archived."""
+        for request in self.of_course(course):
+            await self.end(request, by, now)
 
     async def get(self, id: int, now: float) -> Help:
-        """What is asked or granted under this number. Raises NotFound."""
+        """Return the open request or grant of this number. Raises NotFound."""
         async with self._one_at_a_time:
             await self._ready(now)
         if id not in self._open:
@@ -174,64 +174,64 @@ class Helping:
         HubUnavailable too."""
         async with self._one_at_a_time:
             await self._ready(now)
-            for one in list(self._unsaved.values()):
-                await self.store.help.save(one)
-                del self._unsaved[one.id]
+            for request in list(self._unsaved.values()):
+                await self.store.help.save(request)
+                del self._unsaved[request.id]
             await self._dated_anew(now)
-            for one, why in await self._over():
-                await self._end(one, HelpState.ENDED, why, now)
-                await self._note("end-help", one, now, f"{one.helper} is out: {why}.")
+            for request, why in await self._over():
+                await self._end(request, HelpState.ENDED, why, now)
+                await self._note("end-help", request, now, f"{request.helper} is out: {why}.")
             if self.uptime() - self._shares_at >= _SHARES_EVERY:
                 await self._take_back_others()
                 if not self._shares_left:
                     self._shares_at = self.uptime()
 
     async def _over(self) -> list[tuple[Help, str]]:
-        """Which are over, and why, in words."""
+        """Return what is over, each with the reason in words."""
         if not self._open:
             return []
-        living = {one.id for one in await self.store.sessions.living()}
-        courses = {one.course for one in self._open.values()}
+        living = {entry.id for entry in await self.store.sessions.living()}
+        courses = {entry.course for entry in self._open.values()}
         roles = {
-            (name, one.person): one.role
+            (name, entry.person): entry.role
             for name in courses
-            for one in await self.store.members.of(name)
+            for entry in await self.store.members.of(name)
         }
         states = {name: (await self.store.courses.get(name)).state for name in courses}
-        found = []
-        for one in self._open.values():
-            if self._left(one) <= 0:
-                asked = one.state is HelpState.ASKED
+        ended = []
+        for entry in self._open.values():
+            if self._left(entry) <= 0:
+                asked = entry.state is HelpState.ASKED
                 why = "nobody answered" if asked else "the time is over"
-            elif one.session_id not in living:
+            elif entry.session_id not in living:
                 why = "the session is over"
-            elif states[one.course] is not CourseState.APPROVED:
+            elif states[entry.course] is not CourseState.APPROVED:
                 why = "the course is over"
-            elif roles.get((one.course, one.helper)) not in STAFF:
+            elif roles.get((entry.course, entry.helper)) not in STAFF:
                 why = "the helper is no longer of the course's staff"
-            elif roles.get((one.course, one.student)) is not Role.STUDENT:
+            elif roles.get((entry.course, entry.student)) is not Role.STUDENT:
                 why = "the student is no longer in the course"
             else:
                 continue
-            found.append((one, why))
-        return found
+            ended.append((entry, why))
+        return ended
 
     async def _dated_anew(self, now: float) -> None:
-        """Say by the machine's clock when help ends, after that was set: pages and sessions show
-        none that they take for over."""
-        for one in list(self._open.values()):
-            until = now + self._left(one)
-            if one.until is not None and abs(one.until - until) > _SET:
-                self._open[one.id] = one.model_copy(update={"until": until})
-                await self.store.help.save(self._open[one.id])
+        """Correct the ends of help after the system clock was set: pages and sessions hide help
+        that seems to be over."""
+        for request in list(self._open.values()):
+            until = now + self._left(request)
+            if request.until is not None and abs(request.until - until) > _SET:
+                self._open[request.id] = request.model_copy(update={"until": until})
+                await self.store.help.save(self._open[request.id])
 
     async def _take_back_others(self) -> None:
-        """Take back every share of a course's server that is no help that goes on. Raises
+        """Revoke every share of a course's server that is not current help. Raises
         HubUnavailable."""
         granted = {
-            (one.student, one.server, one.helper)
-            for one in self._open.values()
-            if one.state is HelpState.GRANTED
+            (request.student, request.server, request.helper)
+            for request in self._open.values()
+            if request.state is HelpState.GRANTED
         }
         shares = await self.hub.shares()
         self._shares_left = False
@@ -243,29 +243,29 @@ class Helping:
     # -- pieces --------------------------------------------------------------------------------
 
     async def _ready(self, now: float) -> None:
-        """What was asked and granted before this service began. A clock that was set meanwhile
-        makes none of it longer than it was to be."""
+        """Load what was open before this service began. A clock that was set meanwhile prolongs
+        none of it."""
         if not self._known:
-            for one in await self.store.help.open():
-                whole = ANSWER_WITHIN if one.until is None else 60.0 * one.minutes
-                until = one.asked_at + ANSWER_WITHIN if one.until is None else one.until
-                self._take(one, min(until - now, whole))
+            for request in await self.store.help.open():
+                whole = ANSWER_WITHIN if request.until is None else 60.0 * request.minutes
+                until = request.asked_at + ANSWER_WITHIN if request.until is None else request.until
+                self._take(request, min(until - now, whole))
             self._known = True
 
     def _take(self, help: Help, seconds: float) -> None:
-        """Open it, for so long from now on."""
+        """Keep it open for ``seconds`` from now."""
         self._open[help.id], self._ends[help.id] = help, self.uptime() + seconds
 
     def _left(self, help: Help) -> float:
-        """Seconds that it is open for; 0 and less once that is over."""
+        """Return the seconds for which it stays open; 0 or less if it is over."""
         return self._ends.get(help.id, float("-inf")) - self.uptime()
 
     async def _session(self, kept: KeptCourse, student: str) -> SessionRecord:
-        found, _ = await self.store.sessions.find(user=student, ended=False, limit=100)
-        for one in found:
-            mine = (one.server, one.course) == (kept.course.server, kept.name)
-            if mine and one.state is SessionState.RUNNING:
-                return one
+        records, _ = await self.store.sessions.find(user=student, ended=False, limit=100)
+        for record in records:
+            mine = (record.server, record.course) == (kept.course.server, kept.name)
+            if mine and record.state is SessionState.RUNNING:
+                return record
         raise Conflict(f"No session of {student} runs in this course now.")
 
     async def _as_it_is(self, help: Help) -> tuple[Help, str]:
@@ -289,7 +289,7 @@ class Helping:
         return granted, url
 
     async def _end(self, help: Help, state: HelpState, by: str, now: float) -> Help:
-        """Out of memory first: from then on the session lets nobody in."""
+        """Remove it from memory first: from then on the session lets nobody in."""
         self._open.pop(help.id, None)
         self._ends.pop(help.id, None)
         ended = help.model_copy(update={"state": state, "ended_at": now, "ended_by": by})
@@ -304,7 +304,7 @@ class Helping:
         return ended
 
     async def _unshare(self, user: str, server: str, person: str) -> None:
-        """Take the share back; where the Hub is away, the next look for others' shares does."""
+        """Revoke the share; if the Hub is away, the next look for unknown shares does."""
         try:
             await self.hub.unshare(user, server, person)
         except NotFound:

@@ -1,4 +1,4 @@
-"""Messages to everyone in a course, shown in JupyterLab while they last."""
+"""Messages to everyone in a course, shown in JupyterLab until they expire."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ MOST = 10  # that are shown at the same time
 async def post(
     store: Store, course: str, text: str, minutes: int, by: str, now: float
 ) -> CourseMessage:
-    """Show ``text`` to everyone in ``course`` for so many minutes from ``now`` on (Unix seconds).
+    """Show ``text`` to everyone in ``course`` for ``minutes`` from ``now`` on (Unix seconds).
 
-    Raises Conflict where as many as may be are shown already; StoreUnavailable.
+    Raises Conflict if the maximum number of messages is shown already; StoreUnavailable.
     """
-    shown = [one for one in await store.course_messages.active(now) if one.course == course]
+    shown = [
+        posted for posted in await store.course_messages.active(now) if posted.course == course
+    ]
     if len(shown) >= MOST:
         raise Conflict(f"{MOST} messages are shown already. Withdraw one of them first.")
     message = CourseMessage(course=course, text=text, by=by, at=now, ends_at=now + 60 * minutes)

@@ -1,4 +1,4 @@
-"""Who is there: what a member's session says of itself, and hands that are up."""
+"""Presence: what a member's session reports of itself, and raised hands."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _Path = Annotated[str, StringConstraints(max_length=500)]
 
 
 class PresenceReport(Frozen):
-    """What a session says: seconds since its owner first had it in a browser, and since something
-    was done in it, None for never; paths of the notebooks that are open; who has a room open."""
+    """Report of a session: seconds since its owner first had it in a browser, and since something
+    was done in it (None: never); paths of the open notebooks; people who have a room open."""
 
     opened: Age | None = None
     activity: Age | None = None
@@ -30,7 +30,7 @@ class PresenceReport(Frozen):
 
 
 def kind_of(record: SessionRecord) -> str:
-    """What a session of a course is for, by the name of its server; "" for one of no course."""
+    """Return the kind of a course's session, from its server's name; "" if it is of no course."""
     for kind in KINDS:
         if record.course and record.server == f"{kind}-{record.course}":
             return kind
@@ -38,7 +38,7 @@ def kind_of(record: SessionRecord) -> str:
 
 
 def presence_of(record: SessionRecord, report: PresenceReport, now: float) -> Presence:
-    """What is to be kept of a report that came at ``now``, in Unix seconds."""
+    """Return the presence to store for a report that came at ``now``, in Unix seconds."""
     return Presence(
         course=record.course,
         person=record.user,
@@ -51,12 +51,12 @@ def presence_of(record: SessionRecord, report: PresenceReport, now: float) -> Pr
 
 
 def raised(record: SessionRecord, text: str, now: float) -> Presence:
-    """A hand that goes up at ``now``."""
+    """Return the presence with a hand raised at ``now``."""
     return _bare(record, now).model_copy(update={"hand": text, "hand_at": now})
 
 
 def lowered(record: SessionRecord, now: float) -> Presence:
-    """A hand that goes down at ``now``."""
+    """Return the presence with the hand lowered at ``now``."""
     return _bare(record, now)
 
 
@@ -65,5 +65,5 @@ def _bare(record: SessionRecord, now: float) -> Presence:
 
 
 def _readable(path: str) -> str:
-    """A file's name may be anything; staff see it as text."""
+    """Return a path, which may be any text, with unprintable characters replaced for staff."""
     return "".join(letter if letter.isprintable() else "�" for letter in path)

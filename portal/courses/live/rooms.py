@@ -1,8 +1,8 @@
 """Rooms: shared notebooks, in a session of a course's staff that everyone in the course may enter.
 
-The Hub shares this one server with each of them while the room is open. The session itself asks,
-seconds apart, who may be in (``guests``): who leaves the course is out of its room at once,
-whatever the Hub says by then.
+The Hub shares this one server with each of them while the room is open. The session itself asks
+every few seconds who may be in (``guests``), so that people who leave the course are out of its
+room at once, whatever the Hub says by then.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..roster.membership_cache import runs
 from .helping import PORTAL
 from .presence import kind_of
 
-_SHARES_EVERY = 15.0  # seconds between two looks at the shares: people come, log in first, go
+_SHARES_EVERY = 15.0  # seconds between checks of the shares: people join, first log in, leave
 _STAY = 30.0  # seconds for which a session may let somebody in without asking again
 _NO_SUBDOMAINS = (
     "Rooms are off here: without subdomains (JupyterHub.subdomain_host), what one writes in a "
@@ -38,8 +38,9 @@ _NO_SUBDOMAINS = (
 
 @dataclass
 class Rooms:
-    """One a service. ``note`` writes a line of the audit log and does not raise; ``subdomains``:
-    whether sessions have hosts of their own. What asks the store raises StoreUnavailable."""
+    """Rooms of courses; one instance a service. ``note`` writes to the audit log and does not
+    raise; ``subdomains``: whether sessions have own hosts. Use of the store raises
+    StoreUnavailable."""
 
     interval: ClassVar[float] = 5.0  # seconds between two looks
 
@@ -49,15 +50,15 @@ class Rooms:
     note: Callable[[AuditEntry], Awaitable[None]]
     log: logging.Logger
     _people: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by session
-    _closed: set[str] = field(default_factory=set)  # sessions that are on their way out
-    # Owner and server of those that the Hub shares. Nobody is sent to another one: the Hub would
-    # turn them away.
+    _closed: set[str] = field(default_factory=set)  # sessions that are being stopped
+    # Owner and server of the rooms that the Hub shares. Nobody gets the URL of another one: the
+    # Hub would refuse them.
     _shared: set[tuple[str, str]] = field(default_factory=set)
     _shares_at: float = float("-inf")
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def why_not(self, kept: KeptCourse, now: float) -> str:
-        """The sentence why the course has no room now; "" where its staff can open one."""
+        """Return the sentence why the course has no room now; "" if its staff can open one."""
         if not self.subdomains:
             return _NO_SUBDOMAINS
         if not kept.course.together:
@@ -67,7 +68,7 @@ class Rooms:
         return "" if runs(kept, now) else "This course has no room: it does not run today."
 
     async def of(self, kept: KeptCourse, now: float) -> Room:
-        """The course's room as it is."""
+        """Return the course's room as it is now."""
         record = await self._living(kept.name)
         why_not = self.why_not(kept, now)
         if record is None:
@@ -90,16 +91,16 @@ class Rooms:
         )
 
     async def open(self, kept: KeptCourse, person: str, now: float) -> None:
-        """Start the room as ``person``'s session, and let the course in.
+        """Start the room as ``person``'s session, and share it with the course.
 
-        Raises Conflict where there is one, or none can be; what a launch is refused with.
+        Raises Conflict if there is one, or none is possible, and what a launch raises.
         """
         async with self._one_at_a_time:
             if why_not := self.why_not(kept, now):
                 raise Conflict(why_not)
-            found = await self._living(kept.name)
-            if found is not None:
-                raise Conflict(f"The room is open already: {found.user} has opened it.")
+            record = await self._living(kept.name)
+            if record is not None:
+                raise Conflict(f"The room is open already: {record.user} has opened it.")
             server = kept.course.room
             self._shared.discard((person, server))  # another session's
             await self.hub.start_server(person, server, {"course": kept.name})
@@ -110,7 +111,7 @@ class Rooms:
                 raise
 
     async def close(self, kept: KeptCourse, by: str) -> SessionRecord:
-        """Everyone is put out, then the session is stopped. Raises Conflict where there is none,
+        """Put everyone out, then stop the session. Raises Conflict if there is no room,
         HubUnavailable."""
         async with self._one_at_a_time:
             record = await self._living(kept.name)
@@ -120,25 +121,25 @@ class Rooms:
             return record
 
     async def guests(self, record: SessionRecord, now: float) -> dict[str, float]:
-        """Who may be in this room now, and for how many seconds more."""
+        """Return who may be in this room now, and for how many more seconds."""
         if record.id in self._closed:
             return {}
         kept = await self.store.courses.get(record.course)
         if self.why_not(kept, now):
             return {}
-        return {one.person: _STAY for one in await self.store.members.of(record.course)}
+        return {member.person: _STAY for member in await self.store.members.of(record.course)}
 
     def tell(self, record: SessionRecord, people: Sequence[str]) -> None:
-        """A room's session says who is in."""
+        """Record who is in a room, as its session reports."""
         self._people[record.id] = tuple(sorted(people))
 
     async def look(self, now: float) -> None:
-        """Close rooms that may be no longer, and put the Hub's shares right. Called often."""
+        """Close rooms that must end, and correct the Hub's shares. Called often."""
         async with self._one_at_a_time:
-            living = {one.id: one for one in await self._all_living()}
-            self._people = {id: who for id, who in self._people.items() if id in living}
+            living = {session.id: session for session in await self._all_living()}
+            self._people = {id: people for id, people in self._people.items() if id in living}
             self._closed &= living.keys()
-            self._shared &= {(one.user, one.server) for one in living.values()}
+            self._shared &= {(session.user, session.server) for session in living.values()}
             for record in living.values():
                 if record.id not in self._closed and (why := await self._over(record, now)):
                     await self._end(record, reason=StopReason(code=StopCode.COURSE_OVER, words=why))
@@ -150,13 +151,17 @@ class Rooms:
     # -- pieces --------------------------------------------------------------------------------
 
     async def _all_living(self) -> list[SessionRecord]:
-        return [one for one in await self.store.sessions.living() if kind_of(one) == "room"]
+        return [
+            record for record in await self.store.sessions.living() if kind_of(record) == "room"
+        ]
 
     async def _living(self, course: str) -> SessionRecord | None:
-        return next((one for one in await self._all_living() if one.course == course), None)
+        return next(
+            (record for record in await self._all_living() if record.course == course), None
+        )
 
     async def _over(self, record: SessionRecord, now: float) -> str:
-        """Why a room cannot go on; "" where it can."""
+        """Return why a room must end; "" if it may go on."""
         try:
             kept = await self.store.courses.get(record.course)
         except NotFound:
@@ -164,14 +169,16 @@ class Rooms:
         if why := self.why_not(kept, now):
             return why
         staff = {
-            one.person for one in await self.store.members.of(record.course) if one.role in STAFF
+            member.person
+            for member in await self.store.members.of(record.course)
+            if member.role in STAFF
         }
         return "" if record.user in staff else f"{record.user} is no longer of the course's staff."
 
     async def _end(
         self, record: SessionRecord, by: str = "", reason: StopReason | None = None
     ) -> None:
-        """Out of memory first: from then on the session lets nobody in."""
+        """Remove the room from memory, so that its session lets nobody in; then stop it."""
         self._closed.add(record.id)
         self._shared.discard((record.user, record.server))
         try:
@@ -194,19 +201,18 @@ class Rooms:
         self._shared.add((user, server))
 
     async def _put_shares_right(self, living: Iterable[SessionRecord]) -> None:
-        """Rooms that are open are shared with those who are in the course by now; and none of
-        others."""
-        open_ = {(one.user, one.server) for one in living if one.id not in self._closed}
+        """Share open rooms with the course's members of now, and no others with anybody."""
+        open_ = {(record.user, record.server) for record in living if record.id not in self._closed}
         try:
-            others = set(await self.hub.rooms()) - open_
+            stale = set(await self.hub.rooms()) - open_
         except PortalError as error:
             self.log.warning("The Hub did not say which rooms are shared: %s", error)
-            others = set()
-        for work, rooms in ((self.hub.close_room, others), (self._share, open_)):
+            stale = set()
+        for work, rooms in ((self.hub.close_room, stale), (self._share, open_)):
             for user, server in sorted(rooms):
                 try:
                     await work(user, server)
-                except PortalError as error:  # one room's trouble is not the others'
+                except PortalError as error:  # a failure of one room must not affect others
                     self.log.warning(
                         "The shares of %s/%s could not be put right: %s", user, server, error
                     )

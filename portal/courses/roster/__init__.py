@@ -1,1 +1,1 @@
-"""People of a course, and their accounts."""
+"""Members of a course, and their accounts."""

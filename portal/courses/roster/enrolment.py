@@ -1,4 +1,4 @@
-"""Who comes into a course and who leaves it: by a list, or from a group of the directory."""
+"""Enrolment in courses: people join and leave by a list, or by a group of the directory."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _MOST = 10_000  # people of one course
 
 
 class Enrolled(Frozen):
-    """What became of a list. ``unknown`` are not in the directory, and so not in the course;
+    """Result of enrolling a list. ``unknown`` are not in the directory, and so not in the course;
     ``checked``: whether a directory that has everybody was asked. ``refused`` may not have this
     role."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    there: tuple[str, ...] = ()  # they were this before
+    there: tuple[str, ...] = ()  # had this role before
     twice: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
@@ -42,10 +42,10 @@ class Enrolled(Frozen):
 
 @dataclass
 class Enrolment:
-    """Changes the members of courses. ``left`` is told of whoever is no longer in a course, to end
+    """Changes of the members of courses. ``left`` is called with people who left a course, to end
     what they have running there.
 
-    Every method raises StoreUnavailable.
+    Every method but ``look`` raises StoreUnavailable.
     """
 
     interval: ClassVar[float] = 10.0  # seconds between two looks (portal/courses/schedule/loop.py)
@@ -61,7 +61,7 @@ class Enrolment:
 
     @cached_property
     def services(self) -> frozenset[str]:
-        """The accounts that are no person's."""
+        """Accounts that belong to no person."""
         return service_accounts(self.settings.config)
 
     async def enrol(
@@ -74,11 +74,11 @@ class Enrolment:
         replace: bool = False,
         trusted: bool = False,
     ) -> Enrolled:
-        """Put the people of a pasted list or CSV into the course as ``role``. ``replace`` takes off
-        whoever of that role is not on it (those of a group stay). ``trusted``: whoever asks may
-        make anybody an instructor, also where nobody can tell whether they may run courses.
+        """Enrol the people of a pasted list or CSV as ``role``. ``replace`` removes those of that
+        role who are not on it (those of a group stay). ``trusted``: the caller may make anybody an
+        instructor, even if it is unknown whether they may run courses.
 
-        Raises Conflict for a course that is archived, InvalidRequest, DirectoryUnavailable.
+        Raises Conflict if the course is archived, InvalidRequest, DirectoryUnavailable.
         """
         if kept.state is CourseState.ARCHIVED:
             raise Conflict("This course is archived; its roster stays as it was.")
@@ -86,12 +86,12 @@ class Enrolment:
         names, unknown = await self._known(read.names)
         refused = () if trusted or role is not Role.INSTRUCTOR else await self._refused(names, by)
         names = [name for name in names if name not in refused]
-        before = {one.person: one for one in await self.store.members.of(kept.name)}
+        before = {member.person: member for member in await self.store.members.of(kept.name)}
         if len(before.keys() | set(names)) > _MOST:
             raise InvalidRequest(f"A course has {_MOST} people at most.", "text")
         there = [name for name in names if name in before and before[name].role is role]
         new = [name for name in names if name not in there]
-        # Whoever teaches does not become a student by standing in the list of their students.
+        # Staff do not become students by being in the list of their students.
         staff: list[str] = []
         if role is Role.STUDENT:
             staff = [name for name in new if name in before]
@@ -99,12 +99,12 @@ class Enrolment:
         gone = []
         if replace and not read.problems and not unknown:
             gone = [
-                one.person
-                for one in before.values()
-                if one.role is role and one.source == "list" and one.person not in names
+                member.person
+                for member in before.values()
+                if member.role is role and member.source == "list" and member.person not in names
             ]
         self._demand_instructor(before, {*gone}, dict.fromkeys(new, role))
-        # Who came from a group and stands in the list now stays when they leave the group.
+        # People from a group who are now in the list stay when they leave the group.
         listed = [name for name in there if before[name].source == "group"]
         await self._put(kept.name, [*new, *listed], role, by)
         await self._remove(kept, gone)
@@ -120,9 +120,10 @@ class Enrolment:
         )
 
     async def dismiss(self, kept: KeptCourse, people: Collection[str]) -> tuple[str, ...]:
-        """Take people off the course; who was there. Raises NotFound where nobody of them is,
-        Conflict for the last instructor, and for who would come back from the directory's group."""
-        before = {one.person: one for one in await self.store.members.of(kept.name)}
+        """Remove people from the course; return who was in it. Raises NotFound if nobody was,
+        Conflict for the last instructor, and for people who would return from the directory's
+        group."""
+        before = {member.person: member for member in await self.store.members.of(kept.name)}
         gone = [name for name in people if name in before]
         if not gone:
             raise NotFound(f"Nobody of that name is in the course '{kept.name}'.")
@@ -146,7 +147,7 @@ class Enrolment:
             courses = await self.store.courses.all(CourseState.APPROVED, CourseState.REQUESTED)
         except PortalError:
             return  # the next look asks again
-        named = {one.name: one for one in courses if one.course.roster_group}
+        named = {course.name: course for course in courses if course.course.roster_group}
         for name in set(self._due) | set(self.troubles):
             if name not in named:
                 self._due.pop(name, None)
@@ -167,8 +168,8 @@ class Enrolment:
             self.troubles[kept.name] = error.message
 
     async def copy_group(self, kept: KeptCourse) -> tuple[int, int]:
-        """Make the students of the course's group its members, and take off those who left the
-        group; how many came and went. Whoever stands in the list stays what they are there.
+        """Make the students of the course's group its members, and remove those who left the
+        group; return how many came and went. People in the list keep their role.
 
         Raises NotFound, DirectoryUnavailable, ConfigurationError: then nothing is changed.
         """
@@ -177,12 +178,14 @@ class Enrolment:
         names = [name for name in members if not is_service(name, self.services)]
         if len(names) > _MOST:
             raise InvalidRequest(f"The group '{group}' has {len(names)} people, {_MOST} at most.")
-        before = {one.person: one for one in await self.store.members.of(kept.name)}
+        before = {member.person: member for member in await self.store.members.of(kept.name)}
         new = [name for name in names if name not in before]
         gone = [
-            one.person
-            for one in before.values()
-            if one.source == "group" and one.role is Role.STUDENT and one.person not in names
+            member.person
+            for member in before.values()
+            if member.source == "group"
+            and member.role is Role.STUDENT
+            and member.person not in names
         ]
         await self._put(kept.name, new, Role.STUDENT, group, "group")
         await self._remove(kept, gone)
@@ -191,17 +194,17 @@ class Enrolment:
     # -- the pieces ------------------------------------------------------------------------------
 
     async def _known(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Those whom the directory has, by the Hub's names, and those whom it does not have; all,
-        as they are written, where nobody can tell."""
+        """Return the names that the directory has, as the Hub spells them, and those that it does
+        not have; if it cannot tell, all as they are written."""
         if not self.directory.on or not self.directory.complete or not names:
             return list(names), []
         known = await self.directory.known(names)
-        found = dict.fromkeys(known[name] for name in names if name in known)
-        return list(found), [name for name in names if name not in known]
+        matched = dict.fromkeys(known[name] for name in names if name in known)
+        return list(matched), [name for name in names if name not in known]
 
     async def _refused(self, names: Sequence[str], by: str) -> list[str]:
-        """Who may not be made an instructor: where the directory tells who may run courses, who
-        may not; where it does not, everyone but an admin's own choice."""
+        """Return who may not be made an instructor, as the directory tells; without one, everyone
+        but ``by``."""
         if not self.directory.on:
             return [name for name in names if name != by]
         return [n for n in names if n != by and not await self.directory.may_teach(n)]
@@ -209,8 +212,8 @@ class Enrolment:
     def _demand_instructor(
         self, before: dict[str, CourseMember], gone: set[str], new: dict[str, Role]
     ) -> None:
-        roles = {name: one.role for name, one in before.items() if name not in gone} | new
-        had = any(one.role is Role.INSTRUCTOR for one in before.values())
+        roles = {name: member.role for name, member in before.items() if name not in gone} | new
+        had = any(member.role is Role.INSTRUCTOR for member in before.values())
         if had and Role.INSTRUCTOR not in roles.values():
             raise Conflict("A course keeps an instructor: name another one before.")
 

@@ -1,5 +1,5 @@
-"""Who of many people has an account and a home on this machine. Asked in a thread: homes are on
-network file systems, accounts come from a directory."""
+"""Accounts and homes of many people on this machine. Looked up in a thread: homes are on network
+file systems, accounts come from a directory."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _PATIENCE = 15.0  # seconds
 
 @dataclass(frozen=True)
 class Homes:
-    """Who has no account, and who has one whose home is not there; ``error``: why nobody can
-    tell, "" where that was told."""
+    """People who have no account, and people whose home does not exist; ``error``: why that is
+    unknown, "" if it is known."""
 
     no_account: tuple[str, ...] = ()
     no_home: tuple[str, ...] = ()
@@ -26,14 +26,14 @@ class Homes:
 
 
 class HomeFinder:
-    """Looks for one list at a time: a file system that hangs holds one thread, not all."""
+    """Lookup of one list at a time: a file system that hangs holds one thread, not all."""
 
     def __init__(self, patience: float = _PATIENCE) -> None:
         self._patience = patience
         self._look = SharedAnswer[Homes](ttl=0.0, keep=False)
 
     async def of(self, people: Sequence[str]) -> Homes:
-        """What this machine knows of ``people``."""
+        """Look up the accounts and homes of ``people``."""
         if self._look.under_way:
             return Homes(error="An earlier look at the homes has not come back yet.")
         try:

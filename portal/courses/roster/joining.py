@@ -1,7 +1,7 @@
-"""Who has joined a course, before others may start GPU sessions as them. Pure.
+"""Consent of a course's members, before others may start GPU sessions as them. Pure.
 
-A job is charged to its owner, or to the course's own Slurm account. Being on a roster is its
-instructor's doing; who has opened the course's session or pressed Join has agreed themselves.
+A job is charged to its owner, or to the course's own Slurm account. The roster is the instructor's
+doing; people consent by opening the course's session or pressing Join.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ NOT_JOINED = f"Has not joined yet: {_WAY}"
 
 
 def refusal(person: str) -> Conflict:
-    """Return the error for who would start the session of ``person``."""
+    """Return the error for an attempt to start a session as ``person``."""
     return Conflict(f"{person} has not joined the course yet: {_WAY}")
 
 
 def takes_joining(course: Course) -> bool:
-    """Return whether only who has joined may be given a session by others: it has GPUs, and no
-    account of the course's is charged for them."""
+    """Return True if only people who have joined may be given a session by others: it has GPUs,
+    and no account of the course's is charged for them."""
     return course.default.gpus > 0 and not (course.account or course.default.account)
 
 
 def not_joined(course: Course, member: CourseMember) -> bool:
-    """Return whether nobody else may start this member's session."""
+    """Return True if nobody else may start this member's session."""
     return member.joined_at is None and takes_joining(course)

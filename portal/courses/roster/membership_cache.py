@@ -1,5 +1,5 @@
-"""Which courses there are and who is in them, kept for seconds: what everything that decides asks,
-in the Hub and in the service."""
+"""Cache of courses and their members, for seconds: asked for every decision, in the Hub and in the
+service."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST = 20_000  # people, and courses
 
 @dataclass(frozen=True)
 class Membership:
-    """What one person is in one course."""
+    """Role of a person in a course."""
 
     kept: KeptCourse
     role: Role
@@ -30,9 +30,9 @@ class Membership:
 
 @dataclass
 class CourseBook:
-    """Asks ``store``; each of its answers is kept for ``age`` seconds.
+    """Cache of what ``store`` answers, each for ``age`` seconds.
 
-    Every method raises StoreUnavailable, but those that tell what is known.
+    Every method raises StoreUnavailable, except those that return what is known.
     """
 
     store: Store
@@ -48,52 +48,52 @@ class CourseBook:
         self._mine = SharedAnswers(self._memberships, **{**how, "ttl": 0.0})  # its parts are kept
 
     async def course(self, name: str, *, fresh: bool = False) -> KeptCourse:
-        """One course. Raises NotFound."""
+        """Return a course. Raises NotFound."""
         return await self._courses.of(name).get(newer_than=time.monotonic() if fresh else None)
 
     def known_course(self, name: str) -> KeptCourse | None:
-        """The last answer of ``course``, however old; None where nobody has asked."""
+        """Return the last answer of ``course``, however old; None if nobody has asked."""
         return self._courses.last(name)
 
     async def of(self, person: str, *, fresh: bool = False) -> tuple[CourseMember, ...]:
-        """What somebody is, in every course that they are in, whatever its state."""
+        """Return a person's memberships of all courses, whatever their state."""
         moment = time.monotonic() if fresh else None
         return tuple(await self._people.of(person).get(newer_than=moment))
 
     def known(self, person: str) -> tuple[CourseMember, ...]:
-        """The last answer of ``of``, however old; () where nobody has asked."""
+        """Return the last answer of ``of``, however old; () if nobody has asked."""
         return tuple(self._people.last(person) or ())
 
     async def membership(self, person: str, course: str) -> Membership:
-        """What ``person`` is in ``course``, whatever its state. Raises NotAllowed, in the same
-        words whether it does not exist or is others'."""
-        for one in await self.of(person):
-            if one.course == course:
-                return Membership(await self.course(course), one.role, one)
+        """Return the membership of ``person`` in ``course``, whatever its state. Raises
+        NotAllowed, in the same words whether it does not exist or is others'."""
+        for member in await self.of(person):
+            if member.course == course:
+                return Membership(await self.course(course), member.role, member)
         raise NotAllowed(f"There is no course '{course}' for you.")
 
     async def mine(self, person: str, *, patience: float | None = None) -> Mapping[str, Membership]:
-        """Every course that somebody is in, by name, whatever its state. Raises TimeoutError after
-        ``patience`` seconds; what is asked for is known all the same when it comes."""
+        """Return every course that a person is in, by name, whatever its state. Raises
+        TimeoutError after ``patience`` seconds; the answer is still kept when it comes."""
         return await self._mine.of(person).get(patience=patience)
 
     def known_to(self, person: str) -> list[Membership]:
-        """The last answer of ``mine``, however old; [] where nobody has asked."""
-        found = [(self.known_course(one.course), one.role) for one in self.known(person)]
-        return [Membership(kept, role) for kept, role in found if kept is not None]
+        """Return the last answer of ``mine``, however old; [] if nobody has asked."""
+        pairs = [(self.known_course(member.course), member.role) for member in self.known(person)]
+        return [Membership(kept, role) for kept, role in pairs if kept is not None]
 
     def forget(self) -> None:
-        """Ask anew from now on: something was changed here."""
+        """Drop all answers, since something was changed here."""
         for answers in (self._courses, self._people, self._mine):
             answers.clear()
 
     async def _memberships(self, person: str) -> Mapping[str, Membership]:
-        found = {one.course: one.role for one in await self.of(person)}
-        return {name: Membership(await self.course(name), role) for name, role in found.items()}
+        roles = {member.course: member.role for member in await self.of(person)}
+        return {name: Membership(await self.course(name), role) for name, role in roles.items()}
 
 
 def runs(kept: KeptCourse, now: float) -> bool:
-    """Whether the course is approved and ``now`` (Unix seconds) is one of its days."""
+    """Return True if the course is approved and ``now`` (Unix seconds) is one of its days."""
     course = kept.course
     today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
     return kept.state is CourseState.APPROVED and course.begins <= today <= course.ends

@@ -1,4 +1,4 @@
-"""A roster as people have it: a pasted list of user names, or a table as spreadsheets write it."""
+"""Rosters as people have them: a pasted list of user names, or a spreadsheet's table."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from portal.models.course.problem import RosterProblem
 from portal.service_accounts import is_service, refusal
 
 _MOST_LINES = 20_000
-_MOST_TOLD = 50  # problems; how many more there are stands in the last one
+_MOST_TOLD = 50  # problems; the last one says how many more there are
 _CELL = 100  # characters of a cell that a problem repeats
-# What the service takes for a user name; whether there is such a person, the directory says.
+# Syntax of a user name; the directory says whether there is such a person.
 _NAME = re.compile(r"[a-z0-9_][a-z0-9_.@+-]{0,254}")
-# How spreadsheets and registries head the column of the user names, in small letters and without
-# blanks and dashes; the first that is there counts.
+# Headers of the user name column in spreadsheets and registries, in lower case and without blanks
+# and dashes; the first that is present counts.
 _HEADS = (
     "username", "user", "login", "loginname", "uid", "userid", "account", "netid", "benutzername",
     "benutzer", "kennung", "nutzerkennung", "utilisateur", "identifiant", "usuario", "utente",
     "student", "students",
 )  # fmt: skip
-# Heads of other columns: that there is one of these tells that a line is a head.
+# Headers of other columns: any of these marks a line as a header.
 _OTHERS = frozenset({
     "name", "firstname", "lastname", "surname", "givenname", "fullname", "email", "mail",
     "emailaddress", "id", "studentid", "number", "matrikelnummer", "matriculation", "vorname",
@@ -33,8 +33,8 @@ _OTHERS = frozenset({
 
 
 class Roster(NamedTuple):
-    """``names`` in the order in which they came, each once and in small letters; ``twice`` those
-    that stood there again."""
+    """Roster as read. ``names``: in their order, each once and lower case; ``twice``: those that
+    appeared again."""
 
     names: tuple[str, ...]
     twice: tuple[str, ...]
@@ -42,19 +42,19 @@ class Roster(NamedTuple):
 
 
 def read(text: str, services: frozenset[str] = frozenset()) -> Roster:
-    """The user names in ``text``: one a line, or with commas, semicolons or blanks between them
+    """Parse the user names in ``text``: one a line, or separated by commas, semicolons or blanks
     on one line; or CSV, with commas, semicolons or tabs.
 
-    A table's column is the one whose head says "user name" or the like; without a head, the first.
-    A byte order mark is passed over. What is no user name, a spreadsheet's formula say, is a
-    problem with its line, and so is one of ``services``, the accounts that are no person's. Raises
-    InvalidRequest for a text that is too long.
+    A table's column is the one whose header says "user name" or the like; without a header, the
+    first. A byte order mark is skipped. Anything that is no user name, such as a spreadsheet's
+    formula, is a problem with its line, and so is one of ``services``, the accounts that are no
+    person's. Raises InvalidRequest if the text is too long.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if text.count("\n") > _MOST_LINES:
         raise InvalidRequest(f"A roster has {_MOST_LINES} lines at most.", "text")
     rows, problems = _rows(text)
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     twice: dict[str, None] = {}
     for line, cell in _cells(rows, problems):
         name = cell.lower()
@@ -63,15 +63,15 @@ def read(text: str, services: frozenset[str] = frozenset()) -> Roster:
             problems.append(RosterProblem(line=line, message=f"{shown!r} is no user name."))
         elif is_service(name, services):
             problems.append(RosterProblem(line=line, message=refusal(name).message))
-        elif name in found:
+        elif name in names:
             twice[name] = None
         else:
-            found[name] = None
+            names[name] = None
     if len(problems) > _MOST_TOLD:
         more = len(problems) - _MOST_TOLD
         last = RosterProblem(line=problems[_MOST_TOLD].line, message=f"And {more} more such lines.")
         problems = [*problems[:_MOST_TOLD], last]
-    return Roster(tuple(found), tuple(twice), tuple(problems))
+    return Roster(tuple(names), tuple(twice), tuple(problems))
 
 
 class _Row(NamedTuple):
@@ -80,7 +80,7 @@ class _Row(NamedTuple):
 
 
 def _rows(text: str) -> tuple[list[_Row], list[RosterProblem]]:
-    """The lines that are not empty, taken apart at the separator that the first of them has."""
+    """Split the lines that are not empty, at the separator found in the first of them."""
     first = next((line for line in text.split("\n") if line.strip()), "")
     separator = max("\t;,", key=first.count) if set(first) & set("\t;,") else ","
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
@@ -96,7 +96,8 @@ def _rows(text: str) -> tuple[list[_Row], list[RosterProblem]]:
 
 
 def _cells(rows: Sequence[_Row], problems: list[RosterProblem]) -> Iterable[tuple[int, str]]:
-    """Each cell that should be a user name, with its line. Adds to ``problems`` what is missing."""
+    """Yield each cell that should be a user name, and its line; add ``problems`` for missing
+    ones."""
     if not rows:
         return
     heads = [re.sub(r"[\s._-]", "", cell.lower()) for cell in rows[0].cells]
@@ -123,7 +124,7 @@ def _cells(rows: Sequence[_Row], problems: list[RosterProblem]) -> Iterable[tupl
         return
     widths = {len(row.cells) for row in rows}
     if len(rows) > 1 and widths == {len(heads)} and len(heads) > 1:
-        # A table without a head: what stands behind may be family names, which are others' logins.
+        # A table without a header: later columns may be family names, which are others' logins.
         told = "Only the first column was taken: head the right one 'username' if it is another."
         problems.append(RosterProblem(line=rows[0].line, message=told))
         for row in rows:
@@ -138,7 +139,7 @@ def _cells(rows: Sequence[_Row], problems: list[RosterProblem]) -> Iterable[tupl
 
 
 def _parts(cell: str) -> list[str]:
-    """The words of a list with blanks between them. Names of people ("Ada Lovelace") have capitals:
+    """Split a list at its blanks. Names of people ("Ada Lovelace") have capitals and stay whole:
     their parts may be others' user names."""
     parts = cell.split()
     return parts if all(_NAME.fullmatch(part) for part in parts) else [cell]

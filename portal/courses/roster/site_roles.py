@@ -1,7 +1,7 @@
-"""Groups to which the site itself gives a role, as its configuration names them.
+"""Groups to which the site's configuration gives a role.
 
-The Hub gives roles by the names of groups. A course's people are in a group of its name, and both
-are their instructor's choice: such a group must not be one that has a role.
+The Hub gives roles by the names of groups. A course's members are in a group named after it, and
+the instructor chooses both: such a group must not be one that has a role.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ _ADMINS = ("admin_groups", "instructor_groups")  # of whichever authenticator
 def groups_with_roles(config: Config) -> frozenset[str]:
     """Return the groups whose members hold a role of the site's configuration."""
     roles = _plain(config.get("JupyterHub", {}).get("load_roles"), [])
-    found = {name for role in roles for name in _names(_part(role, "groups"))}
-    found |= set(_names(_plain(config.get("PortalAdmins", {}).get("groups"), set())))
+    groups = {name for role in roles for name in _names(_part(role, "groups"))}
+    groups |= set(_names(_plain(config.get("PortalAdmins", {}).get("groups"), set())))
     for section in config.values():
         if isinstance(section, Mapping):
             for key in _ADMINS:
-                found |= set(_names(_plain(section.get(key), set())))
-    return frozenset(found)
+                groups |= set(_names(_plain(section.get(key), set())))
+    return frozenset(groups)
 
 
 def course_groups_with_roles(config: Config) -> list[str]:
-    """Return those of them that are called like a course's."""
+    """Return those of them that are named like a course's group."""
     return sorted(name for name in groups_with_roles(config) if name.startswith(group_of("")))
 
 
 def _plain(value: Any, initial: Any) -> Any:
-    """A setting's value, where a file may have added to what is usual (traitlets' lazy values)."""
+    """Return a setting's value; a file may have added to the default (traitlets' lazy values)."""
     if isinstance(value, LazyConfigValue):
         return value.get_value(initial)
     return initial if value is None else value
@@ -46,8 +46,8 @@ def _part(role: Any, key: str) -> Any:
 
 
 def _names(groups: Any) -> Iterable[str]:
-    """The names in a plain collection. The portal's own roles (spawners/config/roles.py) look
-    theirs up in the Hub, from the settings that are read here too."""
+    """Return the names in a plain collection. The portal's own roles (spawners/config/roles.py)
+    look up theirs in the Hub, from the settings that are read here too."""
     if not isinstance(groups, list | tuple | set | frozenset):
         return ()
     return [name for name in groups if isinstance(name, str)]

@@ -1,4 +1,4 @@
-"""What ends when somebody is no longer in a course."""
+"""End of the sessions of people who are no longer in a course."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _AT_ONCE = 8  # questions to the Hub
 
 @dataclass(frozen=True)
 class Leaving:
-    """Stops the course's sessions of people who left it. Their work stays in their home."""
+    """Stop of the course's sessions of people who left it. Their work stays in their home."""
 
     store: Store
     hub: HubApi
     log: logging.Logger
 
     async def left(self, kept: KeptCourse, people: Sequence[str]) -> None:
-        """End them; whoever is still being stopped afterwards is so at the Hub. Raises
+        """Stop their sessions; the Hub may still be stopping some of them afterwards. Raises
         StoreUnavailable."""
         gone, limit = set(people), asyncio.Semaphore(_AT_ONCE)
-        found = await self.store.sessions.of_course(kept.name, time.time())
+        records = await self.store.sessions.of_course(kept.name, time.time())
         await asyncio.gather(
             *(
                 self._stop(kept, record, limit)
-                for record in found
+                for record in records
                 if record.user in gone and record.state is not SessionState.ENDED
             )
         )

@@ -1,1 +1,1 @@
-"""Work that the calendar sets going: reservations, starts ahead of time, and the end."""
+"""Work driven by the calendar: reservations, starts ahead of time, and the end of courses."""

@@ -1,4 +1,4 @@
-"""Members of a course, as Slurm takes them into its reservations."""
+"""Members of a course that Slurm accepts in its reservations."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from portal.slurm.commands.run import own_account
 from ..context import Around
 from .plan import some
 
-_BELIEVED = 600.0  # seconds for which it is believed who has an account
+_BELIEVED = 600.0  # seconds for which the lookup of an account counts
 
 
 class Attendees:
-    """The members of courses that Slurm knows; who has an account is asked for now and then."""
+    """Members of courses that Slurm knows; who has an account is looked up now and then."""
 
     def __init__(self, around: Around) -> None:
         self._around = around
         self._accounts: dict[str, tuple[float, bool]] = {}
 
     async def of(self, kept: KeptCourse) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return whom Slurm takes into the course's reservations, and who is left out, in words:
-        one stranger would have it refused for all."""
-        names = [one.person for one in await self._around.store.members.of(kept.name)]
+        """Return the users for the course's reservations, and sentences on who is left out: one
+        unknown user would have the reservation refused for all."""
+        names = [member.person for member in await self._around.store.members.of(kept.name)]
         known = await self._with_account(names)
         left = [name for name in names if name not in known]
         users: list[str] = []
@@ -54,17 +54,17 @@ class Attendees:
         unknown = [name for name in names if self._accounts.get(name, (old - 1, False))[0] < old]
 
         def look() -> dict[str, bool]:
-            found = {name: _is_account(name) for name in unknown}
-            if not all(found.values()) and not own_account()[1]:
+            accounts = {name: _is_account(name) for name in unknown}
+            if not all(accounts.values()) and not own_account()[1]:
                 raise Unavailable(
                     "Who has an account on the cluster is not known: the portal's machine knows "
                     "not even the portal's own. An admin can look with 'getent passwd' there."
                 )
-            return found
+            return accounts
 
         if unknown:
-            found = await asyncio.to_thread(look)
-            self._accounts |= {name: (time.monotonic(), there) for name, there in found.items()}
+            accounts = await asyncio.to_thread(look)
+            self._accounts |= {name: (time.monotonic(), there) for name, there in accounts.items()}
         return [name for name in names if self._accounts[name][1]]
 
 

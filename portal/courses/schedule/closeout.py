@@ -1,5 +1,5 @@
-"""The end of a course, and of somebody's time in it: sessions are stopped with a reason, nothing
-more is started, help ends. Work stays where it is."""
+"""End of a course, and of a person's time in it: sessions are stopped with a reason, nothing more
+is started, help ends. Work stays where it is."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ EndHelp = Callable[[str, str, float], Awaitable[None]]
 
 
 class Over:
-    """Looks for sessions of courses that are over, and of people who are no longer in theirs.
-    ``end_help`` ends whatever help there is in a course: its name, by whom, when."""
+    """Cleanup after courses that are over, and after people who are no longer in theirs.
+    ``end_help`` ends all help in a course: its name, by whom, when."""
 
     interval = 10.0
 
@@ -52,7 +52,7 @@ class Over:
         await asyncio.gather(*(self._stop(record, words, now, turns) for record, words in due))
 
     async def _close(self, now: float) -> None:
-        """Starts and help of courses that are over; once each, unless they are opened again."""
+        """End starts and help of courses that are over; once each, unless they are reopened."""
         for kept in await self._around.store.courses.all():
             if kept.state in (CourseState.DRAFT, CourseState.REQUESTED):
                 continue
@@ -75,7 +75,7 @@ class Over:
             return []
         if words:
             return [(record, words) for record in records]
-        members = {one.person for one in await store.members.of(course)}
+        members = {member.person for member in await store.members.of(course)}
         return [(record, _NO_MEMBER) for record in records if record.user not in members]
 
     async def _stop(
@@ -102,7 +102,7 @@ class Over:
 
 
 def ended(kept: KeptCourse, now: float) -> str:
-    """Why the course is over, for those in it; "" where it is not."""
+    """Return why the course is over, in words for its members; "" if it is not."""
     course = kept.course
     if kept.state in _ENDED:
         return "The course is archived. Your files are still there."

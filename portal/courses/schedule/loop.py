@@ -1,5 +1,5 @@
-"""The periodic work of courses: each piece in a loop of its own, so that a slow one holds up no
-other and a failure ends none."""
+"""Periodic work of courses: each piece in a loop of its own, so that a slow one delays no other
+and a failure ends none."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ..settings import Courses
 
 @runtime_checkable
 class Looks(Protocol):
-    """Something that is to be looked at now and then. One that has ``wake``, an asyncio.Event, is
-    looked at again at once when that is set; ``interval`` (seconds) is its own pace."""
+    """Piece of work that runs now and then. If it has ``wake``, an asyncio.Event, it runs again at
+    once when that is set; ``interval`` (seconds) is its own period."""
 
     async def look(self, now: float) -> None:
-        """Do what is due at ``now`` (Unix seconds). A PortalError is tried again later."""
+        """Do what is due at ``now`` (Unix seconds). A PortalError is retried later."""
         ...
 
 
 class CourseLoop:
-    """Looks at each of its pieces every ``settings.interval`` seconds. ``add`` before ``run``."""
+    """Loop that runs its pieces every ``settings.interval`` seconds. ``add`` before ``run``."""
 
     def __init__(
         self,
@@ -39,21 +39,21 @@ class CourseLoop:
         self._complaints: dict[int, str] = {}
 
     def add(self, *pieces: Looks) -> None:
-        """Look at these, too."""
+        """Add pieces to the loop."""
         self._pieces += pieces
 
     async def run(self) -> None:
-        """Look for ever."""
+        """Run all pieces for ever."""
         await asyncio.gather(*(self._keep(piece) for piece in self._pieces))
 
     async def look(self, piece: Looks) -> None:
-        """Look at one piece now. Raises nothing."""
+        """Run a piece once, now. Raises nothing."""
         name = type(piece).__name__
         try:
             await piece.look(self._wall())
             if self._complaints.pop(id(piece), ""):
                 self._log.warning("Courses: %s goes on.", name)
-        except PortalError as error:  # once a trouble, not every two seconds
+        except PortalError as error:  # logged once, not every two seconds
             if self._complaints.get(id(piece)) != error.message:
                 self._log.warning("Courses: %s goes on later: %s", name, error)
             self._complaints[id(piece)] = error.message

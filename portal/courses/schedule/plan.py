@@ -1,4 +1,4 @@
-"""The reservation that is wanted for one meeting of a course, and what one in Slurm lacks of it."""
+"""The reservation wanted for a meeting of a course, and how the one in Slurm differs from it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _NAMED = 10  # people, or nodes, in a sentence
 
 
 def reservation_name(course: str, begins: float) -> str:
-    """Return Slurm's name of the reservation for the meeting of ``course`` that begins then (Unix
+    """Return Slurm's name of the reservation for the meeting of ``course`` at ``begins`` (Unix
     seconds): "course-dl101-20261123T0800", in UTC."""
     return f"course-{course}-{datetime.fromtimestamp(begins, UTC):%Y%m%dT%H%M}"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The reservation wanted for one meeting; ``notes`` say who cannot be in it."""
+    """Reservation wanted for a meeting; ``notes`` say who cannot be in it."""
 
     kept: KeptCourse
     meeting: Meeting
@@ -38,12 +38,12 @@ class Plan:
 
 
 def reserves(kept: KeptCourse) -> bool:
-    """Return whether the course reserves anything for its meetings."""
+    """Return True if the course reserves anything for its meetings."""
     return bool(kept.course.reservation.nodes or kept.course.reservation.gpus)
 
 
 def must_be_made_anew(row: KeptReservation, plan: Plan, held: Reservation) -> bool:
-    """Check whether an update would not do: it changes the partition's name and keeps its nodes
+    """Check whether an update is not enough: it changes the partition's name but keeps its nodes
     (22.05), and of other GPUs it says "updated" and changes nothing (24.11, 26.05)."""
     wanted, asked = plan.wanted, json.loads(row.spec) if row.spec else {}
     if str(asked.get("partition", wanted.partition)) != wanted.partition:
@@ -62,7 +62,7 @@ def other_gpus(held: Reservation, wanted: Wanted) -> bool:
 
 
 def nodes_alone(plan: Plan, error: GpusNotReservable) -> str:
-    """Return words for a course that asked for GPUs; one that asked for nodes has them."""
+    """Return a note for a course that asked for GPUs and gets nodes; "" if it asked for nodes."""
     asked = plan.kept.course.reservation.gpus
     return f"Only its nodes are reserved. {error.message}" if asked else ""
 

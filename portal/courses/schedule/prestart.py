@@ -1,5 +1,5 @@
-"""What happens ahead of a course's meetings: its image comes to the nodes, and where the course
-wants that, sessions are started for everyone."""
+"""Preparation of a course's meetings: its image is copied to the nodes, and where the course wants
+that, sessions are started for everyone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORGET = 86400.0  # seconds after a meeting's beginning at which it is forgotte
 
 
 class Ahead:
-    """Looks at the calendars. What was started for which meeting is in the database."""
+    """Preparation by the calendars. The database has what was started for which meeting."""
 
     def __init__(self, around: Around, starter: Starter) -> None:
         self._around, self._starter = around, starter
@@ -35,7 +35,7 @@ class Ahead:
         lead = 60.0 * self._around.settings.lead_minutes
         for kept in await self._around.store.courses.all(CourseState.APPROVED):
             for meeting in meetings(kept.course, now, now + 2 * lead):
-                # Twice as early: when the reservation is on, only the course gets its nodes.
+                # Twice as early: once the reservation begins, only the course gets its nodes.
                 if runs(kept, meeting.begins) and meeting.begins > now:
                     self._prepare(kept, meeting)
                     if kept.course.prestart and meeting.begins - lead <= now:
@@ -44,7 +44,7 @@ class Ahead:
         self._prepared = {name: at for name, at in self._prepared.items() if at > now - _FORGET}
 
     async def close(self) -> None:
-        """Let go of what is under way."""
+        """Cancel what is under way."""
         for task in self._work:
             task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)
@@ -75,7 +75,7 @@ class Ahead:
     # -- the image ------------------------------------------------------------------------------
 
     def _prepare(self, kept: KeptCourse, meeting: Meeting) -> None:
-        """Bring the image to the nodes, once a meeting; nobody waits for it."""
+        """Copy the image to the nodes in the background, once for each meeting."""
         name = reservation_name(kept.name, meeting.begins)
         if name not in self._prepared:
             self._prepared[name] = meeting.begins
@@ -98,7 +98,7 @@ class Ahead:
             await around.noted("prepare-course", kept.name, words, outcome=Outcome.FAILED)
 
     async def _copied(self, kept: KeptCourse, name: str) -> list[str]:
-        """Unpack the image on the nodes of the meeting's reservation; what did not work."""
+        """Unpack the image on the nodes of the meeting's reservation; return the failures."""
         copy, view = self._around.copy, self._around.view()
         held = view.snapshot.reservations.get(name) if view is not None else None
         if copy is None or kept.pinned is None or held is None:
@@ -111,8 +111,8 @@ class Ahead:
 
 
 async def image_problem(kept: KeptCourse) -> str:
-    """Why the image of the course's environment cannot be used, as far as this machine sees it;
-    "" where nothing is known to be wrong."""
+    """Return why the image of the course's environment cannot be used, as far as this machine sees
+    it; "" if nothing is known to be wrong."""
     image = kept.pinned.image if kept.pinned else None
     if kept.pinned is None:
         return "The course has no environment: choose one, and save it."
@@ -131,9 +131,11 @@ async def image_problem(kept: KeptCourse) -> str:
 
 
 async def missing(around: Around, kept: KeptCourse, now: float) -> list[str]:
-    """What is not as it should be for the course's next meetings, in sentences."""
-    found = [words for words in [await image_problem(kept)] if words]
-    for one in await around.store.reservations.all(kept.name):
-        if one.meeting_at > now and one.state is ReservationState.REFUSED:
-            found.append(f"The reservation {one.name} was refused: {one.message}")
-    return found[:20]
+    """Return the problems of the course's next meetings, in sentences."""
+    problems = [words for words in [await image_problem(kept)] if words]
+    for reservation in await around.store.reservations.all(kept.name):
+        if reservation.meeting_at > now and reservation.state is ReservationState.REFUSED:
+            problems.append(
+                f"The reservation {reservation.name} was refused: {reservation.message}"
+            )
+    return problems[:20]

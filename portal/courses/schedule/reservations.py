@@ -27,7 +27,7 @@ _SHOWN = 50  # meetings
 
 
 class MeetingReservation(Frozen):
-    """One meeting as the page shows it. Times are Unix seconds; ``state`` "none" where the course
+    """Meeting as the page shows it. Times are Unix seconds; ``state`` is "none" if the course
     reserves nothing; ``reserved_from``: when the reservation begins."""
 
     name: str
@@ -40,12 +40,12 @@ class MeetingReservation(Frozen):
 
 
 class Reservations:
-    """One a service. ``look`` raises StoreUnavailable, SlurmUnavailable: go on later."""
+    """Reservations; one instance a service. ``look`` raises StoreUnavailable, SlurmUnavailable."""
 
     def __init__(self, around: Around) -> None:
         self._around = around
         self._attendees, self._upkeep = Attendees(around), Upkeep(around)
-        self._checked_at = float("-inf")  # by a clock that nobody sets
+        self._checked_at = float("-inf")  # by the monotonic clock
         self._ends: dict[str, tuple[float, float]] = {}  # of meetings; and by the same clock
         self._lock = asyncio.Lock()
         self.wake = asyncio.Event()
@@ -53,17 +53,17 @@ class Reservations:
     # -- what pages ask -------------------------------------------------------------------------
 
     async def shown(self, kept: KeptCourse, now: float) -> list[MeetingReservation]:
-        """The next meetings of a course, and what is reserved for each. Raises
+        """Return the next meetings of a course, and what is reserved for each. Raises
         StoreUnavailable."""
         ahead = max(_SHOWN, self._around.settings.days_ahead) * _DAY
         coming = meetings(kept.course, now, now + ahead)[:_SHOWN]
-        rows = {one.name: one for one in await self._around.store.reservations.all(kept.name)}
+        rows = {entry.name: entry for entry in await self._around.store.reservations.all(kept.name)}
         view = self._around.view()
-        there = view.snapshot.reservations if view is not None else {}
-        twice = {one for pair in overlaps(coming) for one in pair}
+        in_slurm = view.snapshot.reservations if view is not None else {}
+        twice = {entry for pair in overlaps(coming) for entry in pair}
         return [
-            self._shown(kept, one, begins, rows, there, one in twice)
-            for one, begins in zip(coming, self._begins(kept, coming), strict=True)
+            self._shown(kept, entry, begins, rows, in_slurm, entry in twice)
+            for entry, begins in zip(coming, self._begins(kept, coming), strict=True)
         ]
 
     def _shown(
@@ -72,11 +72,11 @@ class Reservations:
         meeting: Meeting,
         begins: float,
         rows: Mapping[str, KeptReservation],
-        there: Mapping[str, Reservation],
+        in_slurm: Mapping[str, Reservation],
         twice: bool,
     ) -> MeetingReservation:
         name = reservation_name(kept.name, meeting.begins)
-        row, held = rows.get(name), there.get(name)
+        row, held = rows.get(name), in_slurm.get(name)
         state = str(row.state) if row is not None else str(ReservationState.PLANNED)
         message = row.message if row is not None else ""
         if not reserves(kept):
@@ -99,30 +99,34 @@ class Reservations:
     # -- the loop -------------------------------------------------------------------------------
 
     async def look(self, now: float) -> None:
-        """Bring what Slurm has into agreement with the calendars, a minute after the last look,
-        or at once after ``changed``."""
+        """Reconcile the reservations in Slurm with the calendars, a minute after the last time, or
+        at once after ``changed``."""
         uptime = self._around.uptime()
         if uptime - self._checked_at < _CHECK:
             return
         async with self._lock:
-            rows = {one.name: one for one in await self._around.store.reservations.all()}
+            rows = {
+                reservation.name: reservation
+                for reservation in await self._around.store.reservations.all()
+            }
             plans, over = await self._plans(now)
             self._checked_at = uptime
             self._note_ends(plans, now, uptime)
             if not rows and not plans:
                 return
-            there = await self._around.reserving.all()
+            in_slurm = await self._around.reserving.all()
             for name, row in rows.items():
-                # One whose meeting is over because the clock was set ahead is left to Slurm, which
-                # ends it by its own: deleted, it could not be had again once the clock is set back.
-                early = name in over and name in self._ends and name in there
+                # A meeting that is over only because the clock was set ahead is left to Slurm,
+                # which ends it by its own: once deleted, it could not be had again when the clock
+                # is set back.
+                early = name in over and name in self._ends and name in in_slurm
                 if name not in plans and not early:
-                    await self._safely(self._upkeep.remove(row, there.get(name), now))
+                    await self._safely(self._upkeep.remove(row, in_slurm.get(name), now))
             for name, plan in plans.items():
-                await self._safely(self._upkeep.make(plan, rows.get(name), there.get(name), now))
+                await self._safely(self._upkeep.make(plan, rows.get(name), in_slurm.get(name), now))
 
     def _note_ends(self, plans: Mapping[str, Plan], now: float, uptime: float) -> None:
-        """Note when the meetings will end, once for each: later the clock may have been set."""
+        """Note when each meeting will end, only once: the clock may be set later."""
         for name, plan in plans.items():
             ends = plan.meeting.ends
             if name not in self._ends or self._ends[name][0] != ends:
@@ -131,12 +135,12 @@ class Reservations:
         self._ends = {name: at for name, at in known if name in plans or at[1] > uptime}
 
     def changed(self) -> None:
-        """A course was changed: look at once."""
+        """Run at once, since a course was changed."""
         self._checked_at = float("-inf")
         self.wake.set()
 
     async def _safely(self, work: object) -> None:
-        """One course's trouble stays its own; that Slurm or the database is away is everyone's."""
+        """Log what concerns one course only; raise if Slurm or the database is away."""
         try:
             await work  # type: ignore[misc]
         except PortalError as error:
@@ -147,15 +151,15 @@ class Reservations:
             self._around.log.exception("A reservation could not be looked after")
 
     async def _plans(self, now: float) -> tuple[dict[str, Plan], set[str]]:
-        """Plans for the coming meetings by name, and the names for those of the last day."""
-        found: dict[str, Plan] = {}
+        """Return the plans for the coming meetings by name, and the names for the last day's."""
+        plans: dict[str, Plan] = {}
         over: set[str] = set()
         settings = self._around.settings
         for kept in await self._around.store.courses.all(CourseState.APPROVED):
             if not reserves(kept) or ended(kept, now):
                 continue
             earlier = meetings(kept.course, now - _DAY, now)
-            over |= {reservation_name(kept.name, one.begins) for one in earlier}
+            over |= {reservation_name(kept.name, past.begins) for past in earlier}
             coming = meetings(kept.course, now, now + settings.days_ahead * _DAY)
             if not coming:
                 continue
@@ -177,17 +181,17 @@ class Reservations:
                     partition=reserved.partition or "",
                     account=kept.course.account or "",
                 )
-                found[name] = Plan(kept, meeting, wanted, notes)
-        return found, over
+                plans[name] = Plan(kept, meeting, wanted, notes)
+        return plans, over
 
     def _begins(self, kept: KeptCourse, coming: Sequence[Meeting]) -> list[float]:
-        """When the reservations begin: some minutes before each meeting, but not while the one
-        before is on, which has nodes of its own."""
+        """Return when the reservations begin: some minutes before each meeting, but not during the
+        previous one, which has nodes of its own."""
         lead = 60.0 * self._around.settings.lead_minutes
         first = coming[0].begins if coming else 0.0
         earlier = meetings(kept.course, first - _DAY, first) if coming else []
-        ends = [one.ends for one in (*earlier, *coming)]
+        ends = [meeting.ends for meeting in (*earlier, *coming)]
         return [
-            max(one.begins - lead, *(end for end in (0.0, *ends) if end <= one.begins))
-            for one in coming
+            max(meeting.begins - lead, *(end for end in (0.0, *ends) if end <= meeting.begins))
+            for meeting in coming
         ]

@@ -1,4 +1,4 @@
-"""One meeting's reservation in Slurm, made, changed and removed; and what became of it.
+"""Upkeep of a meeting's reservation in Slurm: created, changed and removed; and its outcome.
 
 Only what the portal made is ever changed or removed: each is in the database before Slurm is asked
 for it.
@@ -26,8 +26,8 @@ _AS_IT_WAS = "It could not be changed, and is as it was"
 
 
 class Upkeep:
-    """Makes and removes one reservation at a time. Both raise StoreUnavailable and
-    SlurmUnavailable: go on later."""
+    """Creation and removal of reservations, one at a time. Both methods raise StoreUnavailable and
+    SlurmUnavailable: retry later."""
 
     def __init__(self, around: Around) -> None:
         self._around = around
@@ -35,11 +35,11 @@ class Upkeep:
     async def make(
         self, plan: Plan, row: KeptReservation | None, held: Reservation | None, now: float
     ) -> None:
-        """Bring Slurm's reservation, ``held``, into agreement with the plan; ``row`` is what the
-        database has of it."""
+        """Bring Slurm's reservation, ``held``, into agreement with the plan; ``row`` is the
+        database's record of it."""
         ours = row is not None and row.state in (ReservationState.ASKED, ReservationState.MADE)
         same = row is not None and row.spec == plan.spec
-        # A clock that was set back makes no wait longer.
+        # A clock that was set back prolongs no wait.
         waits = row is not None and same and row.message != "" and 0 <= now - row.at < _AGAIN
         if held is not None and not ours:
             words = f"There is a reservation {plan.wanted.name} that the portal did not make."
@@ -60,7 +60,7 @@ class Upkeep:
             await self._create(plan, row, now)
 
     async def _remake(self, plan: Plan, row: KeptReservation, now: float) -> None:
-        """Delete ours and make it as it is wanted; where Slurm then refuses, as it was."""
+        """Delete our reservation and create it as wanted; if Slurm refuses, as it was before."""
         try:
             await self._around.reserving.delete(plan.wanted.name)
         except (Conflict, SlurmRefused) as error:
@@ -68,7 +68,7 @@ class Upkeep:
             return
         await self._create(plan, None, now)
         made = await self._around.store.reservations.all(plan.kept.name)
-        new = next((one for one in made if one.name == plan.wanted.name), None)
+        new = next((candidate for candidate in made if candidate.name == plan.wanted.name), None)
         if new is None or new.state is not ReservationState.REFUSED or not row.spec:
             return
         old = Wanted(**(json.loads(row.spec) | {"users": plan.wanted.users}))
@@ -105,7 +105,7 @@ class Upkeep:
         await self._made(plan, row, now, wanted.nodes, words)
 
     async def _update(self, plan: Plan, row: KeptReservation, now: float) -> None:
-        """Change ours. What Slurm refuses leaves it as it was."""
+        """Change our reservation. If Slurm refuses, it stays as it was."""
         try:
             if problem := self._problem(plan):
                 raise SlurmRefused(problem)
@@ -121,8 +121,8 @@ class Upkeep:
     async def _made(
         self, plan: Plan, row: KeptReservation | None, now: float, nodes: int, words: str = ""
     ) -> None:
-        """Slurm has it: look at what that is, since it takes fewer nodes for enough, and says that
-        it changed GPUs which it keeps as they were (24.11, 26.05)."""
+        """Record what Slurm has made, which may differ: it takes fewer nodes for enough, and says
+        that it changed GPUs which it keeps as they were (24.11, 26.05)."""
         held = (await self._around.reserving.all()).get(plan.wanted.name)
         notes = [words, *plan.notes]
         if held is not None and len(held.nodes) < nodes:
@@ -136,14 +136,14 @@ class Upkeep:
             notes.append(f"Slurm has reserved {has} GPUs, not {wanted}.")
         if held is not None and not held.gpus:
             notes.append(await self._without_type(held, plan.wanted))
-        message = " ".join(one for one in notes if one)
+        message = " ".join(note for note in notes if note)
         await self._put(plan, ReservationState.MADE, message, now)
         if row is None or (row.state, row.spec) != (ReservationState.MADE, plan.spec):
             detail = f"{plan.wanted.name}. {message}".strip()
             await self._noted("make-reservation", plan, detail, Outcome.DONE)
 
     async def _without_type(self, held: Reservation, wanted: Wanted) -> str:
-        """Name those of its whole nodes that have no GPUs of the type that the sessions want."""
+        """Name the whole nodes of the reservation without GPUs of the type that sessions want."""
         nodes = (await self._around.cluster.snapshot()).nodes
         wrong = [
             name
@@ -168,13 +168,13 @@ class Upkeep:
             await self._noted("make-reservation", plan, message, Outcome.FAILED)
 
     def _problem(self, plan: Plan) -> str:
-        """Return what Slurm would not say, or not in words; "" where there is nothing."""
+        """Return what Slurm would not say, or not clearly; "" if there is no problem."""
         if not plan.wanted.users:
             return "Nobody of the course can be in a reservation."
         return ""
 
     async def remove(self, row: KeptReservation, held: Reservation | None, now: float) -> None:
-        """Take away what is ours of a meeting that is over or off."""
+        """Remove our reservation of a meeting that is over or cancelled."""
         if row.state is not ReservationState.REFUSED and held is not None:
             try:
                 await self._around.reserving.delete(row.name)
@@ -182,8 +182,8 @@ class Upkeep:
                 return  # its sessions end first, or it ends by itself
             except SlurmRefused as error:
                 if row.message != error.message:
-                    kept = row.model_copy(update={"message": error.message})
-                    await self._around.store.reservations.put(kept)
+                    updated = row.model_copy(update={"message": error.message})
+                    await self._around.store.reservations.put(updated)
                 return
             await self._around.noted(
                 "remove-reservation", row.course, f"{row.name}.", outcome=Outcome.DONE
@@ -208,8 +208,8 @@ class Upkeep:
 
 
 async def _with_gpus(plan: Plan, wanted: Wanted, ask: Callable[[Wanted], Awaitable[object]]) -> str:
-    """Ask Slurm for ``wanted``, and for its nodes alone where it reserves no GPUs; return the
-    sentence that says so, "" where it has all."""
+    """Ask Slurm for ``wanted``, or for its nodes alone if it reserves no GPUs; return the sentence
+    that says so, "" if it has all."""
     try:
         await ask(wanted)
     except GpusNotReservable as error:

@@ -1,7 +1,7 @@
-"""While a class is being started, what can wait waits.
+"""Backpressure while a class is being started: work that can wait, waits.
 
-Thirty sessions that bring the handouts beside thirty servers that start make all of them late, and
-nobody is there yet to read what they bring.
+Thirty sessions that fetch the handouts beside thirty servers that start make all of them late, and
+nobody is there yet to read the handouts.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from portal.store import Store
 from .live_start import LiveStart
 
 _LONGEST = 180.0  # seconds after the start was asked for; some of a class may wait for hours
-_AGE = 2.0  # seconds for which the answer who has come is told to all
+_AGE = 2.0  # seconds for which the opened sessions are cached
 
 
 class Rush:
-    """One a service. ``live`` gives the starts that are worked off; ``uptime`` is the clock of
-    theirs that nobody sets."""
+    """Backpressure of starts; one instance a service. ``live`` returns the starts in progress;
+    ``uptime`` is their monotonic clock."""
 
     def __init__(
         self,
@@ -36,19 +36,23 @@ class Rush:
         )
 
     async def waits(self, record: SessionRecord) -> bool:
-        """Whether others of this session's course are being started, and its owner has not come
-        yet. Raises nothing."""
+        """Return True if others of this session's course are being started, and its owner has not
+        come yet. Raises nothing."""
         return record.course in self._courses() and record.id not in await self._opened.get()
 
     def _courses(self) -> set[str]:
         since = self._uptime() - _LONGEST
         return {
-            one.start.course
-            for one in self._live()
-            if one.began > since and one.some(SeatState.WAITING, SeatState.STARTING)
+            live.start.course
+            for live in self._live()
+            if live.began > since and live.some(SeatState.WAITING, SeatState.STARTING)
         }
 
     async def _ask(self) -> frozenset[str]:
-        """The sessions of these courses that their owners have opened."""
-        told = [one for name in self._courses() for one in await self._store.presence.of(name)]
-        return frozenset(one.session_id for one in told if one.opened_at is not None)
+        """Return the sessions of these courses that their owners have opened."""
+        presences = [
+            presence for name in self._courses() for presence in await self._store.presence.of(name)
+        ]
+        return frozenset(
+            presence.session_id for presence in presences if presence.opened_at is not None
+        )

@@ -1,4 +1,4 @@
-"""A start that is worked off, as the service has it in memory, and what is under way for it."""
+"""A start in progress, as the service has it in memory, and what is under way for it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _DRIFT = 5.0  # seconds by which two clocks may differ without one of them havin
 
 @dataclass
 class LiveStart:
-    """``unsure``: whose servers the Hub is asked about first; ``strangers``: whom it may not know
-    yet; ``tries``: how often the Hub had nothing of somebody.
+    """Start in progress. ``unsure``: people whose servers the Hub is asked about first;
+    ``strangers``: people it may not know yet; ``tries``: how often the Hub had nothing for
+    somebody.
 
-    The machine's clock may be set while sessions start. So ``began`` (when it was asked for),
-    ``looked_at`` and ``asked`` (when the Hub was asked for somebody) are of a clock that nobody
-    sets; ``since`` is the earliest that the machine's has shown from then on. ``before``: sessions
-    that were there before somebody was asked for; ``sessions``: the one that was started for them.
+    The system clock may be set while sessions start. So ``began`` (when it was requested),
+    ``looked_at`` and ``asked`` (when the Hub was asked for somebody) are of a monotonic clock;
+    ``since`` is the earliest that the system clock has shown from then on. ``before``: sessions
+    that existed before somebody was asked for; ``sessions``: the one started for them.
     """
 
     start: CourseStart
@@ -50,36 +51,36 @@ class LiveStart:
         self.since = self.start.asked_at
 
     def seen(self, now: float, uptime: float) -> None:
-        """Note the time, by the machine's clock and by the one that nobody sets."""
+        """Record the time, by the system clock and by the monotonic one."""
         self.since = min(self.since, now)
         release_at = self.start.release_at
         if release_at is not None and self._release is None:
             self._release = uptime + release_at - now - _DRIFT
 
     def due(self, now: float, uptime: float) -> bool:
-        """Tell whether seats that nobody claimed are to be stopped: a clock that is set ahead takes
-        nobody's time to come away."""
+        """Return True if unclaimed seats are to be stopped; a clock that is set ahead does not
+        shorten anybody's time to come."""
         release_at = self.start.release_at
         late = uptime >= (self._release or 0.0)
         return release_at is not None and now >= release_at and late
 
     @property
     def server(self) -> str:
-        """The name of the servers that it asks for."""
+        """Name of the servers that the start requests."""
         return server_of(self.start.course, self.start.kind)
 
     def some(self, *states: SeatState) -> list[Seat]:
-        """The seats in one of these states."""
-        return [one for one in self.seats.values() if one.state in states]
+        """Return the seats in one of these states."""
+        return [seat for seat in self.seats.values() if seat.state in states]
 
     def put(self, *seats: Seat) -> None:
-        """These are so from now on; ``save`` keeps them."""
+        """Set these seats; ``save`` stores them."""
         for seat in seats:
             self.seats[seat.person] = seat
             self._unsaved.add(seat.person)
 
     async def save(self, store: Store) -> None:
-        """Keep what has changed. Raises StoreUnavailable: the next call tries it again."""
+        """Store what has changed. Raises StoreUnavailable; the next call retries."""
         async with self._saving:  # in this order
             names, self._unsaved = self._unsaved, set()
             try:
@@ -90,8 +91,8 @@ class LiveStart:
 
 
 class UnderWay:
-    """What the Hub or Slurm is being asked for somebody of a start; ``over`` is set when one of
-    these is. One that breaks leaves its seat to be looked up."""
+    """Requests to the Hub or Slurm for people of a start; ``over`` is set when one is done. A
+    request that fails leaves its seat to be looked up."""
 
     def __init__(self, log: logging.Logger | logging.LoggerAdapter[Any]) -> None:
         self._log, self.over = log, asyncio.Event()
@@ -100,32 +101,32 @@ class UnderWay:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def has(self, one: LiveStart, person: str) -> bool:
-        """Whether something is under way for this person."""
-        return (one.start.id, person) in self._tasks
+    def has(self, live: LiveStart, person: str) -> bool:
+        """Return True if something is under way for this person."""
+        return (live.start.id, person) in self._tasks
 
-    def begin(self, one: LiveStart, person: str, work: Coroutine[Any, Any, None]) -> None:
-        """Do it beside everything else."""
-        key = (one.start.id, person)
+    def begin(self, live: LiveStart, person: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` in the background."""
+        key = (live.start.id, person)
 
         def done(task: asyncio.Task[None]) -> None:
             self._tasks.pop(key, None)
             if not task.cancelled() and task.exception() is not None:
                 self._log.error("A start of %s failed", person, exc_info=task.exception())
-                one.unsure.add(person)
+                live.unsure.add(person)
             self.over.set()
 
         task = self._tasks[key] = asyncio.ensure_future(work)
         task.add_done_callback(done)
 
     async def settled(self) -> None:
-        """Until all of it is over."""
+        """Wait until all of it is done."""
         while self._tasks:
             await asyncio.wait(list(self._tasks.values()))
-            await asyncio.sleep(0)  # for what hears of its end
+            await asyncio.sleep(0)  # for its callbacks
 
     async def close(self) -> None:
-        """Let go of it."""
+        """Cancel all of it."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

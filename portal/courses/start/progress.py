@@ -1,4 +1,4 @@
-"""How far sessions of a start are, and the end of those that nobody claims."""
+"""Progress of a start's sessions, and the end of those that nobody claims."""
 
 from __future__ import annotations
 
@@ -18,93 +18,94 @@ _QUIET = 10.0  # seconds between two looks at sessions that only wait for somebo
 
 
 class Following:
-    """Reads the sessions' records. ``asking`` is what is being asked for; ``stops`` what ends."""
+    """Progress of sessions, from their records. ``asking``: requests; ``stops``: stops under
+    way."""
 
     def __init__(self, around: Around, asking: UnderWay) -> None:
         self._around, self._log, self._asking = around, around.log, asking
         self.stops = UnderWay(around.log)
 
-    async def follow(self, one: LiveStart, now: float) -> None:
-        """Read how far the sessions are."""
-        starting, ready = one.some(SeatState.STARTING), one.some(SeatState.READY)
+    async def follow(self, live: LiveStart, now: float) -> None:
+        """Read the progress of the sessions."""
+        starting, ready = live.some(SeatState.STARTING), live.some(SeatState.READY)
         uptime = self._around.uptime()
-        wait = 0.0 if starting or one.due(now, uptime) else _QUIET
-        if not (starting or ready) or uptime - one.looked_at < wait:
+        wait = 0.0 if starting or live.due(now, uptime) else _QUIET
+        if not (starting or ready) or uptime - live.looked_at < wait:
             return
-        store, course = self._around.store, one.start.course
-        records = newest(await store.sessions.of_course(course, one.since - 60), one.server)
-        there = {}
-        if one.start.release_at is not None and ready:
-            there = {seat.person: seat for seat in await store.presence.of(course)}
-        one.looked_at = uptime
+        store, course = self._around.store, live.start.course
+        records = newest(await store.sessions.of_course(course, live.since - 60), live.server)
+        presences = {}
+        if live.start.release_at is not None and ready:
+            presences = {seat.person: seat for seat in await store.presence.of(course)}
+        live.looked_at = uptime
         for seat in (*starting, *ready):
             person = seat.person
-            known, before = one.sessions.get(person, ""), one.before.get(person, ())
+            known, before = live.sessions.get(person, ""), live.before.get(person, ())
             record = session_of(seat, records.get(person, ()), before, known)
             if record is not None:
-                one.sessions[person] = record.id
+                live.sessions[person] = record.id
             if lost(seat, record):
                 # The Hub is asked about its server first, and for another once that is gone.
-                one.put(changed(seat, SeatState.STARTING, LOST, ready_at=None))
-                one.unsure.add(person)
+                live.put(changed(seat, SeatState.STARTING, LOST, ready_at=None))
+                live.unsure.add(person)
                 continue
-            after = seen(seat, record, there.get(person), now)
+            after = seen(seat, record, presences.get(person), now)
             if after is not seat:
-                one.put(after)
-            asking = self._asking.has(one, person)
-            silent = uptime - one.asked.setdefault(person, uptime) > _SILENCE
+                live.put(after)
+            asking = self._asking.has(live, person)
+            silent = uptime - live.asked.setdefault(person, uptime) > _SILENCE
             if record is None and silent and not asking and seat.state is SeatState.STARTING:
-                one.unsure.add(person)
+                live.unsure.add(person)
 
-    async def release(self, one: LiveStart, now: float) -> None:
-        """Stop what nobody has claimed in time, and rehearsals that have shown what they could."""
-        start, waiting, uptime = one.start, one.some(SeatState.WAITING), self._around.uptime()
-        if due_to_end(start, list(one.seats.values()), uptime - one.began) or (
-            start.kind is StartKind.REHEARSAL and one.called_off
+    async def release(self, live: LiveStart, now: float) -> None:
+        """Stop what nobody has claimed in time, and rehearsals that are done."""
+        start, waiting, uptime = live.start, live.some(SeatState.WAITING), self._around.uptime()
+        if due_to_end(start, list(live.seats.values()), uptime - live.began) or (
+            start.kind is StartKind.REHEARSAL and live.called_off
         ):
             late = "It was not ready within 15 minutes."
             for seat in waiting:
-                one.put(changed(seat, SeatState.FAILED, late, ended_at=now))
-            state = SeatState.SKIPPED if one.called_off else SeatState.FAILED
+                live.put(changed(seat, SeatState.FAILED, late, ended_at=now))
+            state = SeatState.SKIPPED if live.called_off else SeatState.FAILED
             reason = StopReason(code=StopCode.REHEARSED, words="The rehearsal is over.")
-            self._stop(one, one.some(SeatState.READY), reason, SeatState.RELEASED, reason.words)
-            self._stop(one, one.some(SeatState.STARTING), reason, state, late)
-        elif one.due(now, uptime):
+            self._stop(live, live.some(SeatState.READY), reason, SeatState.RELEASED, reason.words)
+            self._stop(live, live.some(SeatState.STARTING), reason, state, late)
+        elif live.due(now, uptime):
             for seat in waiting:
                 late = f"It could not be started in time. {seat.message}".strip()
-                one.put(changed(seat, SeatState.FAILED, late, ended_at=now))
+                live.put(changed(seat, SeatState.FAILED, late, ended_at=now))
             words = "Its meeting has begun, and nobody opened it."
             reason = StopReason(code=StopCode.UNCLAIMED, words=words)
-            unclaimed = one.some(SeatState.STARTING, SeatState.READY)
-            self._stop(one, unclaimed, reason, SeatState.RELEASED, words)
+            unclaimed = live.some(SeatState.STARTING, SeatState.READY)
+            self._stop(live, unclaimed, reason, SeatState.RELEASED, words)
 
     def _stop(
         self,
-        one: LiveStart,
+        live: LiveStart,
         seats: Sequence[Seat],
         reason: StopReason,
         state: SeatState,
         words: str,
     ) -> None:
-        """Have the Hub stop these, and bring them into ``state`` then. Those for whom there is no
-        room now, and what fails, are tried again at the next look."""
+        """Have the Hub stop these seats, and set them to ``state`` then. Seats above the limit,
+        and failures, are retried at the next look."""
         free = self._around.settings.at_once - len(self.stops)
         for seat in seats:
-            busy = self.stops.has(one, seat.person) or self._asking.has(one, seat.person)
+            busy = self.stops.has(live, seat.person) or self._asking.has(live, seat.person)
             if free > 0 and not busy:
                 free -= 1
                 over = changed(seat, state, words)
-                self.stops.begin(one, seat.person, self._stop_one(one, over, reason))
+                self.stops.begin(live, seat.person, self._stop_one(live, over, reason))
 
-    async def _stop_one(self, one: LiveStart, over: Seat, reason: StopReason) -> None:
+    async def _stop_one(self, live: LiveStart, over: Seat, reason: StopReason) -> None:
         try:
-            await self._around.hub.stop_server(over.person, one.server, reason=reason)
+            await self._around.hub.stop_server(over.person, live.server, reason=reason)
         except NotFound:
             self._log.debug("The session of %s is over", over.person)
         except PortalError as error:
             self._log.warning("The session of %s goes on: %s", over.person, error)
             return
-        if one.seats[over.person].state in LIVE:
-            ready_at = one.seats[over.person].ready_at
+        if live.seats[over.person].state in LIVE:
+            ready_at = live.seats[over.person].ready_at
             times = {"ready_at": ready_at, "ended_at": self._around.wall()}
-            one.put(over.model_copy(update=times))
+            live.put(over.model_copy(update=times))

@@ -1,4 +1,4 @@
-"""What came of a start: how many were ready, when, and why others were not. Pure."""
+"""Result of a start: how many were ready, when, and why others were not. Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _LEFT = frozenset({SeatState.WAITING, SeatState.STARTING})
 
 
 def report(start: CourseStart, seats: Sequence[Seat], missing: Sequence[str] = ()) -> StartReport:
-    """The report of ``start``; seconds count from when it was asked for."""
-    ready = sorted(max(0.0, one.ready_at - start.asked_at) for one in seats if one.ready_at)
-    failed = [one for one in seats if one.state is SeatState.FAILED]
-    reasons = Counter(one.message or _NO_REASON for one in failed)
+    """Return the report of ``start``; seconds count from its request."""
+    ready = sorted(max(0.0, seat.ready_at - start.asked_at) for seat in seats if seat.ready_at)
+    failed = [seat for seat in seats if seat.state is SeatState.FAILED]
+    reasons = Counter(seat.message or _NO_REASON for seat in failed)
     return StartReport(
         total=len(seats),
         ready=len(ready),
         failed=len(failed),
-        skipped=sum(one.state is SeatState.SKIPPED for one in seats),
-        left=sum(one.state in _LEFT for one in seats),
+        skipped=sum(seat.state is SeatState.SKIPPED for seat in seats),
+        left=sum(seat.state in _LEFT for seat in seats),
         median=median(ready) if ready else None,
         last=ready[-1] if ready else None,
         failures=tuple(
@@ -34,8 +34,8 @@ def report(start: CourseStart, seats: Sequence[Seat], missing: Sequence[str] = (
 
 
 def due_to_end(start: CourseStart, seats: Sequence[Seat], age: float) -> bool:
-    """Whether a rehearsal has shown what it could: all are ready or not, or its time is up.
-    ``age``: seconds since it was asked for."""
+    """Return True if a rehearsal has shown what it could: all are ready or not, or its time is up.
+    ``age``: seconds since its request."""
     if start.kind is not StartKind.REHEARSAL:
         return False
-    return age > PATIENCE or not any(one.state in _LEFT for one in seats)
+    return age > PATIENCE or not any(seat.state in _LEFT for seat in seats)

@@ -1,4 +1,4 @@
-"""One person's session of a start, as what is known of it moves it on. Pure."""
+"""Seats: one person's session of a start, updated by what is known of it. Pure."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ LIVE = frozenset({SeatState.WAITING, SeatState.STARTING, SeatState.READY})
 
 
 def server_of(course: str, kind: StartKind) -> str:
-    """The name of the servers that such a start asks for."""
+    """Return the name of the servers that such a start requests."""
     return f"{'rehearsal' if kind is StartKind.REHEARSAL else 'course'}-{course}"
 
 
 def newest(records: Iterable[SessionRecord], server: str) -> dict[str, list[SessionRecord]]:
-    """Each person's sessions in the server of that name, the newest first."""
-    found: dict[str, list[SessionRecord]] = {}
-    for one in sorted(records, key=lambda record: -record.submitted_at):
-        if one.server == server:
-            found.setdefault(one.user, []).append(one)
-    return found
+    """Return each person's sessions in the server of that name, newest first."""
+    by_person: dict[str, list[SessionRecord]] = {}
+    for session in sorted(records, key=lambda record: -record.submitted_at):
+        if session.server == server:
+            by_person.setdefault(session.user, []).append(session)
+    return by_person
 
 
 def session_of(
     seat: Seat, records: Sequence[SessionRecord], before: Collection[str] = (), known: str = ""
 ) -> SessionRecord | None:
-    """The session that was started for this seat; None before the Hub has told of one.
+    """Return the session that was started for this seat; None before the Hub has reported one.
 
-    ``records``: this person's in the server, the newest first; ``before``: the ids of those that
-    were there before the seat was asked for, which are others; ``known``: the id of the one that
-    was found before. A server has one session at a time, so one that lives is this seat's,
-    whatever the clocks say. Of those that have ended unseen, what was submitted before the seat was
-    asked for is another; submissions count in seconds.
+    ``records``: this person's in the server, newest first; ``before``: ids of sessions that
+    existed before the seat was requested, which are others; ``known``: id of the one found
+    earlier. A server has one session at a time, so one that lives is this seat's, whatever the
+    clocks say. Of those that have ended unseen, what was submitted before the seat was requested
+    is another; submissions count in seconds.
     """
     asked = seat.asked_at
     if asked is None:
         return None
-    mine = [one for one in records if one.id not in before]
-    found = [one for one in mine if one.state is not SessionState.ENDED]
-    found += [one for one in mine if one.id == known]
-    found += [one for one in mine if one.submitted_at >= asked // 1]
-    return next(iter(found), None)
+    mine = [record for record in records if record.id not in before]
+    matches = [record for record in mine if record.state is not SessionState.ENDED]
+    matches += [record for record in mine if record.id == known]
+    matches += [record for record in mine if record.submitted_at >= asked // 1]
+    return next(iter(matches), None)
 
 
 def seen(seat: Seat, record: SessionRecord | None, presence: Presence | None, now: float) -> Seat:
-    """The seat, after a look at its session."""
+    """Return the seat, updated from its session."""
     if record is None or seat.state not in (SeatState.STARTING, SeatState.READY):
         return seat
     if record.ready_at is not None and seat.state is SeatState.STARTING:
@@ -65,8 +65,7 @@ def seen(seat: Seat, record: SessionRecord | None, presence: Presence | None, no
 
 
 def lost(seat: Seat, record: SessionRecord | None) -> bool:
-    """Whether Slurm has forgotten the job of this seat's session: it is surely gone, and nobody
-    wanted that."""
+    """Return True if Slurm has forgotten the job: the session is gone, and nobody wanted that."""
     return (
         record is not None
         and seat.state in (SeatState.STARTING, SeatState.READY)
@@ -76,7 +75,7 @@ def lost(seat: Seat, record: SessionRecord | None) -> bool:
 
 
 def opened(record: SessionRecord, presence: Presence | None) -> bool:
-    """Whether its owner has had this session in a browser."""
+    """Return True if its owner has had this session in a browser."""
     return (
         presence is not None and presence.session_id == record.id and presence.opened_at is not None
     )
@@ -93,19 +92,20 @@ def _ended(seat: Seat, record: SessionRecord, now: float) -> Seat:
 
 
 def changed(seat: Seat, state: SeatState, message: str = "", **times: float | None) -> Seat:
-    """The seat in another state."""
+    """Return the seat in another state."""
     return seat.model_copy(update={"state": state, "message": message, **times})
 
 
 def in_turn(seats: Mapping[int, Mapping[str, Seat]], most: int) -> list[Seat]:
-    """At most so many that wait, one of each start after the other: a class of three hundred does
-    not keep one of ten waiting."""
+    """Return at most ``most`` seats that wait, one of each start in turn: a class of three hundred
+    does not keep one of ten waiting."""
     rows = [
-        [one for one in some.values() if one.state is SeatState.WAITING] for some in seats.values()
+        [seat for seat in of_start.values() if seat.state is SeatState.WAITING]
+        for of_start in seats.values()
     ]
-    found: list[Seat] = []
+    chosen: list[Seat] = []
     depth = 0
-    while len(found) < most and any(depth < len(row) for row in rows):
-        found += [row[depth] for row in rows if depth < len(row)]
+    while len(chosen) < most and any(depth < len(row) for row in rows):
+        chosen += [row[depth] for row in rows if depth < len(row)]
         depth += 1
-    return found[:most]
+    return chosen[:most]

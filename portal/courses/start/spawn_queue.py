@@ -1,5 +1,5 @@
-"""Asks the Hub for the sessions of starts: so many at the same time, over all courses, and
-nobody twice."""
+"""Queue that asks the Hub for the sessions of starts: a limited number at the same time, over all
+courses, and nobody twice."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _TRIES = 3  # how often one seat is asked for
 _PATIENCE = 3600.0  # seconds that a seat waits for the Hub to take it
 _RUNS = ("already running", "is pending")  # JupyterHub's words (apihandlers/users.py)
 _DAY = 86400.0  # seconds; a clock may have shown another time when older sessions were submitted
-_CHUNK, _INTRODUCED = 500, 20  # people in one question to the Hub; in one that asks the directory
+_CHUNK, _INTRODUCED = 500, 20  # people in a request to the Hub; in one that asks the directory
 
 
 class Asking:
-    """``under_way``: the questions to the Hub; ``orphans``: jobs that are being ended; ``later``:
-    nothing is asked before that, by the monotonic clock. ``wake`` is set when more can be."""
+    """Queue of requests. ``under_way``: requests to the Hub; ``orphans``: jobs being cancelled;
+    ``later``: monotonic time before which nothing is asked. ``wake`` is set when more can be."""
 
     def __init__(self, around: Around, wake: asyncio.Event) -> None:
         self._around, self._log, self._wake = around, around.log, wake
@@ -44,88 +44,88 @@ class Asking:
 
     # -- whom the Hub knows, and what it has of them ---------------------------------------------
 
-    def introduce(self, one: LiveStart) -> None:
-        """Have the Hub know those who never logged in, beside the starts of those it knows."""
-        if one.strangers and (one.introducing is None or one.introducing.done()):
-            one.introducing = asyncio.ensure_future(self._introduced(one))
+    def introduce(self, live: LiveStart) -> None:
+        """Have the Hub create those who never logged in, beside the starts of those it knows."""
+        if live.strangers and (live.introducing is None or live.introducing.done()):
+            live.introducing = asyncio.ensure_future(self._introduced(live))
 
-    async def _introduced(self, one: LiveStart) -> None:
-        for some in _some_of(sorted(one.strangers), _INTRODUCED):
+    async def _introduced(self, live: LiveStart) -> None:
+        for batch in _some_of(sorted(live.strangers), _INTRODUCED):
             try:
-                refused = await self._around.hub.make_people(some)
+                refused = await self._around.hub.make_people(batch)
             except PortalError as error:
                 self._log.warning("The Hub makes people known later: %s", error)
                 return
             for name, words in refused.items():
-                if name in one.seats and one.seats[name].state is SeatState.WAITING:
+                if name in live.seats and live.seats[name].state is SeatState.WAITING:
                     now = self._around.wall()
-                    one.put(changed(one.seats[name], SeatState.FAILED, words, ended_at=now))
-            one.strangers.difference_update(some)
+                    live.put(changed(live.seats[name], SeatState.FAILED, words, ended_at=now))
+            live.strangers.difference_update(batch)
             self._wake.set()
 
-    async def survey(self, one: LiveStart, now: float) -> None:
-        """Ask the Hub about the servers of which nothing is known; one question for all."""
+    async def survey(self, live: LiveStart, now: float) -> None:
+        """Ask the Hub about the servers of unknown state, in one request for all."""
         names = sorted(
             person
-            for person in one.unsure
-            if one.seats[person].state in (SeatState.WAITING, SeatState.STARTING)
-            and not self.under_way.has(one, person)
+            for person in live.unsure
+            if live.seats[person].state in (SeatState.WAITING, SeatState.STARTING)
+            and not self.under_way.has(live, person)
         )
-        for some in _some_of(names, _CHUNK):
-            states = await self._around.hub.servers(one.server, some)
+        for batch in _some_of(names, _CHUNK):
+            states = await self._around.hub.servers(live.server, batch)
             lost = [
-                one.seats[person]
-                for person in some
-                if one.seats[person].state is SeatState.STARTING and not states.get(person)
+                live.seats[person]
+                for person in batch
+                if live.seats[person].state is SeatState.STARTING and not states.get(person)
             ]
-            jobs = await self._jobs(one, lost)
+            jobs = await self._jobs(live, lost)
             if jobs is None:  # Slurm is asked again: two jobs of one person are worse than a wait
                 waiting = {seat.person for seat in lost}
-                some, jobs = [person for person in some if person not in waiting], {}
-            await self._note_others(one, [person for person in some if not states.get(person)])
-            for person in some:
+                batch, jobs = [person for person in batch if person not in waiting], {}
+            await self._note_others(live, [person for person in batch if not states.get(person)])
+            for person in batch:
                 if person not in states:
-                    one.strangers.add(person)
-                self._surveyed(one, person, states.get(person, ""), jobs.get(person, ()), now)
-            one.unsure.difference_update(some)
+                    live.strangers.add(person)
+                self._surveyed(live, person, states.get(person, ""), jobs.get(person, ()), now)
+            live.unsure.difference_update(batch)
 
     def _surveyed(
-        self, one: LiveStart, person: str, state: str, jobs: Sequence[Job], now: float
+        self, live: LiveStart, person: str, state: str, jobs: Sequence[Job], now: float
     ) -> None:
-        seat = one.seats[person]
+        seat = live.seats[person]
         if seat.state is SeatState.WAITING:
             if state:
                 words = "One ran already." if state == "ready" else "One was starting already."
-                one.put(changed(seat, SeatState.SKIPPED, words, ended_at=now))
+                live.put(changed(seat, SeatState.SKIPPED, words, ended_at=now))
         elif state:
             return  # the Hub has it: its record will tell
         elif jobs:
-            self.orphans.begin(one, person, self._end_orphans(one, seat, jobs))
+            self.orphans.begin(live, person, self._end_orphans(live, seat, jobs))
         else:
-            self._again(one, seat)
+            self._again(live, seat)
 
-    async def _note_others(self, one: LiveStart, people: Sequence[str]) -> None:
-        """Note which sessions of these people, who have no server now, are there already: none of
-        them will be the one that the Hub is asked for next."""
+    async def _note_others(self, live: LiveStart, people: Sequence[str]) -> None:
+        """Note which sessions of these people, who have no server now, exist already: none of them
+        is the one that the Hub is asked for next."""
         if not people:
             return
-        store, since = self._around.store, max(0.0, one.since - _DAY)
-        records = newest(await store.sessions.of_course(one.start.course, since), one.server)
+        store, since = self._around.store, max(0.0, live.since - _DAY)
+        records = newest(await store.sessions.of_course(live.start.course, since), live.server)
         for person in people:
-            one.before[person] = frozenset(record.id for record in records.get(person, ()))
-            one.sessions.pop(person, None)
+            live.before[person] = frozenset(record.id for record in records.get(person, ()))
+            live.sessions.pop(person, None)
 
     async def _jobs(
-        self, one: LiveStart, seats: Sequence[Seat]
+        self, live: LiveStart, seats: Sequence[Seat]
     ) -> Mapping[str, Sequence[Job]] | None:
-        """Jobs of these people's servers that the Hub does not know, by owner; None where Slurm
-        does not answer now.
+        """Return jobs of these people's servers that the Hub does not know, by owner; None if
+        Slurm does not answer now.
 
         A Hub that dies between Slurm's answer and its own note of it leaves such a job: its
-        session has nowhere to report to, and must not be beside the next one. When it was
-        submitted says nothing: that is Slurm's clock, and this machine's may be set. These people
-        have no server, so a job that lives is of no session but one that the Hub is ending: its
-        record has not ended yet.
+        session has nowhere to report to, and must not be beside the next one. Its submission time
+        says nothing: that is Slurm's clock, and this machine's may be set. These people have no
+        server, so a job that lives is of no session but one that the Hub is ending, whose record
+        has not ended yet.
         """
         if not seats:
             return {}
@@ -133,16 +133,16 @@ class Asking:
         snapshot = await self._around.cluster.snapshot(moment, late=_LATE)
         if snapshot.asked_at is None or snapshot.asked_at < moment:
             return None
-        records = await self._around.store.sessions.of_course(one.start.course, one.since)
+        records = await self._around.store.sessions.of_course(live.start.course, live.since)
         known = {record.job_id for record in records if record.state is not SessionState.ENDED}
-        found: dict[str, list[Job]] = {}
+        by_owner: dict[str, list[Job]] = {}
         for job in snapshot.jobs.values():
-            ours = job.comment.startswith("portal:") and job.comment.endswith(f":{one.server}")
+            ours = job.comment.startswith("portal:") and job.comment.endswith(f":{live.server}")
             if ours and job.user in asked and not job.state.ended and job.id not in known:
-                found.setdefault(job.user, []).append(job)
-        return found
+                by_owner.setdefault(job.user, []).append(job)
+        return by_owner
 
-    async def _end_orphans(self, one: LiveStart, seat: Seat, jobs: Sequence[Job]) -> None:
+    async def _end_orphans(self, live: LiveStart, seat: Seat, jobs: Sequence[Job]) -> None:
         for job in jobs:
             try:
                 await self._around.control.cancel(job.id, job.user)
@@ -150,76 +150,76 @@ class Asking:
                 self._log.debug("Job %s is over", job.id)
             except PortalError as error:
                 self._log.warning("Job %s of %s is not cancelled yet: %s", job.id, job.user, error)
-                one.unsure.add(seat.person)
+                live.unsure.add(seat.person)
                 return
-        self._again(one, one.seats[seat.person])
+        self._again(live, live.seats[seat.person])
 
-    def _again(self, one: LiveStart, seat: Seat) -> None:
-        """The Hub has nothing of it: ask again, but not for ever."""
-        tries = one.tries[seat.person] = one.tries.get(seat.person, 0) + 1
+    def _again(self, live: LiveStart, seat: Seat) -> None:
+        """Ask again for a session of which the Hub has nothing, up to a number of tries."""
+        tries = live.tries[seat.person] = live.tries.get(seat.person, 0) + 1
         if tries >= _TRIES:
             words = f"The Hub was asked {tries} times, and no session came of it. {seat.message}"
             now = self._around.wall()
-            one.put(changed(seat, SeatState.FAILED, words.strip(), ended_at=now))
+            live.put(changed(seat, SeatState.FAILED, words.strip(), ended_at=now))
         else:
-            one.put(changed(seat, SeatState.WAITING, seat.message, asked_at=None))
+            live.put(changed(seat, SeatState.WAITING, seat.message, asked_at=None))
 
     # -- starts ---------------------------------------------------------------------------------
 
-    async def fill(self, live: Mapping[int, LiveStart]) -> None:
-        """Ask the Hub for as many as may be asked at the same time, over all courses."""
+    async def fill(self, starts: Mapping[int, LiveStart]) -> None:
+        """Ask the Hub for as many as are allowed at the same time, over all courses."""
         async with self._filling:  # one after the other: nobody is chosen twice
-            await self._fill(live)
+            await self._fill(starts)
 
-    async def _fill(self, live: Mapping[int, LiveStart]) -> None:
+    async def _fill(self, starts: Mapping[int, LiveStart]) -> None:
         if time.monotonic() < self.later:
             return
         free = self._around.settings.at_once - len(self.under_way)
-        ready = {id_: self._ready(one) for id_, one in live.items()}
+        ready = {id_: self._ready(live) for id_, live in starts.items()}
         chosen = in_turn(ready, free) if free > 0 else []
         if not chosen:
             return
         now = self._around.wall()
         marked = [changed(seat, SeatState.STARTING, asked_at=now) for seat in chosen]
-        # Kept before anything is asked: a service that dies now must look these up.
+        # Stored before anything is requested: a service that dies now must look these up.
         await self._around.store.starts.put(marked)
         for seat in marked:
-            one = live.get(seat.start_id)
-            if one is None:
+            live = starts.get(seat.start_id)
+            if live is None:
                 continue
-            if one.seats[seat.person].state is not SeatState.WAITING:
-                one.put(one.seats[seat.person])  # called off meanwhile
+            if live.seats[seat.person].state is not SeatState.WAITING:
+                live.put(live.seats[seat.person])  # called off meanwhile
                 continue
-            one.seats[seat.person] = seat
-            one.asked[seat.person] = self._around.uptime()
-            self.under_way.begin(one, seat.person, self._ask(one, seat))
+            live.seats[seat.person] = seat
+            live.asked[seat.person] = self._around.uptime()
+            self.under_way.begin(live, seat.person, self._ask(live, seat))
 
-    def _ready(self, one: LiveStart) -> dict[str, Seat]:
-        """Who of a start may be asked for."""
-        not_yet = one.unsure | one.strangers
+    def _ready(self, live: LiveStart) -> dict[str, Seat]:
+        """Return the seats of a start that may be requested."""
+        not_yet = live.unsure | live.strangers
         return {
             person: seat
-            for person, seat in one.seats.items()
-            if person not in not_yet and not self.orphans.has(one, person)
+            for person, seat in live.seats.items()
+            if person not in not_yet and not self.orphans.has(live, person)
         }
 
-    async def _ask(self, one: LiveStart, seat: Seat) -> None:
-        options = {"course": one.start.course}
+    async def _ask(self, live: LiveStart, seat: Seat) -> None:
+        options = {"course": live.start.course}
         now = self._around.wall
         try:
-            await self._around.hub.begin_server(seat.person, one.server, options)
+            await self._around.hub.begin_server(seat.person, live.server, options)
             self._pause = _PAUSES[0]
             return
         except HubUnavailable:
             # It may have been asked, or not: that is looked up once it answers again.
-            one.unsure.add(seat.person)
+            live.unsure.add(seat.person)
             self._wait(None)
             return
         except (TooManyRequests, Unavailable) as error:
             after = error.details.get("retry_after")
             self._wait(float(after) if after is not None else None)
             seat = changed(seat, SeatState.WAITING, error.message, asked_at=None)
-            if self._around.uptime() - one.began > _PATIENCE:
+            if self._around.uptime() - live.began > _PATIENCE:
                 words = f"It was tried for an hour. {error.message}"
                 seat = changed(seat, SeatState.FAILED, words, ended_at=now())
         except Conflict as error:
@@ -233,11 +233,11 @@ class Asking:
             seat = changed(seat, SeatState.FAILED, words, ended_at=now())
         except PortalError as error:
             seat = changed(seat, SeatState.FAILED, error.message, ended_at=now())
-        if one.seats[seat.person].state is SeatState.STARTING:  # nobody called it off meanwhile
-            one.put(seat)
+        if live.seats[seat.person].state is SeatState.STARTING:  # nobody called it off meanwhile
+            live.put(seat)
 
     def _wait(self, seconds: float | None) -> None:
-        """Ask nothing for so long, or twice as long as the last time."""
+        """Ask nothing for ``seconds``; None: twice as long as the last time."""
         if time.monotonic() < self.later:
             return  # another one was told so at the same time
         if seconds is None:

@@ -1,8 +1,8 @@
-"""Starts sessions for a whole course: what is asked for is kept first, then worked off.
+"""Starts of sessions for a whole course: requests are stored first, then worked off.
 
-The service writes each seat as STARTING before it asks the Hub. After a restart of the service or
+The service stores each seat as STARTING before it asks the Hub. After a restart of the service or
 of the Hub, those are looked up at the Hub before anything is asked again, so nobody is started
-twice. How far sessions are is read from their records, one question a look for each course.
+twice. Progress is read from the sessions' records, one query a look for each course.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from .rehearsal import report
 from .seats import LIVE, changed, server_of
 from .spawn_queue import Asking
 
-_FOLLOWED = 12 * 3600.0  # seconds that a start is looked after at most
+_FOLLOWED = 12 * 3600.0  # maximum seconds for which a start is followed
 
 
 class Starter:
-    """One a service. ``start`` and ``cancel`` raise StoreUnavailable; ``look`` is the loop's."""
+    """Starts of courses; one instance a service. ``start`` and ``cancel`` raise StoreUnavailable;
+    ``look`` is for the loop."""
 
     def __init__(self, around: Around) -> None:
         self._around, self._log = around, around.log
@@ -41,7 +42,7 @@ class Starter:
 
     @property
     def live(self) -> Collection[LiveStart]:
-        """What is worked off, as far as it has been read."""
+        """Starts in progress, as far as they have been read."""
         return (self._live or {}).values()
 
     # -- what is asked for ----------------------------------------------------------------------
@@ -57,22 +58,22 @@ class Starter:
         release_at: float | None = None,
         missing: Sequence[str] = (),
     ) -> CourseStart:
-        """Keep a start of sessions, which the loop works off from then on; it returns at once.
+        """Store a start of sessions, which the loop works off from then on, and return at once.
 
-        For every student where ``people`` is None, or for the first ``number`` by name.
+        It is for every student if ``people`` is None, or for the first ``number`` by name.
         ``release_at`` (Unix seconds): when sessions that nobody has opened are stopped;
-        ``missing``: what is not as it should be, for the report. Raises Conflict where one of this
-        kind is under way, InvalidRequest for people who are not in the course.
+        ``missing``: what is not ready, for the report. Raises Conflict if one of this kind is
+        under way, InvalidRequest for people who are not in the course.
         """
         members = await self._around.store.members.of(kept.name)
-        students = [one.person for one in members if one.role is Role.STUDENT]
-        chosen = _chosen(students, {one.person for one in members}, people, number)
+        students = [entry.person for entry in members if entry.role is Role.STUDENT]
+        chosen = _chosen(students, {entry.person for entry in members}, people, number)
         if not chosen:
             raise InvalidRequest("There is no student in this course to start a session for.")
         async with self._beginning:
             live = await self._read()
-            same = [one for one in live.values() if one.start.course == kept.name]
-            if any(one.start.kind is kind for one in same) and kind is not StartKind.MEETING:
+            same = [entry for entry in live.values() if entry.start.course == kept.name]
+            if any(entry.start.kind is kind for entry in same) and kind is not StartKind.MEETING:
                 raise Conflict(
                     "Such a start of this course is under way. Wait for its end, or call it off."
                 )
@@ -88,57 +89,57 @@ class Starter:
             server = server_of(kept.name, kind)
             under_way = {
                 seat.person
-                for one in same
-                if one.server == server
-                for seat in one.some(SeatState.WAITING, SeatState.STARTING)
+                for entry in same
+                if entry.server == server
+                for seat in entry.some(SeatState.WAITING, SeatState.STARTING)
             }
-            absent = {one.person for one in members if not_joined(kept.course, one)}
+            absent = {entry.person for entry in members if not_joined(kept.course, entry)}
             seats = [_first(person, person in under_way, person in absent) for person in chosen]
             start = await self._around.store.starts.add(start, seats)
-            mine = [one.model_copy(update={"start_id": start.id}) for one in seats]
-            waiting = {one.person for one in seats if one.state is SeatState.WAITING}
-            own, began = {one.person: one for one in mine}, self._around.uptime()
+            mine = [entry.model_copy(update={"start_id": start.id}) for entry in seats]
+            waiting = {entry.person for entry in seats if entry.state is SeatState.WAITING}
+            own, began = {entry.person: entry for entry in mine}, self._around.uptime()
             live[start.id] = LiveStart(start, own, began, unsure=waiting)
         self.wake.set()
         return start
 
     async def cancel(self, start: CourseStart, by: str) -> int:
-        """Ask for no more of it; how many sessions were called off. Those of a rehearsal are
-        stopped, others stay. Raises Conflict for a start that is over."""
-        one = (await self._read()).get(start.id)
-        if one is None:
+        """Ask for no more of it; return how many sessions were called off. Those of a rehearsal
+        are stopped, others stay. Raises Conflict if the start is over."""
+        live = (await self._read()).get(start.id)
+        if live is None:
             raise Conflict("This start is over.")
-        now, waiting = self._around.wall(), one.some(SeatState.WAITING)
-        words, one.called_off = f"{by} called it off.", True
+        now, waiting = self._around.wall(), live.some(SeatState.WAITING)
+        words, live.called_off = f"{by} called it off.", True
         for seat in waiting:
-            one.put(changed(seat, SeatState.SKIPPED, words, ended_at=now))
-        await one.save(self._around.store)
+            live.put(changed(seat, SeatState.SKIPPED, words, ended_at=now))
+        await live.save(self._around.store)
         self.wake.set()
         return len(waiting)
 
     async def end_all(self, course: str, words: str) -> None:
-        """The course is over: ask for no more of its starts."""
+        """End the starts of a course that is over; no more is asked for."""
         now = self._around.wall()
-        for one in list((await self._read()).values()):
-            if one.start.course != course:
+        for live in list((await self._read()).values()):
+            if live.start.course != course:
                 continue
-            for seat in one.some(*LIVE):
-                one.put(changed(seat, SeatState.SKIPPED, words, ended_at=now))
-            await one.save(self._around.store)
-            await self._end(one, now, words)
+            for seat in live.some(*LIVE):
+                live.put(changed(seat, SeatState.SKIPPED, words, ended_at=now))
+            await live.save(self._around.store)
+            await self._end(live, now, words)
 
     # -- the loop -------------------------------------------------------------------------------
 
     async def look(self, now: float) -> None:
-        """Go on with every start. Raises StoreUnavailable and HubUnavailable: go on later."""
+        """Continue every start. Raises StoreUnavailable and HubUnavailable: retry later."""
         complaints: list[PortalError] = []
-        for one in list((await self._read()).values()):
+        for live in list((await self._read()).values()):
             try:
-                await self._go_on(one, now)
+                await self._go_on(live, now)
             except PortalError as error:  # this start's; the others go on
                 complaints.append(error)
             except Exception:
-                self._log.exception("A start of the course %s fails", one.start.course)
+                self._log.exception("A start of the course %s fails", live.start.course)
         await self.fill()
         if complaints:
             raise complaints[0]
@@ -148,7 +149,7 @@ class Starter:
         await self.asking.fill(await self._read())
 
     async def close(self) -> None:
-        """Let go of what is under way; the next service looks it up."""
+        """Cancel what is under way; the next service looks it up."""
         for task in self._introducing():
             task.cancel()
         await asyncio.gather(*self._introducing(), return_exceptions=True)
@@ -156,69 +157,69 @@ class Starter:
             await piece.close()
 
     async def settled(self) -> None:
-        """Until everything that ``look`` began is over."""
+        """Wait until everything that ``look`` began is done."""
         await asyncio.gather(*self._introducing())
         for piece in (self.asking.under_way, self.asking.orphans, self.following.stops):
             await piece.settled()
 
     def _introducing(self) -> list[asyncio.Task[None]]:
-        return [one.introducing for one in (self._live or {}).values() if one.introducing]
+        return [live.introducing for live in (self._live or {}).values() if live.introducing]
 
     async def _read(self) -> dict[int, LiveStart]:
-        """What is to be worked off. After a restart, the Hub is asked about all of it first."""
+        """Return the starts in progress. After a restart, the Hub is first asked about all."""
         async with self._reading:
             if self._live is None:
                 starts = await self._around.store.starts.live()
-                seats = await self._around.store.starts.seats(*(one.id for one in starts))
+                seats = await self._around.store.starts.seats(*(entry.id for entry in starts))
                 now, uptime = self._around.wall(), self._around.uptime()
-                found: dict[int, LiveStart] = {}
+                live: dict[int, LiveStart] = {}
                 for start in starts:
-                    own = {one.person: one for one in seats if one.start_id == start.id}
+                    own = {entry.person: entry for entry in seats if entry.start_id == start.id}
                     began = uptime - max(0.0, now - start.asked_at)
-                    known = found[start.id] = LiveStart(start, own, began)
+                    known = live[start.id] = LiveStart(start, own, began)
                     left = known.some(SeatState.WAITING, SeatState.STARTING)
-                    known.unsure = {one.person for one in left}
-                self._live = found
+                    known.unsure = {entry.person for entry in left}
+                self._live = live
         return self._live
 
-    async def _go_on(self, one: LiveStart, now: float) -> None:
-        one.seen(now, self._around.uptime())
-        await one.save(self._around.store)  # what the database did not take last time
-        await self.asking.survey(one, now)
-        self.asking.introduce(one)
-        await self.following.follow(one, now)
-        await self.following.release(one, now)
-        await one.save(self._around.store)
-        if all(seat.state in self._last(one.start) for seat in one.seats.values()):
-            await self._end(one, now)
-        elif self._around.uptime() - one.began > _FOLLOWED:
-            await self._end(one, now, "Nobody looked after it any longer.")
+    async def _go_on(self, live: LiveStart, now: float) -> None:
+        live.seen(now, self._around.uptime())
+        await live.save(self._around.store)  # what the database did not take last time
+        await self.asking.survey(live, now)
+        self.asking.introduce(live)
+        await self.following.follow(live, now)
+        await self.following.release(live, now)
+        await live.save(self._around.store)
+        if all(seat.state in self._last(live.start) for seat in live.seats.values()):
+            await self._end(live, now)
+        elif self._around.uptime() - live.began > _FOLLOWED:
+            await self._end(live, now, "Nobody looked after it any longer.")
 
     @staticmethod
     def _last(start: CourseStart) -> Collection[SeatState]:
         return OVER | {SeatState.READY} if start.kind is StartKind.ALL else OVER
 
-    async def _end(self, one: LiveStart, now: float, message: str = "") -> None:
-        await self._around.store.starts.end(one.start.id, now, message)
-        if self._live is None or self._live.pop(one.start.id, None) is None:
+    async def _end(self, live: LiveStart, now: float, message: str = "") -> None:
+        await self._around.store.starts.end(live.start.id, now, message)
+        if self._live is None or self._live.pop(live.start.id, None) is None:
             return
-        told = report(one.start, list(one.seats.values()))
+        told = report(live.start, list(live.seats.values()))
         await self._around.noted(
             "course-start-ended",
-            one.start.course,
+            live.start.course,
             f"{told.ready} of {told.total} sessions were ready, {told.failed} failed. {message}",
             outcome=Outcome.DONE,
         )
 
 
 class Refill:
-    """Asks for the next ones as soon as some are answered, without looking at all the others."""
+    """Request of the next seats as soon as some are answered, without a look at all others."""
 
     def __init__(self, starter: Starter) -> None:
         self._starter, self.wake = starter, starter.asking.under_way.over
 
     async def look(self, now: float) -> None:
-        """See CourseLoop."""
+        """Fill the queue; see CourseLoop."""
         await self._starter.fill()
 
 
