@@ -128,8 +128,8 @@ class Activity:
         self._last = _Look(now, busy, kernel_at, terminal_at, known)
 
     def report(self) -> dict[str, Any] | None:
-        """Return the portal's SessionActivity, ages in seconds; None while unknown. Safe in any
-        thread."""
+        """Return the portal's SessionActivity, ages in seconds; None while unknown. May be called
+        in any thread."""
         last, now = self._last, self._clock()
         if last is None or now - last.at > STALE:
             return None

@@ -25,7 +25,7 @@ from .situation import in_thread
 
 RECENT = 25.0  # seconds without a request after which a page counts as closed; it polls every 10
 LONGEST = 120.0  # seconds to wait for pages at most
-AFTERWARDS = 30.0  # seconds after which pages stop saving if no move has followed
+AFTERWARDS = 30.0  # seconds past the deadline until pages are told that no move followed
 LARGEST = 64 * 1024  # bytes of a body
 MOST = 50  # terminals, and pages
 _NAME = re.compile(r"\w{1,64}", re.ASCII)  # as jupyter_server_terminals has it in its routes
@@ -62,7 +62,7 @@ class OpenPages:
 
     @property
     def saving(self) -> bool:
-        """True while pages should save, and change nothing after that."""
+        """Return True while pages should save, and change nothing after that."""
         return self._clock() < self._saving_until
 
     def open(self) -> set[str]:

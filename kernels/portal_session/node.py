@@ -1,4 +1,4 @@
-"""Answers to the server's questions to Node.js at its start, each of which would launch it."""
+"""Answers in place of Node.js at the start of the server, where each question would launch it."""
 
 from __future__ import annotations
 

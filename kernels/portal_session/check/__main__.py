@@ -26,7 +26,7 @@ _KERNEL = 180.0
 _TERMINAL = 60.0
 _FRAMEWORK = 180.0
 _FACTS = 900.0
-# Code that prints 1, in languages where print(1) does not or is unusual.
+# Code that prints 1, by language; print(1) elsewhere.
 _PRINT = {
     "bash": "echo 1",
     "sh": "echo 1",

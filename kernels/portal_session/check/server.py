@@ -65,7 +65,7 @@ class Server:
             raise Failed(f"The notebook server ended at once, with code {status}.")
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Request its API; return the decoded JSON."""
+        """Send a request to the server's API; return the decoded JSON."""
         request = HTTPRequest(
             f"http://{self._base}{path}",
             method=method,
@@ -78,8 +78,10 @@ class Server:
         except Exception as error:
             raise Failed(f"The notebook server does not answer: {error}.") from None
         if response.code >= 400:
-            text = response.body.decode("utf-8", "replace")[:300]
-            raise Failed(f"The notebook server answered {response.code} to {method} {path}: {text}")
+            body_text = response.body.decode("utf-8", "replace")[:300]
+            raise Failed(
+                f"The notebook server answered {response.code} to {method} {path}: {body_text}"
+            )
         return json.loads(response.body or b"null")
 
     async def connect(self, path: str) -> WebSocketClientConnection:
