@@ -1,4 +1,4 @@
-"""Build the extension of JupyterLab (`labextension/`) into the wheel of portal-session.
+"""Build hook that puts the extension of JupyterLab (`labextension/`) into portal-session's wheel.
 
 npm's packages and the compiler's output lie in a cache outside the source tree (about 210 MB, most
 of it npm's packages): the source may be read-only, and an unchanged extension is not built again.

@@ -1,5 +1,5 @@
-"""Server side of a portal session: starts the server, tells the Hub its port and reports its GPUs'
-use to the portal.
+"""Server side of a portal session: start of the server, its port for the Hub, and reports on its
+GPUs to the portal.
 
 Nothing heavy is imported here: every Python of an environment may import this file.
 """

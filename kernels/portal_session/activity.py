@@ -92,7 +92,7 @@ class Activity:
         while True:
             try:
                 await self.look()
-            except Exception:  # whatever it is, the session goes on; the next look may work
+            except Exception:  # any error: the session goes on, the next look may work
                 self._app.log.warning("The session's activity is not known", exc_info=True)
             await asyncio.sleep(PERIOD)
 

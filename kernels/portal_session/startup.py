@@ -41,7 +41,7 @@ def steps(environ: Mapping[str, str]) -> dict[str, float]:
 
 
 class Telling:
-    """Report to the portal, through ``service``, once the server is up."""
+    """Single report to the portal, through ``service``, once the server is up."""
 
     def __init__(self, service: Any, environ: Mapping[str, str], log: Any) -> None:
         self._service = service

@@ -1,4 +1,4 @@
-"""Hand in the folders that a course collects: a copy of each goes to the portal, as a tar."""
+"""Collection of a course's folders: a copy of each goes to the portal, as a tar."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NothingToGive(Exception):
 
 
 class Collecting:
-    """Hands in each collection once. ``look`` blocks: call it in a thread."""
+    """Collections of a course, each handed in once. ``look`` blocks: call it in a thread."""
 
     def __init__(self, service: Any, home: Path, log: Any) -> None:
         self._service = service

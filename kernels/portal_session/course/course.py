@@ -1,5 +1,5 @@
-"""Course's session: reports to the portal who is there, raises the owner's hand, and passes on the
-owner's answer whether somebody may help."""
+"""Course's session: presence reports to the portal, the owner's raised hand, and the owner's
+answer whether somebody may help."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class HelpHandler(CourseHandler):
 
 
 class Presence:
-    """Reports who is there. ``inside`` returns who has a room open; ``clock`` returns monotonic
+    """Reports of who is there. ``inside`` returns who has a room open; ``clock`` returns monotonic
     seconds."""
 
     def __init__(

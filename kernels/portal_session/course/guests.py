@@ -68,8 +68,8 @@ class Guests:
         return now - self._asked_at <= LONGEST and self._until.get(person, now) > now
 
     async def may_enter(self, person: str, *, anew: bool = False) -> bool:
-        """Return True if ``person`` may be in now. ``anew``: by an answer of the portal's from now
-        on."""
+        """Return True if ``person`` may be in now. ``anew``: only an answer requested from now on
+        counts."""
         asked = self._clock() - (0.0 if anew else FRESH)
         if self._asked_at < asked:
             await self._renewed(asked)

@@ -1,5 +1,5 @@
-"""Bring the files that a course hands out into the folder ``~/COURSE``, at the session's start and
-whenever there are new ones; and hand in what it collects (portal_session.course.collecting).
+"""Handouts of a course, brought into the folder ``~/COURSE`` at the session's start and whenever
+there are new ones; and the folders that it collects (portal_session.course.collecting).
 
 Nothing here blocks the server: a task waits, a thread works, git is a program of its own.
 """
@@ -43,7 +43,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
 
 
 class Coursework:
-    """Polls the situation, and lets ``handouts`` and ``collecting`` do what it asks for."""
+    """Polling of the situation, so that ``handouts`` and ``collecting`` do what it asks for."""
 
     def __init__(self, situations: Any, handouts: Any, collecting: Any, log: Any) -> None:
         self._situations = situations

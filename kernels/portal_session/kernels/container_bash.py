@@ -1,8 +1,9 @@
-"""Bash kernel of an image without Python: ``python -I -m portal_session.kernels.container_bash -f
-FILE``. bash_kernel runs here, on the node, and its bash in the container.
+"""Bash kernel of an image without Python: bash_kernel runs on the node, and its bash in the
+container.
 
-bash_kernel starts "bash" in two places, with pexpect and with check_output; both get Apptainer's
-argv instead. The version that this was written for is pinned in pyproject.toml.
+Run as ``python -I -m portal_session.kernels.container_bash -f FILE``. bash_kernel starts "bash" in
+two places, with pexpect and with check_output; both get Apptainer's argv instead. The version that
+this was written for is pinned in pyproject.toml.
 """
 
 from __future__ import annotations

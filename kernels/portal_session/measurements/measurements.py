@@ -1,4 +1,4 @@
-"""Report of what benchmark notebooks measured to the portal.
+"""Reports to the portal of what benchmark notebooks measured.
 
 A notebook shows its result as an output of the MIME type below. Any kernel can do that: with any
 Python, inside a container or not, and without knowing the portal.
@@ -35,8 +35,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
 
 
 class Telling:
-    """Sends measurements to the portal's ``service``, one after the other, in a thread of its own
-    that lives while there are some."""
+    """Sender of measurements to the portal's ``service``, one after the other, in a thread of its
+    own that lives while there are some."""
 
     def __init__(self, service: Any, log: Any, pause: float = PAUSE) -> None:
         self._service = service

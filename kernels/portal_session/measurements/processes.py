@@ -100,8 +100,8 @@ class Processes:
     def _about(self, number: int, process: _Process) -> tuple[bool, bool]:
         key = (number, process.born)
         if key not in self._known:
-            words = self._bytes(number, "cmdline").split(b"\0")[:3]
-            names = {word.rpartition(b"/")[2].decode("ascii", "replace") for word in words}
+            args = self._bytes(number, "cmdline").split(b"\0")[:3]
+            names = {word.rpartition(b"/")[2].decode("ascii", "replace") for word in args}
             environ = b"\0" + self._bytes(number, "environ")
             own = bool(self._job_id) and job_in(environ) == self._job_id
             self._known[key] = (own and self._portal in environ, not _VIEWERS.isdisjoint(names))

@@ -1,4 +1,4 @@
-"""Outputs of cells reach their notebook when no browser is there.
+"""Outputs of cells whose page is gone, written into their notebook by the server.
 
 JupyterLab shows and saves what cells print; after the page is closed, the kernel goes on, but its
 output is lost. Here the server keeps it, and writes it into the notebook when the page is gone. A

@@ -13,8 +13,8 @@ from tornado import web
 class MissedOutputs(APIHandler):
     """``POST …/portal/missed-outputs`` with ``{"kernel": id, "client": id}``.
 
-    ``client`` is the page's own id in the kernel's messages. The answer is ``{"executions":
-    […]}``; the page that receives it shows and saves these outputs from then on.
+    ``client`` is the page's own id in the kernel's messages. The answer is
+    ``{"executions": […]}``; the page that receives it shows and saves these outputs from then on.
     """
 
     def initialize(self, unattended: Any) -> None:

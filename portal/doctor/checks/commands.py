@@ -73,13 +73,11 @@ async def commands(site: Site) -> Result:
 def _slurm_commands(paths: Sequence[str]) -> list[str]:
     """Return Slurm's commands among the paths, and in folders that hold all of Slurm."""
     places = [Path(path) for path in paths]
-    slurm_commands = [str(place) for place in places if place.name in _COMMANDS and place.is_file()]
+    programs = [str(place) for place in places if place.name in _COMMANDS and place.is_file()]
     for place in places:
         for folder in (place, place / "bin"):
-            slurm_commands += [
-                str(folder / name) for name in _COMMANDS if (folder / name).is_file()
-            ]
-    return list(dict.fromkeys(slurm_commands))
+            programs += [str(folder / name) for name in _COMMANDS if (folder / name).is_file()]
+    return list(dict.fromkeys(programs))
 
 
 def _options(paths: Sequence[str], slurm_conf: str) -> list[str]:

@@ -69,8 +69,8 @@ def _service(site: Site, host: str) -> Result:
 
 
 async def _routing(site: Site, host: str) -> Result:
-    """Check the proxy's host routing: the Hub starts it with that, but a unit of its own has a
-    command line of its own."""
+    """Check that the proxy routes by host: the Hub starts it so, but a proxy that is a unit of its
+    own has a command line of its own."""
     kind = site.of_hub("proxy_class")
     if not issubclass(kind, ConfigurableHTTPProxy) or site.setting(kind, "should_start"):
         return ok("the Hub starts the proxy")

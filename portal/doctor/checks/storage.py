@@ -84,8 +84,8 @@ def _home_of(person: str, remote: bool) -> Result:
 
 
 def _first_person(site: Site) -> str:
-    """Return a member of the group of people in deploy/sudoers, if this site kept its name; else
-    ""."""
+    """Return a member of the group of people in deploy/sudoers, "" if this site did not keep its
+    name."""
     try:
         group = grp.getgrnam("portal-users")
     except KeyError:

@@ -12,7 +12,7 @@ _UUID = re.compile(r"[A-Za-z0-9/_-]{0,96}")
 
 
 class Nvidia:
-    """Vendor of sessions without PORTAL_GPU_VENDOR."""
+    """Vendor of sessions with PORTAL_GPU_VENDOR=nvidia, or without that variable."""
 
     name = "nvidia"
     variables: tuple[str, ...] = (
