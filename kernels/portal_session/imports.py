@@ -1,6 +1,7 @@
-"""Imports of the server, without what it never uses.
+"""Imports of the server without the modules that it never uses.
 
-Each leaves ``sys.modules`` as if nothing had been left out: whoever imports that later gets it.
+Each function leaves ``sys.modules`` as if nothing had been left out: a later import of such a
+module gets the real one.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def import_json_schema() -> None:
 def import_singleuser() -> Any:
     """Return ``jupyterhub.singleuser.extension``, imported without the Hub's own parts.
 
-    A JupyterHub that needs more of them at import has all of them: this program begins anew, since
-    half an import cannot be taken back. Raises ImportError where there is none.
+    For a JupyterHub that needs more of them at import, this program restarts with all of them,
+    since a partial import cannot be undone. Raises ImportError if the module is missing.
     """
     if not os.environ.pop(_WITH_ALL, ""):
         try:
@@ -56,7 +57,7 @@ def import_singleuser() -> Any:
 
 
 class _Unused(types.ModuleType):
-    """A module each of whose names is a class of its own, which nobody makes or raises."""
+    """Module whose every attribute is a class of its own, never instantiated or raised."""
 
     __path__: list[str] = []
 
@@ -68,7 +69,7 @@ class _Unused(types.ModuleType):
 
 @contextmanager
 def _instead(modules: Mapping[str, types.ModuleType | None]) -> Iterator[None]:
-    """Have these modules stand for those of their names that are not imported yet."""
+    """Put these modules in place of those of their names that are not imported yet."""
     given = {name: module for name, module in modules.items() if name not in sys.modules}
     sys.modules.update(given)  # type: ignore[arg-type]
     try:

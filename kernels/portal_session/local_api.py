@@ -1,7 +1,8 @@
-"""What JupyterLab in the browser asks of this session's server, below ``<base_url>portal/``.
+"""Routes that JupyterLab in the browser requests of the session's server, at
+``<base_url>portal/``.
 
-The session's token never leaves the server: what may be asked of the portal is listed here, and
-nothing else is passed on. Who is logged in to this server may ask, as for all of Jupyter.
+The session's token never leaves the server: only the requests to the portal listed here are passed
+on. As for all of Jupyter, they are open to anyone who is logged in to this server.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from .service import Address, Service, ServiceError
 from .situation import Situations, in_thread
 
 LARGEST = 16 * 1024  # bytes of a body
-AT_A_TIME = 4  # requests that are passed on; more wait
-# Path here: methods, and the path below the service's api/v1/.
+AT_A_TIME = 4  # requests passed on at once; more wait
+# By path here: methods, and the path below the service's api/v1/.
 PASSED_ON = {
     "extend": ("POST", "session/extend"),
     "snooze": ("POST", "session/snooze"),
@@ -31,14 +32,14 @@ PASSED_ON = {
     "startup": ("POST", "session/startup"),
 }
 _NO_CHANGE = frozenset({"estimates", "startup"})
-# What a page tells once, and where it does not matter when: it is told again after so many seconds
-# where the portal cannot take it yet.
+# Reports that a page sends once and that may be late: sent again after these pauses, in seconds,
+# while the portal cannot take them.
 _LATER = {"startup": (5.0, 20.0, 60.0)}
-_telling: set[asyncio.Task[None]] = set()  # else nobody keeps them
+_telling: set[asyncio.Task[None]] = set()  # strong references to running tasks
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
-    """Called by jupyter_server. ``app`` is its ServerApp."""
+    """Load this server extension. ``app`` is jupyter_server's ServerApp."""
     address = Address.of(os.environ)
     service = None if address is None else Service(address, os.environ)
     app.portal_situations = Situations(service, os.environ)
@@ -46,7 +47,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
 
 
 def add_handlers(web_app: Any, service: Service | None, situations: Situations) -> None:
-    """Adds the routes to jupyter_server's web application."""
+    """Add the routes to jupyter_server's web application."""
     base = web_app.settings["base_url"]
     shared = {"service": service, "situations": situations, "free": asyncio.Semaphore(AT_A_TIME)}
     routes: list[Any] = [
@@ -59,7 +60,8 @@ def add_handlers(web_app: Any, service: Service | None, situations: Situations) 
 
 
 class Refused(HTTPError):
-    """An answer that is no success. tornado's own message is a format, where % means something."""
+    """Error response with a sentence. tornado's own message is a format, where % means
+    something."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(status)
@@ -67,7 +69,7 @@ class Refused(HTTPError):
 
 
 class LocalHandler(APIHandler):
-    """Base: errors are JSON with a sentence; looking at a page is no work that is done."""
+    """Base class: errors are JSON with a sentence; requests do not count as activity."""
 
     auth_resource = "portal"
     # An open status bar would keep an idle session alive (jupyter_server, APIHandler).
@@ -81,7 +83,8 @@ class LocalHandler(APIHandler):
         return None
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """As Jupyter's, without a warning in the log each time that the portal says no."""
+        """Write the error as Jupyter does, without logging a warning whenever the portal
+        refuses."""
         error = (kwargs.get("exc_info") or (None, None))[1]
         if isinstance(error, Refused):
             message = error.sentence
@@ -102,13 +105,13 @@ class SituationHandler(LocalHandler):
     @authenticated
     @authorized
     async def get(self) -> None:
-        # Whoever is in a session that is not theirs is told so.
+        # Named to a person in a session that is not their own.
         guest = getattr(self, "portal_guest", "")
         self.finish(json.dumps({**await self.situations.answer(), "guest": guest}))
 
 
 class PassOnHandler(LocalHandler):
-    """Hands a request to the portal's service, with the session's token, and its answer back."""
+    """Proxy of a request to the portal's service, with the session's token."""
 
     def initialize(
         self,
@@ -151,7 +154,7 @@ class PassOnHandler(LocalHandler):
             raise Refused(503, "The portal did not tell this session where to ask.")
         try:
             async with self.free:
-                answer = await in_thread(self.service.ask, method, self.path, body)
+                response = await in_thread(self.service.ask, method, self.path, body)
         except ServiceError as error:
             if error.status != 503 or self.name not in _LATER:
                 raise Refused(error.status, str(error)) from None
@@ -159,11 +162,11 @@ class PassOnHandler(LocalHandler):
             _telling.add(task)
             task.add_done_callback(_telling.discard)
             self.set_status(202)
-            answer = {}
+            response = {}
         finally:
             if method != "GET" and self.name not in _NO_CHANGE:
                 self.situations.outdate()
-        self.finish(json.dumps(answer))
+        self.finish(json.dumps(response))
 
     async def _tell_later(self, service: Service, body: dict[str, Any] | None) -> None:
         for seconds in _LATER[self.name]:
@@ -182,12 +185,12 @@ class PassOnHandler(LocalHandler):
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """What a request's body holds; {} for an empty one. Raises Refused."""
+    """Parse a request's body; {} for an empty one. Raises Refused if it is not a JSON object."""
     try:
-        found = json.loads(body or b"{}")
-        json.dumps(found, allow_nan=False)
+        payload = json.loads(body or b"{}")
+        json.dumps(payload, allow_nan=False)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        payload = None
+    if not isinstance(payload, dict):
         raise Refused(400, "The body is not a JSON object.")
-    return found
+    return payload

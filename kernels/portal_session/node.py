@@ -1,4 +1,4 @@
-"""Answers in Node's place at the start of the server: each question would start it."""
+"""Answers in place of Node.js at the start of the server, where each question would launch it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _SETTINGS = {"npm_config_prefix", "npm_config_userconfig", "npm_config_globalcon
 def ask_no_node() -> None:
     """Answer for yarn to JupyterLab (4.6) and for npm to jupyter-lsp (2.3) in this process.
 
-    JupyterLab's default registry of npm packages is what only a build uses. jupyter-lsp looks for
-    language servers where npm installs for everyone: beside npm itself, unless somebody has set
-    another place (npm-prefix(1), npmrc(5)); then npm is asked.
+    Only a build uses JupyterLab's default registry of npm packages. jupyter-lsp looks for language
+    servers where npm installs globally: beside npm itself, unless another prefix is configured
+    (npm-prefix(1), npmrc(5)); then npm is asked.
     """
     from jupyterlab import commands
 
     commands._yarn_config = lambda logger: {"yarn config": {}, "npm config": {}}
-    with contextlib.suppress(ImportError):  # an environment may be without it
+    with contextlib.suppress(ImportError):  # not in every environment
         from jupyter_lsp.types import LanguageServerManagerAPI
 
         asked = LanguageServerManagerAPI._npm_prefix

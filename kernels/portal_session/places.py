@@ -1,6 +1,6 @@
-"""Where Jupyter keeps what belongs to one person in one environment: below PYTHONUSERBASE.
+"""Directories of Jupyter for one person in one environment, below PYTHONUSERBASE.
 
-So one environment never sees what was installed or configured in another, and deleting that one
+An environment never sees what was installed or configured in another, and deleting that one
 directory resets it.
 """
 
@@ -11,16 +11,16 @@ import sys
 from collections.abc import MutableMapping
 from pathlib import Path
 
-# What a build adds to an image: the server's own, beside the framework's Python, whose programs
-# people mean in terminals and notebooks.
+# Prefix of the server's own Python, added to an image by a build. Terminals and notebooks use the
+# framework's Python instead.
 ADDED = "/opt/data-scientist-portal"
 
 
 def set_places(environ: MutableMapping[str, str]) -> None:
-    """Fills in the variables of Jupyter, IPython and pip that are not set yet.
+    """Set the variables of Jupyter, IPython and pip that are not set yet.
 
-    ``PYTHONUSERBASE`` (an absolute path, made here with mode 700) decides; without it only the
-    PATH is touched. Call it before Jupyter is imported.
+    They follow from ``PYTHONUSERBASE`` (an absolute path, created here with mode 700); without it,
+    only PATH is changed. Call this before Jupyter is imported.
     """
     own = sys.prefix != sys.base_prefix and sys.prefix != ADDED
     scripts = [str(Path(sys.executable).parent)] if own else []
@@ -34,8 +34,8 @@ def set_places(environ: MutableMapping[str, str]) -> None:
             "JUPYTER_PREFER_ENV_PATH": "1",
             # Where pip puts kernelspecs and lab extensions for PYTHONUSERBASE.
             "JUPYTER_DATA_DIR": root / "share/jupyter",
-            # Not etc/jupyter: pip writes there what switches server extensions on, and the
-            # server cannot import them.
+            # Not etc/jupyter: pip's packages enable their server extensions there, which the
+            # server cannot import.
             "JUPYTER_CONFIG_DIR": root / "jupyter",
             "JUPYTER_RUNTIME_DIR": root / "jupyter/runtime",
             # Theme and shortcuts are the person's, in every environment.

@@ -1,8 +1,8 @@
-"""The server extension: take a free port, and tell the Hub which one.
+"""Server extension that takes a free port and tells the Hub which one.
 
-A session starts on a node where nobody can know a free port before. So the spawner names port 0
-(in JUPYTERHUB_SERVICE_URL), the kernel of the operating system picks one when the server binds,
-and this posts it to the Hub's API until the Hub has it.
+Nobody knows a free port of the node before the session starts there. The spawner names port 0 (in
+JUPYTERHUB_SERVICE_URL), the operating system picks one when the server binds, and this extension
+posts it to the Hub's API until the Hub has it.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from tornado.netutil import bind_sockets
 from . import startup
 
 FIRST_WAIT = 0.2  # seconds before the first repetition; doubled each time up to
-LONGEST_WAIT = 10.0  # when the Hub does not answer, or answers that it cannot now
-REFUSED_WAIT = 30.0  # when it says no: it may know this session again after its restart
+LONGEST_WAIT = 10.0  # while the Hub does not answer, or answers that it cannot now
+REFUSED_WAIT = 30.0  # after a refusal: the Hub may know this session again after its restart
 TIMEOUT = 20.0  # seconds for one request
 # 401 and 403: the token is unknown; 404 and 410: the route or the session is.
 _REFUSED = frozenset({401, 403, 404, 410})
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
-    """Called by jupyter_server before it binds. ``app`` is its ServerApp."""
+    """Load this server extension, before jupyter_server binds. ``app`` is its ServerApp."""
     if asks_for_free_port():
         take_free_port(app)
 
 
 def asks_for_free_port() -> bool:
-    """Whether JUPYTERHUB_SERVICE_URL names port 0: "take one and tell the Hub"."""
+    """Return True if JUPYTERHUB_SERVICE_URL names port 0: "take one and tell the Hub"."""
     return urlsplit(os.environ.get("JUPYTERHUB_SERVICE_URL", "")).port == 0
 
 
 def take_free_port(app: Any) -> None:
-    """Makes ``app`` listen on a port that the operating system picks, with no race.
+    """Make ``app`` listen on a port that the operating system picks, with no race.
 
-    jupyterhub reads port 0 as "80", and jupyter_server looks for a free port, lets go of it and
+    jupyterhub reads port 0 as "80", and jupyter_server looks for a free port, releases it and
     binds it again. Here the sockets are bound once and handed to the HTTP server.
     """
 
@@ -66,7 +66,8 @@ def take_free_port(app: Any) -> None:
 
 
 def _bind(address: str) -> list[socket.socket]:
-    """Listening sockets on one free port; several when ``address`` is empty (IPv4 and IPv6)."""
+    """Return listening sockets on one free port; several if ``address`` is empty (IPv4 and
+    IPv6)."""
     for _ in range(10):
         # The port that is free for one family can be taken for the other.
         with contextlib.suppress(OSError):
@@ -75,10 +76,10 @@ def _bind(address: str) -> list[socket.socket]:
 
 
 async def post_port(api: str, token: str, port: int, log: Any) -> None:
-    """Posts ``{"port": port}`` to ``api``/portal/port until the answer is 2xx.
+    """Post ``{"port": port}`` to ``api``/portal/port until the answer is 2xx.
 
-    It never gives up: the Hub may be down or restarting while the job starts, and a session
-    that ends takes this with it.
+    Never gives up: the Hub may be down or restarting while the job starts; the task ends with the
+    session.
     """
     request = HTTPRequest(
         api.rstrip("/") + "/portal/port",
@@ -91,39 +92,40 @@ async def post_port(api: str, token: str, port: int, log: Any) -> None:
         ssl_options=client_tls(os.environ) if api.startswith("https:") else None,
     )
     wait = FIRST_WAIT
-    said = ""
+    reported = ""
     while True:
         pause = wait
         try:
-            answer = await AsyncHTTPClient().fetch(request)
+            response = await AsyncHTTPClient().fetch(request)
         except HTTPClientError as error:
             problem = f"answered {error.code} ({error.message})"
             if error.code in _REFUSED:
                 pause = REFUSED_WAIT
-        except Exception as error:  # whatever it is, the next try may work
+        except Exception as error:  # any error: the next try may work
             problem = f"could not be asked ({error!r})"
         else:
             startup.mark("listening")
-            if said:
+            if reported:
                 log.info("The Hub knows the port of this session now.")
-            _compare_versions(answer.headers.get("X-JupyterHub-Version", ""), log)
+            _compare_versions(response.headers.get("X-JupyterHub-Version", ""), log)
             return
-        if problem != said:
+        if problem != reported:
             log.warning(
                 "The Hub was told the port of this session and %s; it is told again, "
                 "%.0f seconds apart at most.",
                 problem,
                 max(pause, LONGEST_WAIT),
             )
-            said = problem
+            reported = problem
         await asyncio.sleep(pause)
         wait = min(wait * 2, LONGEST_WAIT)
 
 
 def client_tls(environ: Any) -> ssl.SSLContext | None:
-    """The TLS side of JupyterHub's ``internal_ssl``: this server's certificate and the Hub's CA.
+    """Return the TLS context of JupyterHub's ``internal_ssl``: this server's certificate and the
+    Hub's CA.
 
-    None when the session has no certificate of its own: then the system's authorities count.
+    None if the session has no certificate of its own: then the system's authorities apply.
     """
     key = environ.get("JUPYTERHUB_SSL_KEYFILE")
     certificate = environ.get("JUPYTERHUB_SSL_CERTFILE")
@@ -135,7 +137,7 @@ def client_tls(environ: Any) -> ssl.SSLContext | None:
 
 
 def _compare_versions(hub: str, log: Any) -> None:
-    """Warns when the Hub's JupyterHub is of another major version than this one."""
+    """Log a warning if the Hub's JupyterHub is of another major version than this one."""
     from jupyterhub import __version__
 
     if hub and hub.split(".")[0] != __version__.split(".")[0]:

@@ -1,4 +1,4 @@
-"""The portal's service, as a session reaches it: with its own token, and from no event loop."""
+"""Client of the portal's service, with the session's own token. Its calls block."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from .port import client_tls
 
 TIMEOUT = 20.0  # seconds for one request
 LARGEST = 512 * 1024  # bytes of one answer; a session with 64 GPUs is 15 kB
-LONGEST_PEACE = 300.0  # seconds that the service may ask for
+LONGEST_PEACE = 300.0  # seconds of Retry-After that are honoured at most
 FILE_LARGEST = 4 * 1024**3  # bytes of one file
 FILE_TIMEOUT = 600.0  # seconds for one file, in either direction
 
 
 class ServiceError(Exception):
-    """What went wrong, in a sentence for the person; the status to answer with; for how many
-    seconds the service wants peace."""
+    """Failed request: a sentence for the person, the ``status`` to answer with, and ``peace``, the
+    seconds for which the service does not want to be asked."""
 
     def __init__(self, message: str, status: int = 502, peace: float = 0.0) -> None:
         super().__init__(message)
@@ -43,14 +43,15 @@ class ServiceError(Exception):
 
 
 class Address(NamedTuple):
-    """Where the service is, and the token for it."""
+    """Base URL of the service, and the token for it."""
 
     url: str
     token: str
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Address | None:
-        """From PORTAL_SERVICE_URL (as nodes reach it) and the Hub's token; None without them."""
+        """Read PORTAL_SERVICE_URL (as nodes reach it) and the Hub's token; return None without
+        them."""
         url = environ.get("PORTAL_SERVICE_URL", "")
         token = environ.get("JUPYTERHUB_API_TOKEN", "")
         if urlsplit(url).scheme not in ("http", "https") or not token:
@@ -59,7 +60,7 @@ class Address(NamedTuple):
 
 
 class Service:
-    """Asks the service. Every call blocks for up to ``TIMEOUT`` seconds and a little."""
+    """Client of the service. Every call blocks for ``TIMEOUT`` seconds and a little at most."""
 
     def __init__(self, address: Address, environ: Mapping[str, str]) -> None:
         self._address = address
@@ -67,39 +68,42 @@ class Service:
         self._opener: OpenerDirector | None = None
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The JSON object that ``method`` on ``api/v1/PATH`` answers. Raises ServiceError."""
+        """Send ``method`` to ``api/v1/PATH`` and return the JSON object. Raises ServiceError."""
         deadline = time.monotonic() + TIMEOUT
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
-        with self._asked(method, path, data, "application/json", deadline) as answer:
-            return _an_object(_read(answer, deadline))
+        with self._asked(method, path, data, "application/json", deadline) as response:
+            return _an_object(_read(response, deadline))
 
     def download(self, path: str, target: Path) -> None:
-        """Write what ``api/v1/PATH`` answers into the new file ``target``. Raises ServiceError."""
+        """Write the response of ``api/v1/PATH`` to the new file ``target``. Raises
+        ServiceError."""
         deadline, size = time.monotonic() + FILE_TIMEOUT, 0
-        with self._asked("GET", path, None, "", deadline) as answer, target.open("xb") as file:
-            while part := answer.read1(1024 * 1024):
+        with self._asked("GET", path, None, "", deadline) as response, target.open("xb") as file:
+            while part := response.read1(1024 * 1024):
                 size += len(part)
                 if size > FILE_LARGEST or time.monotonic() > deadline:
                     raise ServiceError("The portal's file is too large, or takes too long.", 503)
                 file.write(part)
-            promised = answer.headers.get("Content-Length", "")
+            promised = response.headers.get("Content-Length", "")
             if promised.isdecimal() and int(promised) != size:
                 raise ServiceError("The portal's file did not come whole.", 503)
 
     def send(
         self, method: str, path: str, body: IO[bytes] | bytes, query: Mapping[str, str]
     ) -> None:
-        """Send a file, from where it stands to its end, to ``api/v1/PATH``. Raises ServiceError."""
+        """Send a file, from its current position to its end, to ``api/v1/PATH``. Raises
+        ServiceError."""
         deadline = time.monotonic() + FILE_TIMEOUT
         kind, asked = "application/octet-stream", f"{path}?{urlencode(query)}"
-        with self._asked(method, asked, body, kind, deadline) as answer:
-            _read(answer, deadline)
+        with self._asked(method, asked, body, kind, deadline) as response:
+            _read(response, deadline)
 
     @contextmanager
     def _asked(
         self, method: str, path: str, data: Any, kind: str, deadline: float
     ) -> Iterator[Any]:
-        """The answer to one request; errors, in reading it too, are a ServiceError."""
+        """Yield the response to one request. Errors, those of reading it too, become
+        ServiceError."""
         if self._opener is None:
             self._opener = opener(self._environ)
         headers = {
@@ -117,41 +121,43 @@ class Service:
             f"{self._address.url}/api/v1/{path}", data=data, headers=headers, method=method
         )
         try:
-            with self._opener.open(request, timeout=TIMEOUT) as answer:
-                yield answer
+            with self._opener.open(request, timeout=TIMEOUT) as response:
+                yield response
         except HTTPError as error:
             with error:
                 raise _refusal(error, deadline) from None
         except (OSError, HTTPException) as error:
-            # The reason holds addresses of the inside: it stays out of what a page shows.
+            # The reason holds internal addresses, which no page should show.
             raise ServiceError("The portal cannot be reached.", 503) from error
 
 
 def opener(environ: Mapping[str, str]) -> OpenerDirector:
-    """Neither redirects nor the environment's proxies; certificates as for the Hub, and those of
-    the system, since the service is reached through the portal's public address too."""
+    """Build an opener without redirects and the environment's proxies. It trusts the Hub's
+    certificates and the system's, since the service is reached through the portal's public address
+    too."""
     context = client_tls(environ) or ssl.create_default_context()
     context.load_default_certs()
     return build_opener(ProxyHandler({}), _NoRedirect(), HTTPSHandler(context=context))
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """The token goes to the service and nowhere else: a redirect is an error."""
+    """Handler that makes a redirect an error: the token goes to the service and nowhere else."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def peace(error: HTTPError) -> float:
-    """Retry-After in seconds, within reason."""
+    """Return Retry-After in seconds, at most LONGEST_PEACE; 0.0 if it is not a number."""
     text = str(error.headers.get("Retry-After", ""))
     return min(float(text), LONGEST_PEACE) if re.fullmatch("[0-9]{1,6}", text) else 0.0
 
 
-def _read(answer: Any, deadline: float) -> bytes:
-    """The body; a socket's own time-out would not end one that comes byte by byte."""
+def _read(response: Any, deadline: float) -> bytes:
+    """Return the body; the deadline also ends one that comes byte by byte, as a socket's time-out
+    would not."""
     parts, size = [], 0
-    while part := answer.read1(65536):
+    while part := response.read1(65536):
         parts.append(part)
         size += len(part)
         if size > LARGEST:
@@ -163,26 +169,27 @@ def _read(answer: Any, deadline: float) -> bytes:
 
 def _an_object(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body, parse_constant=_no_number) if body else {}
+        payload = json.loads(body, parse_constant=_no_number) if body else {}
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        payload = None
+    if not isinstance(payload, dict):
         raise ServiceError("The portal's answer cannot be read.")
-    return found
+    return payload
 
 
 def _no_number(name: str) -> None:
-    """NaN and Infinity are no JSON, and browsers refuse them."""
+    """Raise ValueError: NaN and Infinity are not JSON, and browsers refuse them."""
     raise ValueError(name)
 
 
 def _refusal(error: HTTPError, deadline: float) -> ServiceError:
-    """The service's own sentence and status; a proxy's page in its place is no sentence."""
+    """Build an error from the service's own sentence and status; a proxy's page counts as no
+    sentence."""
     try:
-        said = _an_object(_read(error, deadline)).get("error")
+        details = _an_object(_read(error, deadline)).get("error")
     except (ServiceError, OSError, HTTPException):
-        said = None
-    message = said.get("message") if isinstance(said, dict) else None
+        details = None
+    message = details.get("message") if isinstance(details, dict) else None
     if isinstance(message, str) and message and 400 <= error.code < 600:
         return ServiceError(message[:2000], error.code, peace(error))
     return ServiceError(

@@ -1,7 +1,7 @@
-"""How it stands with this session: what the portal says, and what can be seen from here.
+"""Status of this session: from the portal, and as measured here.
 
-Many tabs may ask; the portal is asked once in some seconds, by nobody while nobody asks. While it
-does not answer, its last word stays, with its age.
+Many tabs may ask; the portal is asked once in a few seconds, and only while a tab asks. While it
+does not answer, its last answer stays, with its age.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _T = TypeVar("_T")
 
 
 async def in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
-    """As asyncio.to_thread, in a thread that the end of the process does not wait for."""
+    """Run ``function`` as asyncio.to_thread does, in a thread that does not delay the exit of the
+    process."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_T] = loop.create_future()
 
@@ -42,7 +43,7 @@ async def in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
         problem: BaseException | None = None
         try:
             result = function(*arguments)
-        except Exception as error:  # whatever it is, it belongs to the one who waits
+        except Exception as error:  # any error is the waiting caller's
             problem = error
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(tell, result, problem)
@@ -52,10 +53,10 @@ async def in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
 
 
 class Kept:
-    """The last value that ``find`` brought, fetched anew by at most one task at a time.
+    """Last value of ``find``, refreshed by at most one task at a time.
 
-    ``clock`` counts seconds and never jumps. ``problem`` is "" or the sentence why there is
-    nothing newer; ``failing`` since when that is so, on this clock.
+    ``clock`` returns monotonic seconds. ``problem`` is "" or a sentence that says why there is
+    nothing newer; ``failing`` is the time since which that is so, on this clock.
     """
 
     def __init__(
@@ -71,16 +72,16 @@ class Kept:
         self._due = clock()
         self._wait = fresh
         self.value: dict[str, Any] | None = None
-        self.at: float | None = None  # when it came
+        self.at: float | None = None  # time of the value, on ``clock``
         self.problem = ""
         self.failing: float | None = None
 
     def outdate(self) -> None:
-        """What is known is no longer true: the next one who asks gets it anew."""
+        """Mark the value as outdated: the next `look` fetches a new one."""
         self._due = self._clock()
 
     async def look(self, patience: float) -> None:
-        """Fetches when that is due, and waits for it, ``patience`` seconds at most."""
+        """Fetch the value if that is due, and wait for it, ``patience`` seconds at most."""
         if self._task is None and self._clock() >= self._due:
             self._due = self._clock()
             self._task = asyncio.ensure_future(self._fetch())
@@ -109,7 +110,7 @@ class Kept:
 
 
 class Situations:
-    """What ``GET portal/situation`` answers. ``service`` is None where nobody named one."""
+    """Answers of ``GET portal/situation``. ``service`` is None if none is configured."""
 
     def __init__(
         self, service: Service | None, environ: Mapping[str, str], gpus: GpuReader | None = None
@@ -121,14 +122,15 @@ class Situations:
         self._seen = Kept(self._look_here, FRESH)
 
     def outdate(self) -> None:
-        """Something was changed through the portal."""
+        """Mark the situation as outdated: something was changed through the portal."""
         self._told.outdate()
 
     async def answer(self) -> dict[str, Any]:
-        """``situation`` is the portal's model Situation, or None; ``age`` its age in seconds.
+        """Return the situation with its age.
 
-        ``error``: "" or why there is nothing newer, ``failing``: for how many seconds.
-        ``local``: what the GPUs and the job's memory say here, in MiB; None is unknown.
+        ``situation`` is the portal's model Situation, or None; ``age`` its age in seconds.
+        ``error``: "" or why there is nothing newer, ``failing``: for how many seconds. ``local``:
+        the GPUs and the job's memory as read here, in MiB; None is unknown.
         """
         await asyncio.gather(self._told.look(PATIENCE), self._seen.look(PATIENCE))
         now, told, seen = time.monotonic(), self._told, self._seen
@@ -145,10 +147,10 @@ class Situations:
     async def _ask(self) -> dict[str, Any]:
         if self._service is None:
             raise ServiceError("The portal did not tell this session where to ask.", 503)
-        found = await in_thread(self._service.ask, "GET", "session")
-        if not isinstance(found.get("now"), (int, float)):
+        situation = await in_thread(self._service.ask, "GET", "session")
+        if not isinstance(situation.get("now"), (int, float)):
             raise ServiceError("The portal's answer cannot be read.")
-        return found
+        return situation
 
     async def _look_here(self) -> dict[str, Any]:
         return await in_thread(self._read_here)

@@ -1,7 +1,7 @@
 """Starter notebooks: fetched from the portal and put into ``~/portal-starters/ENVIRONMENT``.
 
-At the first session in an environment that names some, and again when the person asks; never over
-a file that is there. What was given once and then removed comes back on request only.
+Copied at the first session in an environment that names some, and again on request; existing files
+are never overwritten. A notebook that was copied once and then removed comes back on request only.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .situation import in_thread
 
 VARIABLE = "PORTAL_STARTERS"  # "1": the environment names some
 FOLDER = "portal-starters"  # in the home
-GIVEN = "starters.json"  # below PYTHONUSERBASE: the names that were given already
-LARGEST = 100_000  # bytes of one
+GIVEN = "starters.json"  # below PYTHONUSERBASE: the names that were copied already
+LARGEST = 100_000  # bytes of one notebook
 MOST = 50
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\.ipynb")
 _ENVIRONMENT = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
@@ -35,7 +35,7 @@ _PAUSES = (2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)  # the portal sees a new sess
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
-    """Called by jupyter_server. ``app`` is its ServerApp."""
+    """Load this server extension. ``app`` is jupyter_server's ServerApp."""
     address = Address.of(os.environ)
     starters = None
     if address is not None and os.environ.get(VARIABLE):
@@ -46,7 +46,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
 
 
 class Starters:
-    """Copies notebooks; every method blocks, and is called by one thread at a time."""
+    """Copies of the starter notebooks. Every method blocks, and is called by one thread at a
+    time."""
 
     def __init__(self, service: Any, environ: Mapping[str, str], home: Path, log: Any) -> None:
         self._service = service
@@ -58,32 +59,33 @@ class Starters:
         self.pauses = _PAUSES
 
     def give(self) -> None:
-        """At the session's start: what was not given before. Raises nothing."""
+        """Copy what was not given before, at the session's start. Raises nothing."""
         for pause in self.pauses:
             time.sleep(pause)
             try:
                 self.copy(again=False)
             except ServiceError as error:
-                said: object = error
+                problem: object = error
             except OSError as error:
                 self._log.warning("The starter notebooks could not be copied: %s", error.strerror)
                 return
             else:
                 return
-        self._log.info("The starter notebooks were not copied: %s", said)
+        self._log.info("The starter notebooks were not copied: %s", problem)
 
     def copy(self, *, again: bool) -> dict[str, Any]:
-        """``folder``, and the names that were ``copied`` and those that were ``there`` already.
+        """Copy notebooks; return ``folder``, and the names ``copied`` and ``there`` (existing
+        already).
 
-        ``again``: also what was given before. Raises ServiceError, OSError.
+        ``again``: also those that were given before. Raises ServiceError, OSError.
         """
         with self._lock:
             told = self._service.ask("GET", "session/starters")
             environment, names = told.get("environment"), told.get("starters")
             if not isinstance(environment, str) or not _ENVIRONMENT.fullmatch(environment):
                 raise ServiceError("The portal's answer cannot be read.")
-            found = names if isinstance(names, list) else []
-            names = [str(one) for one in found if _NAME.fullmatch(str(one))][:MOST]
+            offered = names if isinstance(names, list) else []
+            names = [str(entry) for entry in offered if _NAME.fullmatch(str(entry))][:MOST]
             given = self._given()
             copied, there = [], []
             for name in names:
@@ -102,10 +104,12 @@ class Starters:
         if self._given_file is None:
             return set()
         try:
-            found = json.loads(self._given_file.read_text(encoding="utf-8"))
+            names = json.loads(self._given_file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return set()
-        return {one for one in found if isinstance(one, str)} if isinstance(found, list) else set()
+        return (
+            {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+        )
 
     def _note(self, given: set[str]) -> None:
         if self._given_file is None:
@@ -117,8 +121,8 @@ class Starters:
 
 
 def write_new(home: Path, folders: tuple[str, ...], name: str, text: str) -> bool:
-    """A new file ``name`` in ``folders`` below ``home``; False where something of that name is
-    there. No link is followed on the way, wherever it points. Raises OSError."""
+    """Write a new file ``name`` in ``folders`` below ``home``; return False if that name exists.
+    No link is followed on the way, wherever it points. Raises OSError."""
     place = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for folder in folders:
@@ -144,7 +148,7 @@ def write_new(home: Path, folders: tuple[str, ...], name: str, text: str) -> boo
 
 
 class StartersHandler(LocalHandler):
-    """``POST portal/starters``: copies those that are not there; see Starters.copy."""
+    """``POST portal/starters``: copies missing notebooks; see Starters.copy."""
 
     def initialize(self, starters: Starters | None) -> None:
         self.starters = starters

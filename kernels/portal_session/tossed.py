@@ -1,11 +1,11 @@
-"""Cookies that a page of another session has set for this one: they take nobody's actions away.
+"""Protection from cookies that a page of another session has set for this one.
 
-A page on a host beside this one may set cookies for the domain above both, and for any path there.
-JupyterLab sends the first ``_xsrf`` that it sees, and JupyterHub compares that with the first one
-that the session has signed: a page that sets one more has every action refused, for as long as the
-cookie lasts. So of several, the one of this login counts here; and where sessions have hosts of
-their own, a browser's word that a request comes from this very host (Sec-Fetch-Site, which no page
-can write) stands for the token.
+A page on a sibling host may set cookies for the parent domain, and for any path there. JupyterLab
+sends the first ``_xsrf`` that it sees, and JupyterHub compares that with the first one that the
+session has signed: a page that sets another has every action refused, for as long as the cookie
+lasts. So of several, the one of this login counts here; and where sessions have hosts of their
+own, the browser's word that a request comes from this very host (Sec-Fetch-Site, which no page can
+write) stands in for the token.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Chosen = tuple[Optional[bytes], Optional[bytes]]
 
 
 def apart(environ: Mapping[str, str]) -> bool:
-    """Return whether this session has another host than the Hub, and so than others' sessions."""
+    """Return True if this session has another host than the Hub, and so than others' sessions."""
     hub = urlsplit(environ.get("JUPYTERHUB_HOST", "")).hostname
     own = urlsplit(environ.get("JUPYTERHUB_PUBLIC_URL", "")).hostname
     return bool(hub and own and hub != own)
@@ -32,7 +32,7 @@ def protect(environ: Mapping[str, str]) -> None:
     signed = _xsrf_utils._get_signed_value_urlsafe
 
     def own_xsrf(handler: Any) -> _Chosen:
-        """Return the token of this login and what it says; else the first that is signed."""
+        """Return the token of this login and its value; else the first that is signed."""
         first: _Chosen = (None, None)
         for cookie in handler.request.headers.get("Cookie", "").split(";"):
             name, _, value = cookie.strip().partition("=")
@@ -48,7 +48,7 @@ def protect(environ: Mapping[str, str]) -> None:
 
     _xsrf_utils._get_xsrf_token_cookie = own_xsrf
     if not apart(environ):
-        return  # all sessions have one host: a page of another one comes from it, too
+        return  # all sessions share one host, so same-origin proves nothing
     checked = HubOAuth.check_xsrf_cookie
 
     def check_xsrf_cookie(self: Any, handler: Any) -> None:

@@ -1,10 +1,10 @@
-"""Bring the user's packages back where a virtual environment switches them off.
+"""User's own packages in a virtual environment, which would switch them off.
 
-``pip install`` in an environment that its user cannot write to falls back to the user site,
-which is below PYTHONUSERBASE: one directory for each person and environment. A virtual
-environment without the system's packages ignores the user site, so that pip would refuse and
-Python would not find anything there. ``portal_session.pth`` calls `enable` at the start of every
-Python in the environment; it costs a fraction of a millisecond.
+``pip install`` in an environment that its user cannot write to falls back to the user site, which
+is below PYTHONUSERBASE: one directory for each person and environment. A virtual environment
+without the system's packages ignores the user site: pip would refuse, and Python would find
+nothing there. ``portal_session.pth`` calls `enable` at the start of every Python in the
+environment; it costs a fraction of a millisecond.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import sys
 
 
 def enable() -> None:
-    """Puts the user site first on ``sys.path``, before the environment's own packages.
+    """Put the user site first on ``sys.path``, before the environment's own packages.
 
-    Does nothing outside a virtual environment (Python does it there by itself), and for
-    ``python -I`` and ``-s``, which is how the session's server runs: what a person installs
-    reaches kernels and terminals, not the server.
+    Does nothing outside a virtual environment, where Python does it by itself, and for
+    ``python -I`` and ``-s``, which is how the session's server runs: a person's packages reach
+    kernels and terminals, not the server.
     """
     flags = sys.flags
     if sys.prefix == sys.base_prefix or flags.isolated or flags.no_user_site:

@@ -1,1 +1,1 @@
-"""``portal doctor``: looks at a real site and says what is wrong and how to mend it."""
+"""Command ``portal doctor``: examines a real site, and says what is wrong and how to mend it."""

@@ -1,4 +1,4 @@
-"""``portal doctor``: examines this site and says how to mend each finding."""
+"""Application of ``portal doctor``: examines this site and says how to mend each finding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .site import Site
 
 
 class DoctorApp(Application):
-    """Checks a site. Nothing is changed; exit status 1 when a check finds a failure."""
+    """Command that checks a site. Nothing is changed; exit status 1 if a check finds a failure."""
 
     name = "portal-doctor"
     version = __version__
@@ -85,13 +85,13 @@ class DoctorApp(Application):
     ).tag(config=True)
 
     def start(self) -> None:
-        """Run the checks and print what they found."""
+        """Run the checks and print their findings."""
         unknown = sorted(set(self.only) - {check.id for check in ALL})
         if unknown:
             known = ", ".join(check.id for check in ALL)
             print(f"There is no check {', '.join(unknown)}. There are: {known}.", file=sys.stderr)
             self.exit(2)
-        # What the parts would write into the Hub's log is in the findings.
+        # The findings hold what would be logged by the Hub.
         logging.getLogger("portal.doctor").setLevel(logging.CRITICAL)
         findings = asyncio.run(self.examine())
         if self.json:
@@ -99,7 +99,7 @@ class DoctorApp(Application):
         self.exit(1 if failed(findings) else 0)
 
     async def examine(self) -> list[Finding]:
-        """All findings, in the order of the checks; printed one by one unless as JSON."""
+        """Return all findings, in the order of the checks; printed one by one unless as JSON."""
         site = Site(self.config_file, self.person)
         chosen = [check for check in ALL if not self.only or check.id in self.only]
         tasks = [asyncio.create_task(check.run(site, self.timeout)) for check in chosen]

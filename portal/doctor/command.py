@@ -1,4 +1,4 @@
-"""Runs the site's other commands (sudo, apptainer, the proxy, node). Slurm's go through
+"""Runner of the site's other commands (sudo, apptainer, the proxy, node). Slurm's go through
 portal.slurm.commands.run."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Answer(NamedTuple):
-    """What a command said; ``status`` is its exit status, 127 when it could not be started."""
+    """Result of a command; ``status`` is its exit status, 127 if it could not be started."""
 
     status: int
     stdout: str
@@ -19,7 +19,7 @@ class Answer(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The first line that says something, stderr before stdout."""
+        """Return the first line of output, stderr before stdout."""
         lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
         return lines[0].strip() if lines else f"status {self.status}"
 

@@ -1,4 +1,4 @@
-"""A finding: what one check saw, how bad it is, and how to mend it; and the check itself."""
+"""Finding of a check: what it saw, how bad it is, and how to mend it; and the check itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from .site import Blocked, Site
 
 
 class Level(StrEnum):
-    """``failure``: the portal does not work, or not safely. ``warning``: a part of it."""
+    """Severity. ``failure``: the portal does not work, or not safely. ``warning``: a part of
+    it."""
 
     OK = "ok"
     WARNING = "warning"
@@ -23,7 +24,8 @@ class Level(StrEnum):
 
 
 class Finding(Frozen):
-    """``found`` is what was seen, ``mend`` what to do about it (empty when all is well)."""
+    """Finding of a check: ``found`` is what was seen, ``mend`` what to do about it (empty if all
+    is well)."""
 
     id: str
     title: str
@@ -34,7 +36,7 @@ class Finding(Frozen):
 
 @dataclass(frozen=True)
 class Result:
-    """What a check's function returns."""
+    """Return value of a check's function."""
 
     level: Level
     found: str
@@ -58,7 +60,8 @@ def skipped(reason: str, mend: str = "") -> Result:
 
 
 def worst(results: list[Result]) -> Result:
-    """Several results as one: the worst level, and only what is not well is told."""
+    """Merge results into one of the worst level, which reports only those that are not OK, if
+    any."""
     order = [Level.OK, Level.SKIPPED, Level.WARNING, Level.FAILURE]
     level = max((result.level for result in results), key=order.index)
     if level is Level.OK:
@@ -73,14 +76,14 @@ Function = Callable[["Site"], Awaitable[Result]]
 
 @dataclass(frozen=True)
 class Check:
-    """One question to a site. ``run`` always ends, and always with a finding."""
+    """A single check of a site. ``run`` always ends, and always with a finding."""
 
     id: str
     title: str
     function: Function
 
     async def run(self, site: Site, seconds: float) -> Finding:
-        """Ask; at most ``seconds`` long. An answer that does not come is a failure."""
+        """Run the check for at most ``seconds``. No answer is a failure."""
         try:
             result = await asyncio.wait_for(self.function(site), seconds)
         except TimeoutError:
@@ -104,7 +107,7 @@ class Check:
 
 
 def check(id: str, title: str) -> Callable[[Function], Check]:
-    """Decorator: makes a Check of an async function of a Site."""
+    """Decorate an async function of a Site to make it a Check."""
 
     def make(function: Function) -> Check:
         return Check(id, title, function)

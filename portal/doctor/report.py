@@ -1,4 +1,4 @@
-"""The report: findings for people, or as JSON for programs."""
+"""Report of the findings: text for people, or JSON for programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INDENT = " " * 10
 
 
 def lines(finding: Finding, width: int = 100, colour: bool = False) -> Iterable[str]:
-    """One finding: its level and title, what was found, and how to mend it."""
+    """Yield the lines of one finding: its level and title, what was found, and how to mend it."""
     word, start = _MARKS[finding.level]
     mark = f"{word:<8}"
     if colour:
@@ -41,7 +41,7 @@ def lines(finding: Finding, width: int = 100, colour: bool = False) -> Iterable[
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """ "1 failure, 2 warnings, 10 ok, 3 skipped"."""
+    """Count the findings by level: "1 failure, 2 warnings, 10 ok, 3 skipped"."""
     count = Counter(finding.level for finding in findings)
 
     def words(level: Level, singular: str, plural: str) -> str:
@@ -58,7 +58,7 @@ def summary(findings: Sequence[Finding]) -> str:
 
 
 def as_json(findings: Sequence[Finding]) -> str:
-    """``{"ok": bool, "findings": […]}``; ``ok`` is false when there is a failure."""
+    """Return ``{"ok": bool, "findings": […]}``; ``ok`` is false if there is a failure."""
     return json.dumps(
         {
             "ok": not failed(findings),

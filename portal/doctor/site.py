@@ -1,4 +1,4 @@
-"""The site under examination: its configuration, read as the Hub reads it, without starting it."""
+"""Site under examination: its configuration, read as the Hub reads it, without starting it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ SITE_FILE = Path("/etc/data-scientist-portal/jupyterhub_config.py")
 
 
 class Blocked(PortalError):
-    """A check cannot be made because of what another one tells already."""
+    """Check that cannot be made because of what another check reports already."""
 
     code = "blocked"
 
 
 class Site:
-    """What the checks ask. ``person``: whose rights are tried, empty for the first that sudo
+    """Site that is checked. ``person``: whose rights are tried; empty for the first that sudo
     names."""
 
     def __init__(self, config_file: str = "", person: str = "") -> None:
@@ -44,15 +44,15 @@ class Site:
         self.trouble = ""
         try:
             self.config = self._read()
-        except Exception as error:  # the file is the site's own Python: anything can come out
+        except Exception as error:  # the file is the site's own Python: it may raise anything
             self.trouble = f"{self.config_file}: {type(error).__name__}: {error}"
             self.config = Config()
         if not self.trouble:
-            self._hub  # noqa: B018  finds out what the Hub refuses
+            self._hub  # noqa: B018  records a value that the Hub refuses
 
     @property
     def hub(self) -> JupyterHub:
-        """The Hub's application object, configured and never started. Raises Blocked."""
+        """Application object of the Hub, configured and never started. Raises Blocked."""
         if self.trouble:
             raise Blocked("the Hub's configuration is wrong (told above)")
         return self._hub
@@ -66,14 +66,15 @@ class Site:
             return None
 
     def of_hub(self, trait: str) -> Any:
-        """A setting of the Hub. Raises Blocked, or ConfigurationError when its value is refused."""
+        """Return a setting of the Hub. Raises Blocked, or ConfigurationError if its value is
+        refused."""
         try:
             return getattr(self.hub, trait)
         except (TraitError, ImportError) as error:
             raise ConfigurationError(f"c.JupyterHub.{trait}: {error}") from None
 
     def setting(self, kind: type[HasTraits], trait: str) -> Any:
-        """The value that an object of class ``kind`` would have, without making one."""
+        """Return the value that an instance of ``kind`` would have, without creating one."""
         for parent in kind.__mro__:
             section = self.config.get(parent.__name__)
             if section and trait in section:
@@ -82,12 +83,12 @@ class Site:
 
     @cached_property
     def spawner(self) -> type[HasTraits]:
-        """The class of the spawner. Raises ConfigurationError."""
+        """Class of the spawner. Raises ConfigurationError."""
         return self.of_hub("spawner_class")
 
     @cached_property
     def authenticator(self) -> type[HasTraits]:
-        """The class of the authenticator. Raises ConfigurationError."""
+        """Class of the authenticator. Raises ConfigurationError."""
         return self.of_hub("authenticator_class")
 
     @cached_property
@@ -103,7 +104,7 @@ class Site:
         return EnvironmentCatalog(config=self.config, log=self.log)
 
     def close(self) -> None:
-        """Let threads go."""
+        """Release the threads of the Slurm runner."""
         if "runner" in self.__dict__:
             self.runner.close()
 
@@ -117,7 +118,7 @@ class Site:
 
 
 def default_file() -> Path:
-    """The site's configuration file, else the one that comes with the portal."""
+    """Return the site's configuration file, else the one that comes with the portal."""
     if SITE_FILE.is_file():
         return SITE_FILE
     return data_path("deploy") / "jupyterhub_config.py"

@@ -1,4 +1,4 @@
-"""See the package."""
+"""Command line of the smoke test; see the package."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from . import facts
 from .hub import Hub
 from .server import Failed, Kernel, Server
 
-_SERVER = 300.0  # seconds until each is given up; a cold image on a busy file system takes long
+_SERVER = 300.0  # time limits in seconds; a cold image on a busy file system takes long
 _KERNEL = 180.0
 _TERMINAL = 60.0
 _FRAMEWORK = 180.0
 _FACTS = 900.0
-# print(1) in languages where that says something else, and what comes out.
+# Code that prints 1, by language; print(1) elsewhere.
 _PRINT = {
     "bash": "echo 1",
     "sh": "echo 1",
@@ -38,7 +38,7 @@ _PRINT = {
     "scala": "print(1)",
     "octave": "disp(1)",
 }
-# Where the kernel itself does not say which version its language is.
+# Code that prints the version, for kernels that do not report it.
 _VERSION = {"bash": "echo $BASH_VERSION"}
 _ONE = re.compile(r"(?<![0-9.])1(?![0-9.])")
 _FACTS_CODE = Path(facts.__file__).read_text(encoding="utf-8")
@@ -50,13 +50,13 @@ def main() -> None:
 
 
 def say(step: str, **more: Any) -> None:
-    """One line for whoever reads: standard output, which nothing else writes to."""
+    """Write one line to standard output, which nothing else writes to."""
     sys.stdout.write(json.dumps({"step": step, **more}) + "\n")
     sys.stdout.flush()
 
 
 async def check() -> None:
-    """All of it; ``end`` is always said."""
+    """Run the whole test; ``end`` is always written."""
     hub = Hub()
     hub.start()
     server = Server(hub)
@@ -83,16 +83,16 @@ async def _within(seconds: float, what: str, work: Awaitable[T]) -> T:
 
 
 async def _kernels(server: Server, container: Container | None) -> list[str]:
-    """Each kernel once; the sentences of those that did not do it."""
-    found = (await _within(_KERNEL, "The list of kernels", server.ask("GET", "api/kernelspecs")))[
+    """Test each kernel once; return the sentences of those that failed."""
+    specs = (await _within(_KERNEL, "The list of kernels", server.ask("GET", "api/kernelspecs")))[
         "kernelspecs"
     ]
     titles = named(os.environ)
-    wanted = list(titles) or sorted(found)
+    wanted = list(titles) or sorted(specs)
     wrong: list[str] = []
     told = False
     for name in wanted:
-        spec = found.get(name, {}).get("spec", {})
+        spec = specs.get(name, {}).get("spec", {})
         title = str(spec.get("display_name") or titles.get(name) or name)
         language = str(spec.get("language", ""))
         began, kernel = time.monotonic(), Kernel(server, name)
@@ -128,36 +128,36 @@ async def _kernels(server: Server, container: Container | None) -> list[str]:
 
 async def _prints(kernel: Kernel, language: str) -> None:
     await kernel.start()
-    said = await kernel.run(_PRINT.get(language.lower(), "print(1)"))
-    if not _ONE.search(said):
-        raise Failed(f"It printed {said[:80]!r} where 1 was to be seen.")
+    output = await kernel.run(_PRINT.get(language.lower(), "print(1)"))
+    if not _ONE.search(output):
+        raise Failed(f"It printed {output[:80]!r} where 1 was to be seen.")
     ask = _VERSION.get(language.lower())
     if ask and not kernel.version:
         kernel.version = (await kernel.run(ask)).strip()[:40]
 
 
 async def _facts(kernel: Kernel, container: Container | None) -> dict[str, Any]:
-    """What its Python has; what cannot be read is left out."""
+    """Return the facts of a Python kernel; those that cannot be read are left out."""
     code = f"{_FACTS_CODE}\nprint('PORTAL ' + json.dumps(collect({_FRAMEWORK})))\n"
     try:
-        said = await _within(_FACTS, "The kernel", kernel.run(code))
-        line = next(one for one in said.splitlines() if one.startswith("PORTAL "))
-        found = dict(json.loads(line[len("PORTAL ") :]))
+        output = await _within(_FACTS, "The kernel", kernel.run(code))
+        line = next(text for text in output.splitlines() if text.startswith("PORTAL "))
+        result = dict(json.loads(line[len("PORTAL ") :]))
     except (Failed, StopIteration, ValueError) as error:
         print(f"Versions could not be read: {error}", file=sys.stderr)
-        found = {"versions": {}, "packages": [], "added": [], "gpus": None}
-    return {**_about(container), **found}
+        result = {"versions": {}, "packages": [], "added": [], "gpus": None}
+    return {**_about(container), **result}
 
 
 def _about(container: Container | None) -> dict[str, str]:
-    """The distribution and the processor."""
+    """Return the distribution and the architecture."""
     text = _output(container, ["cat", "/etc/os-release"])
     name = re.search(r'^PRETTY_NAME="?([^"\n]*)', text, re.MULTILINE)
     return {"distribution": name[1] if name else "", "architecture": platform.machine()}
 
 
 def _output(container: Container | None, argv: list[str]) -> str:
-    """What a program of the environment prints; "" where it fails."""
+    """Return the output of a program of the environment; "" if it fails."""
     env = None
     if container is not None:
         argv, env = container.command(argv), container.environment(os.environ)
@@ -190,16 +190,16 @@ async def _echo(server: Server) -> None:
     name = (await server.ask("POST", "api/terminals"))["name"]
     socket = await server.connect(f"terminals/websocket/{name}")
     try:
-        # The echo of what is typed holds no 42.
+        # So that the terminal's echo of the command does not match.
         await socket.write_message(json.dumps(["stdin", "echo portal-$((40 + 2))\r"]))
-        said = ""
-        while "portal-42" not in said:
+        output = ""
+        while "portal-42" not in output:
             text = await socket.read_message()
             if text is None:
                 raise Failed("Its connection was closed.")
             kind, *values = json.loads(text)
             if kind == "stdout":
-                said = (said + values[0])[-10_000:]
+                output = (output + values[0])[-10_000:]
             elif kind == "disconnect":
                 raise Failed("Its shell ended.")
     finally:

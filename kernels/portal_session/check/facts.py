@@ -1,7 +1,7 @@
-"""What the framework's Python has. This file's text runs in that kernel: Python 2.7 and newer.
+"""Facts about the framework's Python. This file's text runs in that kernel: Python 2.7 and newer.
 
 Each framework is imported in a process of its own, with a time limit: one that hangs or crashes
-takes nothing else with it, and the kernel's own folder of added packages is not seen.
+affects nothing else, and the kernel's own folder of added packages is not seen.
 """
 
 import json
@@ -31,7 +31,7 @@ def maybe(read):
         return None
 """
 
-# By the module's name: what says its versions, and how many GPUs it sees.
+# By module name: code that reports its versions, and how many GPUs it sees.
 _FRAMEWORKS = [
     (
         "torch",
@@ -96,7 +96,7 @@ _VARIABLES = [
 
 
 def _output(argv, seconds):
-    """What a program prints; "" where it is not there, fails or takes too long."""
+    """Return the output of a program; "" if it is missing, fails or takes too long."""
     try:
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except (OSError, ValueError):
@@ -117,7 +117,7 @@ def _said(code, seconds):
 
 
 def _is_there(name):
-    """Whether a module can be found, without importing it."""
+    """Return True if a module can be found, without importing it."""
     try:
         from importlib.util import find_spec
 
@@ -133,16 +133,16 @@ def _is_there(name):
 
 
 def collect(seconds):
-    """``versions``, ``packages``, ``added``, ``gpus``; ``seconds`` for each framework."""
+    """Return ``versions``, ``packages``, ``added``, ``gpus``; ``seconds`` for each framework."""
     versions = {"python": ".".join(str(part) for part in sys.version_info[:3])}
     gpus = None
     for name, code in _FRAMEWORKS:
         if not _is_there(name):
             continue
-        found = _said(code, seconds)
-        if "gpus" in found:
-            gpus = max(gpus or 0, int(found.pop("gpus")))
-        for key, value in found.items():
+        reported = _said(code, seconds)
+        if "gpus" in reported:
+            gpus = max(gpus or 0, int(reported.pop("gpus")))
+        for key, value in reported.items():
             versions.setdefault(key, value)
     for key, argv, pattern in _PROGRAMS:
         match = re.search(pattern, _output(argv, 20))
@@ -154,15 +154,18 @@ def collect(seconds):
             versions[key] = match.group(0)
     packages = _said(_PACKAGES, 60).get("packages", [])
     here = _with_added()
-    added = [one for one in here if one not in packages] if packages else []
+    added = [package for package in here if package not in packages] if packages else []
     return {"versions": versions, "packages": packages, "added": added, "gpus": gpus}
 
 
 def _with_added():
-    """The packages that this kernel sees."""
+    """List the packages that this kernel sees."""
     try:
         from importlib import metadata
     except ImportError:
         return []
-    found = [(one.metadata["Name"], one.version) for one in metadata.distributions()]
-    return sorted(set("%s==%s" % pair for pair in found if pair[0]))  # noqa: UP031
+    packages = [
+        (distribution.metadata["Name"], distribution.version)
+        for distribution in metadata.distributions()
+    ]
+    return sorted(set("%s==%s" % pair for pair in packages if pair[0]))  # noqa: UP031

@@ -1,4 +1,4 @@
-"""A Hub for one server: it takes the port and knows one token."""
+"""Stand-in for the Hub of one server: it takes the port and knows one token."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SCOPE = f"access:servers!server={USER}/"
 
 
 class Hub:
-    """Listens on loopback between ``start`` and ``stop``; ``port`` is the server's, once it is
-    told."""
+    """HTTP server on loopback between ``start`` and ``stop``. ``port`` is that of the session's
+    server, once it is reported."""
 
     def __init__(self) -> None:
         self.token = secrets.token_urlsafe(32)
@@ -45,7 +45,7 @@ class Hub:
             self._server.stop()
 
     def environment(self) -> dict[str, str]:
-        """What a session finds in its environment (jupyterhub/spawner.py, get_env)."""
+        """Return a session's environment variables (jupyterhub/spawner.py, get_env)."""
         return {
             "JUPYTERHUB_API_URL": self._address,
             "JUPYTERHUB_ACTIVITY_URL": f"{self._address}/users/{USER}/activity",
@@ -65,7 +65,7 @@ class Hub:
 
 
 class Answer(RequestHandler):
-    """Base: 403 without the token."""
+    """Base class: answers 403 without the token."""
 
     def initialize(self, hub: Hub) -> None:
         self.hub = hub
@@ -79,7 +79,7 @@ class Answer(RequestHandler):
 
 class Version(Answer):
     def prepare(self) -> None:
-        """Asked without a token."""
+        """Allow requests without a token."""
         self.set_header("X-JupyterHub-Version", __version__)
 
     def get(self) -> None:

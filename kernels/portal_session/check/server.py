@@ -1,4 +1,4 @@
-"""The session's server under test: started as a job starts it, asked as a page asks it."""
+"""Session's server under test: started as a job starts it, requested as a page requests it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _QUIET_END = 10.0
 
 
 class Failed(Exception):
-    """What does not work, in a sentence."""
+    """Failed test, in a sentence."""
 
 
 class Server:
-    """One server; everything raises Failed."""
+    """Session's server. Every method raises Failed on errors."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -35,7 +35,7 @@ class Server:
         self._base = ""
 
     async def start(self, patience: float) -> float:
-        """Seconds until its API answered."""
+        """Start the server; return the seconds until its API answered."""
         began = time.monotonic()
         self._start()
         while not self._hub.port.done():
@@ -65,7 +65,7 @@ class Server:
             raise Failed(f"The notebook server ended at once, with code {status}.")
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """What its API answers, as JSON's values."""
+        """Send a request to the server's API; return the decoded JSON."""
         request = HTTPRequest(
             f"http://{self._base}{path}",
             method=method,
@@ -74,13 +74,15 @@ class Server:
             request_timeout=_REQUEST,
         )
         try:
-            answer = await AsyncHTTPClient().fetch(request, raise_error=False)
+            response = await AsyncHTTPClient().fetch(request, raise_error=False)
         except Exception as error:
             raise Failed(f"The notebook server does not answer: {error}.") from None
-        if answer.code >= 400:
-            said = answer.body.decode("utf-8", "replace")[:300]
-            raise Failed(f"The notebook server answered {answer.code} to {method} {path}: {said}")
-        return json.loads(answer.body or b"null")
+        if response.code >= 400:
+            body_text = response.body.decode("utf-8", "replace")[:300]
+            raise Failed(
+                f"The notebook server answered {response.code} to {method} {path}: {body_text}"
+            )
+        return json.loads(response.body or b"null")
 
     async def connect(self, path: str) -> WebSocketClientConnection:
         request = HTTPRequest(
@@ -95,7 +97,7 @@ class Server:
             raise Failed(f"The notebook server lets nobody in to {path}: {error}.") from None
 
     def stop(self) -> None:
-        """Ends it and its kernels."""
+        """End the server and its kernels."""
         process = self._process
         if process is None:
             return
@@ -109,7 +111,7 @@ class Server:
 
 
 class Kernel:
-    """One kernel of the server, between ``start`` and ``stop``."""
+    """Kernel of the server, between ``start`` and ``stop``."""
 
     def __init__(self, server: Server, name: str) -> None:
         self._server = server
@@ -120,42 +122,43 @@ class Kernel:
         self.version = ""
 
     async def start(self) -> None:
-        """Returns when it has said which language it speaks: ``version``."""
-        made = await self._server.ask("POST", "api/kernels", {"name": self._name})
-        self._id = made["id"]
+        """Start the kernel and wait for its ``version``, that of its language."""
+        kernel = await self._server.ask("POST", "api/kernels", {"name": self._name})
+        self._id = kernel["id"]
         self._socket = await self._server.connect(
             f"api/kernels/{self._id}/channels?session_id={self._session}"
         )
-        asked = self._send("kernel_info_request", {})
+        request_id = self._send("kernel_info_request", {})
         while True:
             message = await self._next()
             if message["header"]["msg_type"] == "status":
                 self._see_that_it_lives(message)
-            elif message["parent_header"].get("msg_id") == asked:
+            elif message["parent_header"].get("msg_id") == request_id:
                 if message["header"]["msg_type"] == "kernel_info_reply":
                     info = message["content"].get("language_info", {})
                     self.version = str(info.get("version", ""))
                     return
 
     async def run(self, code: str) -> str:
-        """What ``code`` printed or showed as text. Raises Failed with the error's own words."""
-        asked = self._send(
+        """Return what ``code`` printed or showed as text. Raises Failed with the error's own
+        message."""
+        request_id = self._send(
             "execute_request",
             {"code": code, "silent": False, "store_history": False, "allow_stdin": False},
         )
-        said: list[str] = []
+        output: list[str] = []
         replied = idle = False
         while not (replied and idle):
             message = await self._next()
             kind, content = message["header"]["msg_type"], message["content"]
             if kind == "status":
                 self._see_that_it_lives(message)
-            if message["parent_header"].get("msg_id") != asked:
+            if message["parent_header"].get("msg_id") != request_id:
                 continue
             if kind == "stream":
-                said.append(content["text"])
+                output.append(content["text"])
             elif kind in ("execute_result", "display_data"):
-                said.append(str(content["data"].get("text/plain", "")))
+                output.append(str(content["data"].get("text/plain", "")))
             elif kind == "error":
                 raise Failed(f"{content.get('ename', '')}: {content.get('evalue', '')}"[:500])
             elif kind == "execute_reply":
@@ -165,7 +168,7 @@ class Kernel:
                     raise Failed(f"{name}: {value}"[:500])
             elif kind == "status" and content["execution_state"] == "idle":
                 idle = True
-        return "".join(said)
+        return "".join(output)
 
     async def stop(self) -> None:
         if self._socket is not None:

@@ -1,1 +1,1 @@
-"""The work of a course's session: handouts, collecting, grades, guests, a room."""
+"""Features of a course's session: handouts, collecting, grades, guests, rooms."""

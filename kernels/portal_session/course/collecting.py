@@ -1,4 +1,4 @@
-"""Gives the folders that a course collects: a copy of each goes to the portal, as a tar."""
+"""Collection of a course's folders: a copy of each goes to the portal, as a tar."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import IO, Any
 
 from ..service import ServiceError
 
-FILES = 10_000  # of one folder
-MEGABYTES = 500  # of one folder; the site's own bound may be lower
-DEPTH = 40  # folders in folders
+FILES = 10_000  # per collected folder
+MEGABYTES = 500  # per collected folder; the site's own limit may be lower
+DEPTH = 40  # levels of folders
 _LEFT_OUT = (".git", ".ipynb_checkpoints", "__pycache__")  # folders
 
 
 class NothingToGive(Exception):
-    """Why there is nothing, in a sentence."""
+    """Reason why there is nothing to hand in, in a sentence."""
 
 
 class Collecting:
-    """Gives each collection once. ``look`` blocks: it belongs into a thread."""
+    """Collections of a course, each handed in once. ``look`` blocks: call it in a thread."""
 
     def __init__(self, service: Any, home: Path, log: Any) -> None:
         self._service = service
@@ -34,24 +34,25 @@ class Collecting:
         self._lock = threading.Lock()
 
     def look(self, course: Mapping[str, Any]) -> float:
-        """Give what the situation asks for; seconds until the next look makes sense."""
+        """Hand in what the situation asks for; return the seconds until the next look makes
+        sense."""
         pause = 0.0
-        for one in course.get("collects") or ():
+        for collection in course.get("collects") or ():
             with self._lock:
-                if one["id"] in self._given:
+                if collection["id"] in self._given:
                     continue
             try:
-                self.give(int(one["id"]), str(one["folder"]))
-                self._given.add(one["id"])
+                self.give(int(collection["id"]), str(collection["folder"]))
+                self._given.add(collection["id"])
             except ServiceError as error:
                 self._log.warning("A folder could not be given to the course: %s", error)
                 if error.status in (400, 403, 404, 409, 413):
-                    self._given.add(one["id"])  # it will be refused the next time, too
+                    self._given.add(collection["id"])  # it would be refused again
                 pause = max(pause, error.peace, 10.0)
         return pause
 
     def give(self, number: int, folder: str) -> None:
-        """Send ``folder``, or the sentence why not. Raises ServiceError."""
+        """Send ``folder``, or a sentence that says why not. Raises ServiceError."""
         path = f"session/collects/{number}"
         with tempfile.TemporaryFile(prefix="portal-collect-") as packed:
             try:
@@ -69,10 +70,10 @@ class Collecting:
 
 
 def pack(home: Path, folder: str, into: IO[bytes]) -> int:
-    """Write a tar of ``folder`` below ``home``; how many things were left out: links, devices, and
-    what cannot be read. Raises NothingToGive, OSError.
+    """Write a tar of ``folder`` below ``home``; return how many entries were left out: links,
+    devices, and what cannot be read. Raises NothingToGive, OSError.
 
-    No link is followed, on no step of the way: each folder is opened as part of the one before.
+    No link is followed at any level: each folder is opened relative to its parent.
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     here = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -86,20 +87,20 @@ def pack(home: Path, folder: str, into: IO[bytes]) -> int:
             os.close(here)
             here = below
         with tarfile.open(fileobj=into, mode="w|", format=tarfile.PAX_FORMAT) as tar:
-            for name, opened, found in _walk(here, ""):
-                if opened is None or found is None:
+            for name, opened, status in _walk(here, ""):
+                if opened is None or status is None:
                     left_out += 1
                     continue
-                files, size = files + 1, size + found.st_size
+                files, size = files + 1, size + status.st_size
                 if files > FILES or size > MEGABYTES * 1024 * 1024:
                     raise NothingToGive(
                         f"The folder '{folder}' is too large: {FILES} files and {MEGABYTES} MB "
                         "are taken at most."
                     )
                 about = tarfile.TarInfo(name)
-                about.size, about.mtime, about.mode = found.st_size, int(found.st_mtime), 0o644
+                about.size, about.mtime, about.mode = status.st_size, int(status.st_mtime), 0o644
                 try:
-                    tar.addfile(about, _Exactly(opened, found.st_size))
+                    tar.addfile(about, _Exactly(opened, status.st_size))
                 finally:
                     opened.close()
     finally:
@@ -108,21 +109,21 @@ def pack(home: Path, folder: str, into: IO[bytes]) -> int:
 
 
 def _walk(folder: int, before: str) -> Iterator[tuple[str, Any, Any]]:
-    """Every file below an open folder: name, the file, and what it is; (name, None, None) for what
-    is left out."""
+    """Yield every file below an open folder: path, open file, and status; (path, None, None) for
+    an entry that is left out."""
     for name in sorted(os.listdir(folder)):
         path = f"{before}{name}"
         try:
             path.encode("utf-8")
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISDIR(found.st_mode):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
                 if name in _LEFT_OUT or name.startswith(".git__"):
                     continue
                 if path.count("/") > DEPTH:
                     raise ValueError
                 flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
                 below = os.open(name, flags, dir_fd=folder)
-            elif stat.S_ISREG(found.st_mode):
+            elif stat.S_ISREG(status.st_mode):
                 flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
                 opened = os.fdopen(os.open(name, flags, dir_fd=folder), "rb")
                 yield path, opened, os.fstat(opened.fileno())
@@ -139,7 +140,7 @@ def _walk(folder: int, before: str) -> Iterator[tuple[str, Any, Any]]:
 
 
 class _Exactly:
-    """A file that gives as many bytes as were promised, though it may change meanwhile."""
+    """File that yields as many bytes as promised, though it may change meanwhile."""
 
     def __init__(self, opened: Any, size: int) -> None:
         self._opened = opened
@@ -147,6 +148,6 @@ class _Exactly:
 
     def read(self, size: int = -1) -> bytes:
         wanted = self._left if size < 0 else min(size, self._left)
-        found = self._opened.read(wanted)
+        data = self._opened.read(wanted)
         self._left -= wanted
-        return bytes(found) + b"\0" * (wanted - len(found))
+        return bytes(data) + b"\0" * (wanted - len(data))

@@ -1,6 +1,5 @@
-"""A course's session: it tells the portal who is there, raises its owner's hand, and answers for
-them whether somebody may help.
-"""
+"""Course's session: presence reports to the portal, the owner's raised hand, and the owner's
+answer whether somebody may help."""
 
 from __future__ import annotations
 
@@ -24,13 +23,13 @@ from .together import is_room
 
 PERIOD = 5.0  # seconds between two looks
 LONGEST = 60.0  # seconds between two reports of the same
-CALM = 30.0  # seconds between two reports in which only the last activity is another
+CALM = 30.0  # seconds between two reports that differ in the last activity only
 MOST = 50  # notebooks
 _ANSWERS = ("agree", "refuse", "end")
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
-    """Called by jupyter_server. ``app`` is its ServerApp."""
+    """Load this server extension. ``app`` is jupyter_server's ServerApp."""
     address = Address.of(os.environ)
     if address is None or not os.environ.get("PORTAL_COURSE"):
         return
@@ -43,7 +42,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
 
 
 def add_handlers(web_app: Any, service: Service, situations: Situations, guests: Any) -> None:
-    """Adds the routes to jupyter_server's web application. ``guests``: who enters this session."""
+    """Add the routes to jupyter_server's web application. ``guests``: who enters this session."""
     base = web_app.settings["base_url"]
     shared = {"service": service, "situations": situations, "guests": guests}
     routes = {"portal/hand": HandHandler, "portal/help": HelpHandler}
@@ -53,7 +52,7 @@ def add_handlers(web_app: Any, service: Service, situations: Situations, guests:
 
 
 class CourseHandler(LocalHandler):
-    """Base: what the session's owner does, and nobody else who is in."""
+    """Base class: open to the session's owner, and to nobody else who is in."""
 
     def initialize(self, service: Service, situations: Situations, guests: Any) -> None:
         self.service = service
@@ -66,26 +65,26 @@ class CourseHandler(LocalHandler):
             raise Refused(403, "Only the one whose session this is does that.")
 
     def body(self) -> dict[str, Any]:
-        """The request's JSON object. Raises Refused."""
+        """Return the request's JSON object. Raises Refused."""
         if len(self.request.body) > LARGEST:
             raise Refused(413, f"The body is longer than {LARGEST} bytes.")
         return json_object(self.request.body)
 
     async def tell(self, method: str, path: str, body: dict[str, Any] | None = None) -> None:
-        """Ask the service for it, and finish with its answer. Raises Refused."""
+        """Send a request to the service and finish with its response. Raises Refused."""
         try:
-            answer = await in_thread(self.service.ask, method, path, body)
+            response = await in_thread(self.service.ask, method, path, body)
         except ServiceError as error:
             raise Refused(error.status, str(error)) from None
         finally:
             self.situations.outdate()
             if self.guests is not None:
                 self.guests.outdate()
-        self.finish(answer)
+        self.finish(response)
 
 
 class HandHandler(CourseHandler):
-    """``portal/hand``: POST ``{"text": …}`` raises it, DELETE lowers it."""
+    """``portal/hand``: POST ``{"text": …}`` raises the hand, DELETE lowers it."""
 
     @authenticated
     @authorized
@@ -115,8 +114,8 @@ class HelpHandler(CourseHandler):
 
 
 class Presence:
-    """Tells the portal who is there. ``inside`` says who has a room open; ``clock`` counts seconds
-    and never jumps."""
+    """Reports of who is there. ``inside`` returns who has a room open; ``clock`` returns monotonic
+    seconds."""
 
     def __init__(
         self,
@@ -132,33 +131,33 @@ class Presence:
         self._owner = owner
         self._clock = clock
         self._opened: float | None = None
-        self._told: Mapping[str, Any] | None = None  # in the last report
+        self._told: Mapping[str, Any] | None = None  # content of the last report
         self._told_at = 0.0
         self._news = asyncio.Event()
         base = re.escape(app.web_app.settings["base_url"])
         self._page = re.compile(rf"{base}(lab|doc|tree|notebooks)(/(tree|workspaces)/.*)?/?")
 
     async def run(self) -> None:
-        """For ever; a failure is tried again at the next look."""
-        # Here, since JupyterHub's extension puts its own log function in when all are loaded.
+        """Run for ever; a failure is tried again at the next look."""
+        # Here, since JupyterHub's extension sets its log function after all extensions are loaded.
         self._note_pages(self._app.web_app.settings)
         wait = PERIOD
         while True:
-            self._news.clear()  # before the look: what comes during it is told at once, too
+            self._news.clear()  # before the look: news during it is reported at once, too
             try:
                 await self.look()
                 wait = PERIOD
             except ServiceError as error:
                 self._app.log.debug("The course does not hear of this session: %s", error)
                 wait = min(LONGEST, max(2 * wait, error.peace))
-            except Exception:  # whatever it is, the session goes on
+            except Exception:  # any error: the session goes on
                 self._app.log.warning("Who is there is not known", exc_info=True)
                 wait = LONGEST
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._news.wait(), wait)
 
     async def look(self) -> None:
-        """Tell it where there is something to tell. Raises ServiceError."""
+        """Report to the portal if there is news. Raises ServiceError."""
         now, seen = self._clock(), await self._seen()
         since = now - self._told_at
         before = self._told
@@ -173,9 +172,9 @@ class Presence:
         self._told, self._told_at = seen, now
 
     async def _seen(self) -> dict[str, Any]:
-        """Times by the monotonic clock."""
+        """Return the current state, times by the monotonic clock."""
         sessions = await self._app.session_manager.list_sessions()
-        paths = {one["path"] for one in sessions if one.get("type") == "notebook"}
+        paths = {session["path"] for session in sessions if session.get("type") == "notebook"}
         active = self._app.web_app.last_activity()
         age = max(0.0, (datetime.now(timezone.utc) - active).total_seconds())
         return {
@@ -195,8 +194,8 @@ class Presence:
         }
 
     def _note_pages(self, settings: dict[str, Any]) -> None:
-        """Notice when the owner's browser first loads a page of this session. The Hub's probes are
-        nobody's, and programs send their token in a header, where a browser has a cookie."""
+        """Record when the owner's browser first loads a page of this session. The Hub's probes
+        have no user, and programs send their token in a header, where a browser has a cookie."""
         before = settings.get("log_function")
 
         def log(handler: Any) -> None:

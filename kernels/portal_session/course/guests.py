@@ -1,10 +1,10 @@
-"""Who enters a course's session: its owner, and whom the portal lets in at this moment.
+"""Access to a course's session: for its owner, and for whom the portal lets in at this moment.
 
-JupyterHub's word on a login is kept for minutes, and a share that was taken back leaves open
-sockets open. So each request of somebody else is let through only while the portal says that they
-are a live helper (or, in a course's room, one of the course), and what they have open is cut when
-that ends. An admin's right to open servers ends at the door of a course's session, too: whoever
-enters there is seen by the student and stands in the audit log.
+JupyterHub caches a login for minutes, and open sockets stay open after a share is revoked. So each
+request of another person is let through only while the portal says that they are a live helper
+(or, in a course's room, a member of the course), and their connections are cut when that ends. An
+admin's right to open servers does not apply to a course's session either: whoever enters there is
+seen by the student and recorded in the audit log.
 
 Not an extension of the server, which settings in the home folder could switch off: `guard` changes
 JupyterHub's own check of logins before the server starts.
@@ -28,11 +28,11 @@ from ..situation import in_thread
 from .together import is_room
 
 FRESH = 0.5  # seconds for which an answer serves; a guest's page makes hundreds of requests
-PACE = 2.0  # seconds between two questions while somebody is in
+PACE = 2.0  # seconds between two requests while somebody is in
 PATIENCE = 3.0  # seconds that a request waits for an answer
 LONGEST = 9.0  # seconds that the last answer counts while the portal gives none
 _TICK = 0.5
-_LAST_WORDS = 0.3  # seconds that a socket has to take its end in
+_LAST_WORDS = 0.3  # seconds that a socket has to close by itself
 _UPGRADED = 101  # HTTP became a websocket
 _POLICY = 1008  # RFC 6455, 7.4.1: the connection is against a policy
 _NO_ENTRY = "This is a session of a course: only its owner enters it, and whom they let in."
@@ -40,8 +40,8 @@ _OF_PROGRAMS = "The session's own token is no login: programs in the session can
 
 
 class Guests:
-    """``ask`` gives the service's GuestList, and blocks; ``clock`` counts seconds and never
-    jumps."""
+    """Guests of a session and their open connections. ``ask`` returns the service's GuestList, and
+    blocks; ``clock`` returns monotonic seconds."""
 
     def __init__(
         self,
@@ -53,48 +53,51 @@ class Guests:
         self._ask = ask
         self._clock = clock
         self._until: dict[str, float] = {}
-        self._asked_at = float("-inf")  # when what is known was asked
+        self._asked_at = float("-inf")  # time of the request behind the current list
         self._renewal: asyncio.Task[None] | None = None
         self._renewal_at = float("-inf")
         self._inside: dict[str, WeakSet[Any]] = {}
         self._watching: asyncio.Task[None] | None = None
 
     def live(self, person: str) -> bool:
-        """Whether they may be in now, for all that is known; no guest may when that is old."""
+        """Return True if ``person`` may be in now, as far as known; a guest may not if the list is
+        old."""
         if person == self.owner:
             return True
         now = self._clock()
         return now - self._asked_at <= LONGEST and self._until.get(person, now) > now
 
     async def may_enter(self, person: str, *, anew: bool = False) -> bool:
-        """Whether they may be in now. ``anew``: as the portal says from here on."""
+        """Return True if ``person`` may be in now. ``anew``: only an answer requested from now on
+        counts."""
         asked = self._clock() - (0.0 if anew else FRESH)
         if self._asked_at < asked:
             await self._renewed(asked)
         return self.live(person)
 
     def outdate(self) -> None:
-        """Something was changed from here: what is known counts no longer for new requests."""
+        """Request a new list: something was changed from here, so the current one no longer counts
+        for new requests."""
         self._begin()
 
     def entered(self, person: str, handler: Any) -> None:
-        """They were let in with this request, which is cut when they are to go."""
+        """Register a request that was let in; it is cut when the person has to leave."""
         self._inside.setdefault(person, WeakSet()).add(handler)
         if self._watching is None or self._watching.done():
             self._watching = asyncio.ensure_future(self._watch())
 
     def inside(self) -> list[str]:
-        """Who has a page open: its sockets are open as long as it is."""
+        """List who has a page open: its sockets are open as long as it is."""
         return sorted(
             person
             for person in self._present()
-            if any(isinstance(one, WebSocketHandler) for one in self._inside[person])
+            if any(isinstance(handler, WebSocketHandler) for handler in self._inside[person])
         )
 
-    # -- what is known -------------------------------------------------------------------------
+    # -- the list of guests --------------------------------------------------------------------
 
     async def _renewed(self, since: float) -> None:
-        """Wait for an answer to a question that was put at ``since`` or later, for a while."""
+        """Wait a while for the answer to a request made at ``since`` or later."""
         deadline = self._clock() + PATIENCE
         while self._asked_at < since and self._clock() < deadline:
             if self._renewal is None or self._renewal.done():
@@ -103,25 +106,26 @@ class Guests:
             left = max(0.0, deadline - self._clock())
             await asyncio.wait({self._renewal}, timeout=left)
             if self._asked_at < since and self._renewal_at >= since:
-                break  # asked, and without an answer
+                break  # asked, but not answered
 
     def _begin(self) -> None:
         self._renewal_at = self._clock()
         self._renewal = asyncio.ensure_future(self._renew(self._renewal_at))
 
     async def _renew(self, asked_at: float) -> None:
-        with contextlib.suppress(Exception):  # whatever it is: what is known grows old
-            found = await in_thread(self._ask)
+        with contextlib.suppress(Exception):  # any error: the current list grows old
+            guest_list = await in_thread(self._ask)
             until = {
-                str(one["person"]): asked_at + float(one["seconds"]) for one in found["guests"]
+                str(guest["person"]): asked_at + float(guest["seconds"])
+                for guest in guest_list["guests"]
             }
             if asked_at > self._asked_at:
                 self._until, self._asked_at = until, asked_at
 
-    # -- who is in -----------------------------------------------------------------------------
+    # -- open connections ----------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """While anybody is in."""
+        """Cut the connections of those who may not be in, while anybody is in."""
         while self._present():
             due = self._clock() - max(self._asked_at, self._renewal_at) >= PACE
             if due and (self._renewal is None or self._renewal.done() or self._stuck()):
@@ -146,7 +150,7 @@ class Guests:
 
 
 def _over(handler: Any) -> bool:
-    """Whether a request is answered, or its socket closed."""
+    """Return True if a request is answered, or its socket closed."""
     if isinstance(handler, WebSocketHandler) and handler.get_status() == _UPGRADED:
         return handler.ws_connection is None or _stream(handler).closed()
     stream = _stream(handler)
@@ -159,8 +163,8 @@ def _stream(handler: Any) -> Any:
 
 
 def _cut(handler: Any) -> None:
-    """End what somebody has open: nothing more is taken from it, and it closes in a moment. A
-    socket that is being opened is found by the next look."""
+    """End an open connection: no more input is taken from it, and it closes in a moment. The next
+    look finds a socket that is still being opened."""
     stream = _stream(handler)
     if isinstance(handler, WebSocketHandler):
         if handler.ws_connection is None:
@@ -173,8 +177,8 @@ def _cut(handler: Any) -> None:
 
 
 def guard(environ: Mapping[str, str]) -> Guests | None:
-    """Change JupyterHub's check of logins in this process, where it is a course's session
-    (PORTAL_COURSE); None where it is none."""
+    """Change JupyterHub's check of logins in this process if it is a course's session
+    (PORTAL_COURSE); else return None."""
     if not environ.get("PORTAL_COURSE"):
         return None
     from jupyterhub.singleuser.extension import JupyterHubIdentityProvider
@@ -189,7 +193,8 @@ def guard(environ: Mapping[str, str]) -> Guests | None:
     checked = JupyterHubIdentityProvider.get_user
 
     async def get_user(provider: Any, handler: Any) -> Any:
-        """The login, for the owner and for whoever may be in now. Raises HTTPError for others."""
+        """Return the login of the owner or of a guest who may be in now. Raises HTTPError for
+        others."""
         hub_auth = provider.hub_auth
         user = await checked(provider, handler)
         if user is None:
@@ -200,7 +205,7 @@ def guard(environ: Mapping[str, str]) -> Guests | None:
         if any(_same(token, hub_auth.api_token) for token in sent):
             _refuse(handler, _OF_PROGRAMS)
         if user.hub_user.get("kind", "user") == "user" and user.username == guests.owner:
-            if is_room(environ):  # where everyone sees who is there
+            if is_room(environ):  # everyone in it sees who is there
                 guests.entered(user.username, handler)
             return user
         socket = isinstance(handler, WebSocketHandler)
@@ -212,9 +217,10 @@ def guard(environ: Mapping[str, str]) -> Guests | None:
         return user
 
     async def _once_more(provider: Any, handler: Any) -> Any:
-        """The Hub's word of before somebody was let in is kept too: ask it anew, for them."""
-        kept = getattr(handler, "_cached_hub_user", None)
-        name = kept.get("name", "") if isinstance(kept, dict) else ""
+        """Ask the Hub again for a person who may enter: its refusal from before that is cached
+        too."""
+        cached = getattr(handler, "_cached_hub_user", None)
+        name = cached.get("name", "") if isinstance(cached, dict) else ""
         if not name or name == guests.owner or not await guests.may_enter(name):
             return None
         _forget(provider.hub_auth, name)
@@ -228,7 +234,7 @@ def guard(environ: Mapping[str, str]) -> Guests | None:
 
 
 def _forget(hub_auth: Any, person: str) -> None:
-    """Let HubAuth ask the Hub anew who somebody's tokens belong to."""
+    """Remove a person's tokens from HubAuth's cache, so that it asks the Hub again."""
     for key, model in list(hub_auth.cache.values.items()):
         if isinstance(model, dict) and model.get("name") == person:
             hub_auth.cache.pop(key, None)
@@ -239,7 +245,7 @@ def _same(token: str | None, other: str) -> bool:
 
 
 def _refuse(handler: Any, why: str) -> None:
-    """Always raises; error pages ask who is logged in, and that is nobody."""
+    """Raise HTTPError 403, with nobody logged in for the error page."""
     handler.current_user = handler._jupyter_current_user = None
     handler._jupyterhub_user = None
     raise HTTPError(403, why)

@@ -1,8 +1,7 @@
-"""Brings the files that a course hands out into the folder ``~/COURSE``, at the session's start and
-whenever there are new ones; and gives what the course collects (portal_session.course.collecting).
+"""Handouts of a course, brought into the folder ``~/COURSE`` at the session's start and whenever
+there are new ones; and the folders that it collects (portal_session.course.collecting).
 
-Nothing here is in the way of the server: a task that waits, a thread that works, git as a program
-of its own.
+Nothing here blocks the server: a task waits, a thread works, git is a program of its own.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from ..situation import in_thread
 from .collecting import Collecting
 
 PERIOD = 5.0  # seconds between two looks at the session's situation
-RETRIES = (5.0, 300.0)  # seconds to the second try, and the most that it grows to
+RETRIES = (5.0, 300.0)  # seconds until the second try, and the longest pause
 MERGE = 300.0  # seconds that git may take
-ISOLATED = "-I"  # a student's PYTHONPATH and packages are not the server's
+ISOLATED = "-I"  # keeps a student's PYTHONPATH and packages out of the server
 NO_GIT = "This environment has no git, so the handouts of the course cannot be brought here."
 NO_PULLER = "This environment has no nbgitpuller, so the handouts cannot be brought here."
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
-    """Called by jupyter_server, after ``local_api``. ``app`` is its ServerApp."""
+    """Load this server extension, after ``local_api``. ``app`` is jupyter_server's ServerApp."""
     address, course = Address.of(os.environ), os.environ.get("PORTAL_COURSE", "")
     situations = getattr(app, "portal_situations", None)
     if address is None or not course or situations is None:
@@ -44,7 +43,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
 
 
 class Coursework:
-    """Looks at the situation, and lets ``handouts`` and ``collecting`` do what it asks for."""
+    """Polling of the situation, so that ``handouts`` and ``collecting`` do what it asks for."""
 
     def __init__(self, situations: Any, handouts: Any, collecting: Any, log: Any) -> None:
         self._situations = situations
@@ -52,23 +51,23 @@ class Coursework:
         self._log = log
 
     async def run(self) -> None:
-        """For ever; raises nothing."""
+        """Run for ever; raises nothing."""
         await asyncio.gather(*(self._keep(part) for part in self._parts))
 
     async def _keep(self, part: Any) -> None:
         while True:
             pause = PERIOD
             try:
-                told = (await self._situations.answer())["situation"] or {}
-                course = told.get("course") or {}
+                situation = (await self._situations.answer())["situation"] or {}
+                course = situation.get("course") or {}
                 pause = max(PERIOD, await in_thread(part.look, course))
-            except Exception:  # whatever it is, the session goes on; the next look may work
+            except Exception:  # any error: the session goes on, the next look may work
                 self._log.warning("A look at the course's files failed", exc_info=True)
             await asyncio.sleep(pause)
 
 
 class Handouts:
-    """The folder of handouts. ``look`` blocks: it belongs into a thread."""
+    """Folder of handouts. ``look`` blocks: call it in a thread."""
 
     def __init__(
         self,
@@ -83,35 +82,35 @@ class Handouts:
         self._environ = environ
         self.folder = home / course
         self._state = home / ".portal" / f"{course}.handouts"
-        self._brought = ""  # by this server: at its start deleted files come back, too
+        self._brought = ""  # by this server: its start also restores deleted files
         self._told: dict[str, str] = {}
         self._wait = RETRIES[0]
 
     def look(self, course: Mapping[str, Any]) -> float:
-        """Bring the revision that the situation names, if it is not here; seconds until the next
-        look makes sense. Raises nothing but bugs."""
+        """Bring the revision that the situation names, if it is missing; return the seconds until
+        the next look makes sense. Raises nothing but bugs."""
         wanted = str(course.get("handout") or "")
         if not wanted or wanted == self._brought:
             return 0.0
         try:
-            said = self._bring()
+            result = self._bring()
         except ServiceError as error:
             self._log.warning("The handouts could not be fetched: %s", error)
-            said = {"error": f"The handouts could not be fetched: {error}"}
-        if "error" in said:
-            self._log.warning("Handouts: %s", said["error"])
-            self._tell(self._base(), said["error"])
+            result = {"error": f"The handouts could not be fetched: {error}"}
+        if "error" in result:
+            self._log.warning("Handouts: %s", result["error"])
+            self._tell(self._base(), result["error"])
             wait, self._wait = self._wait, min(2 * self._wait, RETRIES[1])
             return wait
         self._wait = RETRIES[0]
         self._brought = wanted
-        self._keep(said["revision"])
-        self._log.info("Handouts: revision %s is here. %s", said["revision"], said["message"])
-        self._tell(said["revision"], said["message"])
+        self._keep(result["revision"])
+        self._log.info("Handouts: revision %s is here. %s", result["revision"], result["message"])
+        self._tell(result["revision"], result["message"])
         return 0.0
 
     def _bring(self) -> dict[str, str]:
-        """The merge's answer: see portal_session.notebooks.merging. Raises ServiceError."""
+        """Return the merge's result: see portal_session.notebooks.merging. Raises ServiceError."""
         if shutil.which("git", path=self._environ.get("PATH")) is None:
             return {"error": NO_GIT}
         with tempfile.TemporaryDirectory(prefix="portal-handouts-") as place:
@@ -119,7 +118,7 @@ class Handouts:
             self._service.download("session/handouts", bundle)
             argv = [sys.executable, ISOLATED, "-m", "portal_session.notebooks.merging"]
             argv += [str(bundle), str(self.folder), self._base()]
-            # After the servers of a class that start at the same moment on the same node.
+            # Yields to the servers of a class that start at the same moment on the same node.
             if nice := shutil.which("nice", path=self._environ.get("PATH")):
                 argv = [nice, "-n", "10", *argv]
             try:
@@ -136,19 +135,19 @@ class Handouts:
                 return {"error": f"git did not bring the handouts in {MERGE:.0f} seconds."}
             except OSError as error:
                 return {"error": f"git could not be started: {error.strerror}."}
-        words = done.stderr.decode("utf-8", "replace")
-        self._log.debug("Handouts: %s", words)
-        if "No module named 'nbgitpuller'" in words:
+        stderr = done.stderr.decode("utf-8", "replace")
+        self._log.debug("Handouts: %s", stderr)
+        if "No module named 'nbgitpuller'" in stderr:
             return {"error": NO_PULLER}
         try:
-            found = json.loads(done.stdout)
-            return {str(name): str(value) for name, value in found.items()}
+            result = json.loads(done.stdout)
+            return {str(name): str(value) for name, value in result.items()}
         except (ValueError, AttributeError):
-            self._log.warning("The merge of the handouts failed: %s", words[-2000:])
+            self._log.warning("The merge of the handouts failed: %s", stderr[-2000:])
             return {"error": "The handouts could not be merged; this session's log tells why."}
 
     def _base(self) -> str:
-        """The revision that was brought here last; "" for none."""
+        """Return the revision that was brought last; "" for none."""
         try:
             return self._state.read_text(encoding="ascii").strip()
         except (OSError, ValueError):
@@ -164,7 +163,7 @@ class Handouts:
             self._log.warning("%s could not be written: %s", self._state, error.strerror)
 
     def _tell(self, revision: str, message: str) -> None:
-        """To the board of the course, what it has not heard yet."""
+        """Report to the course's board, unless it was told the same before."""
         report = {"revision": revision, "message": message[:1000]}
         if report == self._told:
             return

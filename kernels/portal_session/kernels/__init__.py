@@ -1,1 +1,1 @@
-"""A session's kernels: where they run, with which command and shell."""
+"""Kernels of a session: where they run, with which command and shell."""

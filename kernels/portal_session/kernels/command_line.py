@@ -1,14 +1,13 @@
-"""What terminals and kernels find in their environment, and so what the jobs take along that are
-submitted from them.
+"""Environment of terminals and kernels, and thereby of the jobs that are submitted from them.
 
-``sbatch`` and ``srun`` hand on their environment (``--export=ALL``), and read their own defaults
+``sbatch`` and ``srun`` pass on their environment (``--export=ALL``), and read their own defaults
 from it (sbatch(1), "INPUT ENVIRONMENT VARIABLES"). With the variables of the session's own job in
-it, ``srun`` starts a step inside the session instead of a job, ``--mem`` and ``--cpus-per-task`` of
-the session count for everything else, and a script that asks for ``--mem-per-cpu`` is refused. So
-they are taken out, and with them the session's secrets. The server itself keeps them.
+it, ``srun`` starts a step inside the session instead of a job, ``--mem`` and ``--cpus-per-task``
+of the session apply to everything else, and a script that asks for ``--mem-per-cpu`` is refused.
+So they are removed, and with them the session's secrets. The server itself keeps them.
 
-The same in kernels, also for those who submit nothing: PyTorch Lightning takes SLURM_NTASKS and
-Open MPI takes SLURM_JOBID for a start by ``srun``, and both fail in a notebook.
+The same applies in kernels, also for those who submit nothing: PyTorch Lightning takes
+SLURM_NTASKS and Open MPI takes SLURM_JOBID for a start by ``srun``, and both fail in a notebook.
 """
 
 from __future__ import annotations
@@ -28,26 +27,27 @@ from .shell import shell_command
 
 JOB_ID = "PORTAL_JOB_ID"
 PROVISIONER = "portal-provisioner"  # an entry point of this package
-KEPT = "PORTAL_KEPT_VARIABLES"  # names that stay all the same, separated by spaces
+KEPT = "PORTAL_KEPT_VARIABLES"  # names that are kept nevertheless, separated by spaces
 
 # How Slurm's commands find the cluster and write times: the node's and the person's, not the job's.
 _OF_COMMANDS = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN"})
-_OF_THE_JOB = ("SLURM_",)  # SLURMD_NODENAME says where one is, and each job gets its own
+_OF_THE_JOB = ("SLURM_",)  # not SLURMD_NODENAME, which is the node; each job gets its own
 # The whole environment of a job is stored by slurmctld, and at some sites by slurmdbd.
 _SECRETS = frozenset({"JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN", "JUPYTER_TOKEN", KEPT})
-# What Apptainer would take from here in a job that starts a container of its own; and what
-# profiles of a site take for a shell that nobody sits at.
+# Variables that Apptainer would apply in a job that starts a container of its own; and one by
+# which profiles of a site recognize a non-interactive shell.
 _OF_THE_CONTAINER = ("APPTAINERENV_", "SINGULARITYENV_")
 _MISLEADING = frozenset({"APPTAINER_BIND", "SINGULARITY_BIND", "ENVIRONMENT"})
 
 
 def for_commands(environ: Mapping[str, str]) -> dict[str, str]:
-    """``environ`` without what is the session's alone. PORTAL_JOB_ID names the session's job."""
-    kept = {*environ.get(KEPT, "").split(), *_OF_COMMANDS}
-    found = {
+    """Return ``environ`` without what belongs to the session alone. PORTAL_JOB_ID names the
+    session's job."""
+    exempt = {*environ.get(KEPT, "").split(), *_OF_COMMANDS}
+    variables = {
         name: value
         for name, value in environ.items()
-        if name in kept
+        if name in exempt
         or not (
             name.startswith((*_OF_THE_JOB, *_OF_THE_CONTAINER))
             or name in _SECRETS
@@ -55,12 +55,13 @@ def for_commands(environ: Mapping[str, str]) -> dict[str, str]:
         )
     }
     if environ.get("SLURM_JOB_ID"):
-        found[JOB_ID] = environ["SLURM_JOB_ID"]
-    return found
+        variables[JOB_ID] = environ["SLURM_JOB_ID"]
+    return variables
 
 
 class SessionProvisioner(LocalProvisioner):
-    """Starts kernels as jupyter_client does, in the container where one is beside this server."""
+    """Provisioner that starts kernels as jupyter_client does, in the container if one is beside
+    this server."""
 
     _in_container = False
 
@@ -71,13 +72,13 @@ class SessionProvisioner(LocalProvisioner):
         env.update(clean)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
-        """As LocalProvisioner, whose ``cmd`` is the kernelspec's argv."""
+        """Launch a kernel as LocalProvisioner does; ``cmd`` is the kernelspec's argv."""
         container = Container.of(os.environ)
         spec = self.kernel_spec
         if container is not None and not spec.metadata.get(HERE):
             cmd = container.command(cmd, str(kwargs.get("cwd") or ""))
             env = container.environment(kwargs["env"], tuple(spec.env))
-            for name in spec.env:  # meant for the kernel; Apptainer's own is as it was
+            for name in spec.env:  # meant for the kernel, not for Apptainer itself
                 env.pop(name, None)
                 if name in os.environ:
                     env[name] = os.environ[name]
@@ -86,8 +87,8 @@ class SessionProvisioner(LocalProvisioner):
         return await super().launch_kernel(cmd, **kwargs)
 
     async def send_signal(self, signum: int) -> None:
-        """To the kernel's whole process group; an interrupt not to Apptainer itself, which passes
-        signals on, so that the kernel would have it twice."""
+        """Send a signal to the kernel's whole process group; an interrupt not to Apptainer itself,
+        which passes signals on, so that the kernel would receive it twice."""
         if signum != signal.SIGINT or not self._in_container or not self.pgid or not self.process:
             await super().send_signal(signum)
             return
@@ -98,8 +99,8 @@ class SessionProvisioner(LocalProvisioner):
 
 
 def _of_group(group: int) -> Iterator[int]:
-    """The processes of a process group, from /proc/PID/stat (proc(5))."""
-    for process in Path("/proc").glob("[0-9]*"):  # not "/stat": it may be over before one looks
+    """Yield the processes of a process group, from /proc/PID/stat (proc(5))."""
+    for process in Path("/proc").glob("[0-9]*"):  # not "/stat": the process may end meanwhile
         with contextlib.suppress(OSError, ValueError, IndexError):
             # The name in parentheses may hold anything, spaces and parentheses included.
             stat = (process / "stat").read_text(errors="replace").rpartition(")")[2]
@@ -108,17 +109,17 @@ def _of_group(group: int) -> Iterator[int]:
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
-    """Called by jupyter_server, after its terminals (extensions are loaded by name)."""
+    """Load this server extension, after jupyter_server's terminals (extensions load by name)."""
     kernels = KernelProvisionerFactory.instance(parent=app)
     if kernels.default_provisioner_name == "local-provisioner":
-        # Not by its variable, which a Jupyter in another environment would inherit.
+        # Not by its environment variable, which a Jupyter in another environment would inherit.
         kernels.default_provisioner_name = PROVISIONER
     terminals = app.web_app.settings.get("terminal_manager")
     if terminals is not None:
         container = Container.of(os.environ)
         if container is not None:
             terminals.shell_command = container.shell()
-        elif not getattr(app, "terminado_settings", {}).get("shell_command"):  # not the site's own
+        elif not getattr(app, "terminado_settings", {}).get("shell_command"):  # else the site's
             terminals.shell_command = shell_command(os.environ)
         terminals.make_term_env = _clean(terminals.make_term_env, container)
 
@@ -126,7 +127,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
 def _clean(
     make: Callable[..., dict[str, str]], container: Container | None = None
 ) -> Callable[..., dict[str, str]]:
-    """terminado's ``make_term_env`` of a new terminal, with less in it."""
+    """Wrap terminado's ``make_term_env``, so that new terminals get a cleaned environment."""
 
     def make_term_env(*args: Any, **kwargs: Any) -> dict[str, str]:
         clean = for_commands(make(*args, **kwargs))

@@ -1,4 +1,4 @@
-"""The container beside this server: where its kernels and terminals run.
+"""Container beside this server, in which its kernels and terminals run.
 
 The argv of ``apptainer exec`` comes from the portal (portal/launch/container.py), as JSON in an
 environment variable. Values reach the container as APPTAINERENV_… and never on a command line,
@@ -17,11 +17,11 @@ from ..measurements.gpus import vendor_of
 HERE = "portal_beside"  # in a kernelspec's metadata: it runs on the node, not in the container
 
 VARIABLE = "PORTAL_CONTAINER"
-IMAGE = "PORTAL_IMAGE"  # what deploy/session.sh chose: the SIF, or the node's unpacked copy
+IMAGE = "PORTAL_IMAGE"  # chosen by deploy/session.sh: the SIF, or the node's unpacked copy
 # The names that deploy/session.sh would have passed into the container, separated by spaces.
 PASSED = "PORTAL_PASSED"
-# Beside those: the variables of the GPUs' vendor and what Slurm gave the job (deploy/session.sh
-# passes the same into containers), what Jupyter and its terminals set, and the places of `places`.
+# Passed as well: the variables of the GPUs' vendor and of the Slurm job (deploy/session.sh passes
+# the same into containers), of Jupyter and its terminals, and the directories of `places`.
 _NAMES = frozenset(
     {
         "SLURMD_NODENAME",
@@ -34,13 +34,14 @@ _NAMES = frozenset(
 )
 _PREFIXES = ("JPY_", "JUPYTER_", "JUPYTERHUB_", "PORTAL_", "SLURM_")
 _OF_APPTAINER = ("APPTAINERENV_", "SINGULARITYENV_")
-# bash keeps the PATH of the image: a login shell would take the distribution's.
+# bash keeps the PATH of the image; a login shell would set the distribution's.
 _SHELL = 'SHELL=$(command -v bash || command -v sh); export SHELL; exec "${SHELL##*/}"'
 
 
 @dataclass(frozen=True)
 class Container:
-    """``exec``: argv up to the image; ``roots``: folders that it has in common with the node."""
+    """Container: ``exec`` is the argv up to the image; ``roots`` are the folders shared with the
+    node."""
 
     exec: tuple[str, ...]
     image: str
@@ -49,10 +50,10 @@ class Container:
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Container | None:
-        """From PORTAL_CONTAINER; None for a server that has no container beside it."""
+        """Parse PORTAL_CONTAINER; return None for a server that has no container beside it."""
         try:
-            found = json.loads(environ.get(VARIABLE, ""))
-            exec_, image, roots = found["exec"], found["image"], found["roots"]
+            config = json.loads(environ.get(VARIABLE, ""))
+            exec_, image, roots = config["exec"], config["image"], config["roots"]
         except (ValueError, KeyError, TypeError):
             return None
         return cls(
@@ -63,23 +64,23 @@ class Container:
         )
 
     def command(self, argv: Sequence[str], directory: str = "") -> list[str]:
-        """``argv`` in the container; its working directory is ``directory`` where the container
-        has that, else the home."""
+        """Return the command of ``argv`` in the container; its working directory is ``directory``
+        if the container has that, else the home."""
         there = ["--pwd", directory] if self.has(directory) else []
         return [*self.exec, *there, self.image, *argv]
 
     def shell(self) -> list[str]:
-        """The command of a terminal."""
+        """Return the command of a terminal."""
         return self.command(["/bin/sh", "-c", _SHELL])
 
     def has(self, directory: str) -> bool:
-        """Whether the container sees this folder of the node, at the same place."""
+        """Return True if the container sees this folder of the node, at the same path."""
         real = os.path.normpath(directory) if directory else ""
         return any(real == root or real.startswith(root.rstrip("/") + "/") for root in self.roots)
 
     def environment(self, environ: Mapping[str, str], more: Sequence[str] = ()) -> dict[str, str]:
-        """For Apptainer's own process: ``environ``, and what of it goes into the container under
-        the names that Apptainer passes on. ``more``: further names that go in."""
+        """Return the environment of Apptainer's own process: ``environ``, and the variables for
+        the container under the names that Apptainer passes on. ``more``: further names to pass."""
         prefix = _OF_APPTAINER[os.path.basename(self.exec[0]) == "singularity"]  # noqa: PTH119
         names = self.passed | _NAMES | frozenset(more)
         inside = {
@@ -89,9 +90,9 @@ class Container:
             and name not in (VARIABLE, PASSED, "PATH", "HOME")
         }
         if environ.get("SHELL"):
-            inside[f"{prefix}SHELL"] = "/bin/sh"  # the account's own may not be there
+            inside[f"{prefix}SHELL"] = "/bin/sh"  # the account's own may be missing there
         if environ.get("PYTHONUSERBASE"):
-            # What a person installs comes before the image's own programs.
+            # A person's own programs take precedence over the image's.
             inside[f"{prefix}PREPEND_PATH"] = f"{environ['PYTHONUSERBASE']}/bin"
         own = {name: value for name, value in environ.items() if not name.startswith(_OF_APPTAINER)}
         return {**own, **inside}

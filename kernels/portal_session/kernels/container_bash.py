@@ -1,8 +1,9 @@
-"""``python -I -m portal_session.kernels.container_bash -f FILE``: the Bash kernel of an image
-without Python. bash_kernel runs here, on the node, and its bash in the container.
+"""Bash kernel of an image without Python: bash_kernel runs on the node, and its bash in the
+container.
 
-bash_kernel starts "bash" in two places, with pexpect and with check_output; both are given
-Apptainer's argv instead. The version that this was written for is pinned in pyproject.toml.
+Run as ``python -I -m portal_session.kernels.container_bash -f FILE``. bash_kernel starts "bash" in
+two places, with pexpect and with check_output; both get Apptainer's argv instead. The version that
+this was written for is pinned in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from typing import Any
 
 from .container import Container
 
-_RC = "bashrc.sh"  # pexpect's, which makes a prompt that it can wait for
+_RC = "bashrc.sh"  # pexpect's; it sets a prompt that pexpect can wait for
 
 
 def main() -> None:
-    """Runs until the kernel ends."""
+    """Run until the kernel ends."""
     container = Container.of(os.environ)
     if container is None:
         sys.exit("There is no container beside this session.")
@@ -33,15 +34,16 @@ def main() -> None:
     at = _rc_file(Path(pexpect.__file__).with_name(_RC), container)
     pexpect.spawn = _spawn(pexpect.spawn, container, env, at)
     kernel.check_output = _output(kernel.check_output, container, env)
-    # This program is the node's: neither the person's settings of IPython nor modules in the
-    # notebook's folder, where the container writes too, are read by it.
+    # This program runs on the node: it must not read the person's settings of IPython or modules
+    # in the notebook's folder, where the container writes too.
     with tempfile.TemporaryDirectory(prefix="portal-bash-") as folder:
         os.environ["IPYTHONDIR"] = folder
         IPKernelApp.launch_instance(kernel_class=kernel.BashKernel, ignore_cwd=True)
 
 
 def _rc_file(source: Path, container: Container) -> str:
-    """pexpect's file where the container sees it: beside the connection files."""
+    """Copy pexpect's file to where the container sees it, beside the connection files; return its
+    path."""
     folder = Path(os.environ.get("JUPYTER_RUNTIME_DIR", ""))
     if not folder.is_absolute() or not container.has(str(folder)):
         folder = Path.home() / ".portal"
@@ -57,8 +59,8 @@ def _spawn(
     spawn: Callable[..., Any], container: Container, env: dict[str, str], rc: str
 ) -> Callable[..., Any]:
     def start(command: str, args: Any = (), **more: Any) -> Any:
-        first, *others = container.command([command, "--rcfile", rc], str(Path.cwd()))
-        return spawn(first, others, **{**more, "env": env, "timeout": 120})
+        first, *rest = container.command([command, "--rcfile", rc], str(Path.cwd()))
+        return spawn(first, rest, **{**more, "env": env, "timeout": 120})
 
     return start
 

@@ -1,7 +1,7 @@
-"""Which kernels a session shows: those that its environment names, and the person's own.
+"""Kernels that a session shows: those that its environment names, and the person's own.
 
-Where the server runs beside the container, the kernelspecs are the container's: they are read
-there, once, and `command_line.SessionProvisioner` starts what they say in it.
+If the server runs beside the container, the kernelspecs are the container's: they are read there,
+once, and `command_line.SessionProvisioner` starts their commands in it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .container import HERE, Container
 VARIABLE = "PORTAL_KERNELS"  # a JSON list of {"name", "title", "language"}; empty: all are shown
 BASH = "bash"
 _PATIENCE = 120  # seconds until a container has answered; a cold image takes some
-# What a build adds, and where Jupyter looks in most images.
+# The folder that a build adds, and those where Jupyter looks in most images.
 _FOLDERS = (
     "/opt/data-scientist-portal/share/jupyter/kernels",
     "/usr/local/share/jupyter/kernels",
@@ -42,16 +42,16 @@ exit 0
 
 
 def named(environ: Mapping[str, str]) -> dict[str, str]:
-    """The kernels that the environment names: titles by name, in its order."""
+    """Return the titles of the kernels that the environment names, by name, in its order."""
     try:
-        found = json.loads(environ.get(VARIABLE, "") or "[]")
-        return {str(one["name"]): str(one["title"]) for one in found}
+        kernels = json.loads(environ.get(VARIABLE, "") or "[]")
+        return {str(kernel["name"]): str(kernel["title"]) for kernel in kernels}
     except (ValueError, KeyError, TypeError):
         return {}
 
 
 class SessionKernelSpecs(KernelSpecManager):
-    """jupyter_client's kernelspecs, with the environment's choice and titles."""
+    """Kernelspecs of jupyter_client, with the environment's choice and titles."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -60,17 +60,19 @@ class SessionKernelSpecs(KernelSpecManager):
         self._in_container = None if container is None else KernelsInContainer(container)
 
     def find_kernel_specs(self) -> dict[str, str]:
-        """Folders by name; the environment's own in its order, then the person's."""
-        found = {name: folder for name, folder in self._all().items() if self._shown(name, folder)}
+        """Return folders by name: the environment's own kernels in its order, then the
+        person's."""
+        specs = {name: folder for name, folder in self._all().items() if self._shown(name, folder)}
         if self.allowed_kernelspecs:
-            found = {name: at for name, at in found.items() if name in self.allowed_kernelspecs}
+            specs = {name: at for name, at in specs.items() if name in self.allowed_kernelspecs}
         order = {name: place for place, name in enumerate(self._titles)}
-        return dict(sorted(found.items(), key=lambda one: order.get(one[0], len(order))))
+        return dict(sorted(specs.items(), key=lambda item: order.get(item[0], len(order))))
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        """Raises NoSuchKernel, also for one that this session does not show."""
+        """Return a kernelspec. Raises NoSuchKernel, also for a kernel that this session does not
+        show."""
         name = kernel_name.lower()
-        if name not in {one.lower() for one in self.find_kernel_specs()}:
+        if name not in {shown.lower() for shown in self.find_kernel_specs()}:
             raise NoSuchKernel(kernel_name)
         own = self._own(name)
         if self._in_container is not None and not own:
@@ -96,13 +98,13 @@ class SessionKernelSpecs(KernelSpecManager):
         return not self._titles or name in self._titles or self._own(name, folder)
 
     def _own(self, name: str, folder: str = "") -> bool:
-        """Whether this is one that the person has installed."""
+        """Return True if the person has installed this kernel."""
         folder = folder or self._all().get(name, "")
         return Path(folder).parent == Path(self.user_kernel_dir)
 
 
 class KernelsInContainer:
-    """The kernelspecs of a container beside this server, read at the first question."""
+    """Kernelspecs of a container beside this server, read on first use."""
 
     def __init__(self, container: Container) -> None:
         self._container = container
@@ -110,8 +112,8 @@ class KernelsInContainer:
         self._found: dict[str, KernelSpec] | None = None
 
     def specs(self) -> dict[str, KernelSpec]:
-        """By name. Blocks for as long as the container takes to start, once; a container that
-        does not start has none, and is asked again the next time."""
+        """Return the kernelspecs by name. Blocks once, while the container starts; a container
+        that does not start has none, and is asked again the next time."""
         with self._lock:
             if self._found is not None:
                 return self._found
@@ -133,34 +135,36 @@ class KernelsInContainer:
 
 
 def _read_specs(data: bytes) -> dict[str, KernelSpec]:
-    """What ``_READ`` printed. A kernelspec that is none is left out; the first of a name counts."""
-    found: dict[str, KernelSpec] = {}
+    """Parse the output of ``_READ``. Invalid kernelspecs are left out; the first of a name
+    counts."""
+    specs: dict[str, KernelSpec] = {}
     parts = data.decode("utf-8", "replace").split("\0")
     for path, text in zip(parts[::2], parts[1::2]):
         if path == "/bash":
-            found[BASH] = _bash()
+            specs[BASH] = _bash()
             continue
         folder = Path(path).parent
         try:
             content = json.loads(text)
             spec = KernelSpec(resource_dir=str(folder), **content)
-        except Exception:  # noqa: S112 - whatever is in that file, the other kernels can start
+        except Exception:  # noqa: S112 - a broken file must not stop the other kernels
             continue
         _keep_inside(spec)
         if folder.name.lower() != BASH:
-            found.setdefault(folder.name.lower(), spec)
-    return found
+            specs.setdefault(folder.name.lower(), spec)
+    return specs
 
 
 def _keep_inside(spec: KernelSpec) -> None:
-    """It names programs of the container, whoever wrote it: what is in the container can write
-    kernelspecs too, and none of them may say that it runs on the node."""
+    """Keep the programs of ``spec`` in the container: its contents can write kernelspecs too, and
+    none of them may say that it runs on the node."""
     for name in ("kernel_provisioner", HERE):
         spec.metadata.pop(name, None)
 
 
 def _bash() -> KernelSpec:
-    """bash_kernel of the portal's environment, whose bash is the container's."""
+    """Return the kernelspec of bash_kernel in the portal's environment, whose bash is the
+    container's."""
     argv = [
         sys.executable,
         "-I",

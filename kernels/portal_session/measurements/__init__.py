@@ -1,1 +1,1 @@
-"""Measurements in a session: memory, GPUs, programs."""
+"""Measurements in a session: memory, GPUs, processes, benchmarks."""

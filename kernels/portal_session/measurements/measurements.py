@@ -1,7 +1,7 @@
-"""Tells the portal what benchmark notebooks measured.
+"""Reports to the portal of what benchmark notebooks measured.
 
-A notebook shows its figure as an output of the MIME type below, which any kernel can: no matter
-which Python it is, whether it runs in a container, and without knowing the portal.
+A notebook shows its result as an output of the MIME type below. Any kernel can do that: with any
+Python, inside a container or not, and without knowing the portal.
 
     display({MIME: {"benchmark": "resnet50", "precision": "fp16", "gpus": 2,
                     "images_per_second": 1234.5}, "text/plain": "…"}, raw=True)
@@ -20,13 +20,13 @@ from ..service import Address, Service, ServiceError
 
 MIME = "application/vnd.data-scientist-portal.measurement+json"
 LARGEST = 2000  # characters of one measurement
-MOST = 20  # that wait
-PAUSE = 1.5  # seconds between two: the service takes one a second
+MOST = 20  # waiting measurements
+PAUSE = 1.5  # seconds between two measurements: the service takes one a second
 TRIES = 5
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
-    """Called by jupyter_server, after ``unattended``. ``app`` is its ServerApp."""
+    """Load this server extension, after ``unattended``. ``app`` is jupyter_server's ServerApp."""
     address = Address.of(os.environ)
     unattended = getattr(app, "portal_unattended", None)
     if address is not None and unattended is not None:
@@ -35,8 +35,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
 
 
 class Telling:
-    """Sends measurements to the portal's ``service``, one after the other, in a thread of its own
-    that lives while there are some."""
+    """Sender of measurements to the portal's ``service``, one after the other, in a thread of its
+    own that lives while there are some."""
 
     def __init__(self, service: Any, log: Any, pause: float = PAUSE) -> None:
         self._service = service
@@ -47,7 +47,7 @@ class Telling:
         self._thread: threading.Thread | None = None
 
     def take(self, shown: Any) -> None:
-        """What a cell showed. Returns at once; raises nothing."""
+        """Queue a measurement that a cell showed. Returns at once; raises nothing."""
         try:
             text = json.dumps(shown, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
@@ -86,7 +86,7 @@ class Telling:
                     time.sleep(max(self._pause, error.peace))
                     continue
                 self._log.warning("The portal did not take a measurement: %s", error)
-            except Exception as error:  # whatever it is, the session goes on
+            except Exception as error:  # any error: the session goes on
                 self._log.warning("A measurement could not be sent: %r", error)
             else:
                 self._log.info("The portal has the measurement %s", shown)

@@ -1,4 +1,4 @@
-"""How much of the node's memory this job uses, and how much it may: from its cgroup, else /proc."""
+"""Memory of the node that this job uses, and its limit: from its cgroup, else /proc."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _NO_LIMIT = 1 << 60  # bytes: cgroup v1 writes a number near 2**63 for "none"
 
 
 def job_memory(job_id: str, root: Path = Path("/")) -> tuple[int | None, int | None]:
-    """(used, limit) in MiB of the job on this node; None for what cannot be known.
+    """Return (used, limit) in MiB of the job on this node; None if unknown.
 
-    Slurm names a job's cgroup ``job_ID``; another cgroup is not the job's and says nothing of it.
+    Slurm names a job's cgroup ``job_ID``; any other cgroup is not the job's.
     """
     for directory, files in _job_cgroups(job_id, root):
         used = _number(directory / files["used"])
         if used is None:
             continue
-        # Pages of files that nobody reads any more are given back before a job runs out.
+        # The page cache of inactive files is reclaimed before a job runs out of memory.
         cached = _entry(directory / "memory.stat", files["cached"]) or 0
         limit = _number(directory / files["limit"])
         if limit is not None and limit >= _NO_LIMIT:
@@ -37,8 +37,9 @@ _V1 = {
 
 
 def _job_cgroups(job_id: str, root: Path) -> list[tuple[Path, dict[str, str]]]:
-    """The job's directories, from /proc/self/cgroup (cgroups(7)): version 2, then version 1."""
-    found = []
+    """Return the job's directories, from /proc/self/cgroup (cgroups(7)): version 2, then version
+    1."""
+    cgroups = []
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -48,20 +49,19 @@ def _job_cgroups(job_id: str, root: Path) -> list[tuple[Path, dict[str, str]]]:
         own = Path(*parts[: parts.index(f"job_{job_id}") + 1])
         mounts = root / "sys/fs/cgroup"
         if not controllers:
-            found += [(mounts / own, _V2), (mounts / "unified" / own, _V2)]
+            cgroups += [(mounts / own, _V2), (mounts / "unified" / own, _V2)]
         elif "memory" in controllers.split(","):
-            found.append((mounts / "memory" / own, _V1))
-    return found
+            cgroups.append((mounts / "memory" / own, _V1))
+    return cgroups
 
 
 def _resident(job_id: str, root: Path) -> int | None:
-    """The sum of what this account's processes of the job hold in memory, as Slurm itself counts.
+    """Sum up the resident memory of this account's processes of the job, as Slurm itself counts.
 
-    They are known by the job's id in their environment. Memory that several of them share counts
-    for each.
+    They are known by the job's id in their environment. Memory shared by several counts for each.
     """
     pages = 0
-    found = False
+    seen = False
     for process in (root / "proc").iterdir():
         if not process.name.isdigit():
             continue
@@ -70,22 +70,24 @@ def _resident(job_id: str, root: Path) -> int | None:
                 continue
             if job_in((process / "environ").read_bytes()) == job_id.encode():
                 pages += int((process / "statm").read_text().split()[1])
-                found = True
+                seen = True
         except (OSError, ValueError, IndexError):
-            continue  # it has ended meanwhile, or may not be looked at
-    return pages * os.sysconf("SC_PAGE_SIZE") // MIB if found else None
+            continue  # it has ended meanwhile, or may not be read
+    return pages * os.sysconf("SC_PAGE_SIZE") // MIB if seen else None
 
 
 def job_in(environ: bytes) -> bytes:
-    """The id of the job that a process belongs to, from /proc/PID/environ; b"" where it names none.
+    """Return the id of the job that a process belongs to, from /proc/PID/environ; b"" if it names
+    none.
 
-    Terminals and kernels have it as PORTAL_JOB_ID (kernels/portal_session/kernels/command_line.py),
-    and so have jobs that were submitted from them: those have a SLURM_JOB_ID of their own.
+    Terminals and kernels have it as PORTAL_JOB_ID
+    (kernels/portal_session/kernels/command_line.py), and so have jobs that were submitted from
+    them: those have a SLURM_JOB_ID of their own.
     """
     for name in (b"SLURM_JOB_ID", b"PORTAL_JOB_ID"):
-        found = re.search(b"\0" + name + b"=([^\0]*)\0", b"\0" + environ + b"\0")
-        if found:
-            return found[1]
+        match = re.search(b"\0" + name + b"=([^\0]*)\0", b"\0" + environ + b"\0")
+        if match:
+            return match[1]
     return b""
 
 
@@ -97,7 +99,7 @@ def _read(path: Path) -> str:
 
 
 def _number(path: Path) -> int | None:
-    """The number in a file; None for "max" and where there is none."""
+    """Return the number in a file; None for "max" and if there is none."""
     text = _read(path).strip()
     return int(text) if text.isdecimal() else None
 

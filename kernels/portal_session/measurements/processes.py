@@ -1,8 +1,8 @@
-"""Whether what runs in the session's kernels and terminals uses CPU time.
+"""CPU use of the programs in the session's kernels and terminals.
 
-A training run in a terminal may write nothing for hours, and what a cell has started goes on when
-the cell is over. The server itself, and what it runs for pages (TensorBoard, language servers), is
-no work of a person.
+A training run in a terminal may write nothing for hours, and what a cell has started goes on after
+the cell has ended. The server itself, and what it runs for pages (TensorBoard, language servers),
+is no work of a person.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _VIEWERS = frozenset(
 
 class _Process(NamedTuple):
     parent: int
-    born: int  # in the kernel's ticks after boot: with the number, which process it is
+    born: int  # in clock ticks after boot; with the number, it identifies the process
     ticks: int  # CPU time of itself and of its ended children
 
 
 class Processes:
-    """``root`` is where /proc is found; ``server`` the number of the server's own process.
+    """Processes of the job. ``root`` holds /proc; ``server`` is the server's own process number.
 
-    ``portal`` is PORTAL_SERVICE_URL: another portal's cluster, which may have nodes in common with
-    this one, counts its jobs too.
+    ``portal`` is PORTAL_SERVICE_URL: another portal's cluster, which may share nodes with this
+    one, may use the same job ids.
     """
 
     def __init__(
@@ -41,35 +41,35 @@ class Processes:
         self._proc = root / "proc"
         self._server = os.getpid() if server is None else server
         self._before: dict[tuple[int, int], int] = {}  # (number, born): ticks
-        self._known: dict[tuple[int, int], tuple[bool, bool]] = {}  # of this job; a viewer
+        self._known: dict[tuple[int, int], tuple[bool, bool]] = {}  # (of this job, a viewer)
         self._looked_at: float | None = None
 
     def look(self, roots: Collection[int], now: float) -> bool | None:
-        """Whether they used at least ``SHARE`` of a core since the look before; None at the first
-        one, and where /proc cannot be read.
+        """Return True if they used at least ``SHARE`` of a core since the look before; None at the
+        first look, and if /proc cannot be read.
 
-        ``roots``: the processes of kernels and of terminals' shells. ``now``: any clock, in
-        seconds, that nobody sets.
+        ``roots``: the processes of kernels and of terminals' shells. ``now``: seconds of a
+        monotonic clock.
         """
         processes = self._read()
         if not processes:
             return None
         counted = {
-            (number, one.born): one.ticks
-            for number, one in processes.items()
+            (number, process.born): process.ticks
+            for number, process in processes.items()
             if self._counts(number, processes, frozenset(roots))
         }
         before, began = self._before, self._looked_at
         self._before, self._looked_at = counted, now
-        alive = {(number, one.born) for number, one in processes.items()}
-        self._known = {key: found for key, found in self._known.items() if key in alive}
+        alive = {(number, process.born) for number, process in processes.items()}
+        self._known = {key: about for key, about in self._known.items() if key in alive}
         if began is None or now <= began:
             return None
         used = sum(max(0, ticks - before.get(key, 0)) for key, ticks in counted.items())
         return used / os.sysconf("SC_CLK_TCK") >= SHARE * (now - began)
 
     def _counts(self, number: int, all_of_them: dict[int, _Process], roots: frozenset[int]) -> bool:
-        """Whether it runs in a kernel or terminal, or was left behind by one."""
+        """Return True if the process runs in a kernel or terminal, or was left behind by one."""
         first, steps = number, 0
         while steps < 1000:
             steps += 1
@@ -77,11 +77,11 @@ class Processes:
                 return False
             if number in roots:
                 return True
-            one = all_of_them.get(number)
-            if one is None or one.parent <= 1 or one.parent not in all_of_them:
+            process = all_of_them.get(number)
+            if process is None or process.parent <= 1 or process.parent not in all_of_them:
                 break
-            number = one.parent
-        # Its parent is gone, or is not the server: left behind, or what the server itself runs in.
+            number = process.parent
+        # No root among its ancestors: left behind, or what the server itself runs in.
         return first not in self._above_server(all_of_them) and self._of_job(first, all_of_them)
 
     def _above_server(self, all_of_them: dict[int, _Process]) -> set[int]:
@@ -97,11 +97,11 @@ class Processes:
     def _of_job(self, number: int, all_of_them: dict[int, _Process]) -> bool:
         return self._about(number, all_of_them[number])[0]
 
-    def _about(self, number: int, one: _Process) -> tuple[bool, bool]:
-        key = (number, one.born)
+    def _about(self, number: int, process: _Process) -> tuple[bool, bool]:
+        key = (number, process.born)
         if key not in self._known:
-            words = self._bytes(number, "cmdline").split(b"\0")[:3]
-            names = {word.rpartition(b"/")[2].decode("ascii", "replace") for word in words}
+            args = self._bytes(number, "cmdline").split(b"\0")[:3]
+            names = {word.rpartition(b"/")[2].decode("ascii", "replace") for word in args}
             environ = b"\0" + self._bytes(number, "environ")
             own = bool(self._job_id) and job_in(environ) == self._job_id
             self._known[key] = (own and self._portal in environ, not _VIEWERS.isdisjoint(names))
@@ -114,23 +114,23 @@ class Processes:
             return b""
 
     def _read(self) -> dict[int, _Process]:
-        """This account's processes, from /proc/PID/stat (proc(5))."""
-        found: dict[int, _Process] = {}
+        """Return this account's processes by number, from /proc/PID/stat (proc(5))."""
+        processes: dict[int, _Process] = {}
         try:
             numbers = [entry for entry in self._proc.iterdir() if entry.name.isdigit()]
         except OSError:
-            return found
+            return processes
         for entry in numbers:
             try:
                 if entry.stat().st_uid != os.getuid():
                     continue
                 # The name in parentheses may hold anything, spaces and parentheses included.
                 fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
-                found[int(entry.name)] = _Process(
+                processes[int(entry.name)] = _Process(
                     parent=int(fields[1]),
                     born=int(fields[19]),
                     ticks=sum(int(field) for field in fields[11:15]),
                 )
             except (OSError, ValueError, IndexError):
                 continue  # it has ended meanwhile
-        return found
+        return processes

@@ -1,9 +1,8 @@
-"""Tells the portal's service, now and then, what this session's GPUs and memory do, and when
-something was done in it last.
+"""Telemetry to the portal's service: use of this session's GPUs and memory, and its last activity.
 
-It runs in a thread of its own that nothing waits for: a driver that hangs, a service that is away,
-never hold up the server or its end. What is reported is shown to the session's owner and on the
-cluster page; it is not what usage is counted from.
+Runs in a thread of its own that nothing waits for: a driver that hangs or a service that is away
+never blocks the server or its end. Reports are shown to the session's owner and on the cluster
+page; usage is not accounted from them.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from .gpus import gpu_reader
 from .memory import job_memory
 
 SHORTEST = 2.0  # seconds between two reports; the service takes no more
-LONGEST_WAIT = LONGEST_PEACE  # when the service refuses, or does not answer
+LONGEST_WAIT = LONGEST_PEACE  # while the service refuses, or does not answer
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
-    """Called by jupyter_server. ``app`` is its ServerApp."""
+    """Load this server extension. ``app`` is jupyter_server's ServerApp."""
     reporter = make_reporter(os.environ, app.log)
     if reporter is not None:
         app.portal_reporter = reporter
@@ -45,7 +44,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
 
 
 def make_reporter(environ: Mapping[str, str], log: Any) -> Reporter | None:
-    """The reporter that the session's variables describe; None where it has nobody to report to.
+    """Return the reporter that the session's variables describe; None if there is no service.
 
     PORTAL_SERVICE_URL: the service as nodes reach it. PORTAL_TELEMETRY_INTERVAL: seconds.
     """
@@ -64,7 +63,8 @@ def make_reporter(environ: Mapping[str, str], log: Any) -> Reporter | None:
 
 
 class Reporter(threading.Thread):
-    """Reports every ``interval`` seconds until the process ends, or ``stop`` is called."""
+    """Thread that reports every ``interval`` seconds until the process ends, or ``stop`` is
+    called."""
 
     def __init__(
         self,
@@ -87,18 +87,18 @@ class Reporter(threading.Thread):
         self.startup: Telling | None = None
         self._end = threading.Event()
         self._opener: OpenerDirector | None = None
-        self._said: str | None = None  # the last outcome that stands in the log; "" is success
+        self._said: str | None = None  # the last outcome in the log; "" is success
 
     def stop(self) -> None:
         self._end.set()
 
     def run(self) -> None:
-        # A course starts all at once: not everyone in the same second.
+        # The sessions of a course start all at once: spread their reports.
         wait = random.uniform(0, self._interval)  # noqa: S311 - not a secret
         while not self._end.wait(wait):
             try:
                 problem, asked = self._post(self.report())
-            except Exception as error:  # whatever it is, the session goes on
+            except Exception as error:  # any error: the session goes on
                 problem, asked = f"could not be made ({error!r})", 0.0
             self._tell(problem)
             if self.startup is not None and not problem:
@@ -110,7 +110,7 @@ class Reporter(threading.Thread):
         self._gpus.close()
 
     def report(self) -> dict[str, Any]:
-        """What the service's model TelemetryReport holds."""
+        """Return the content of the service's model TelemetryReport."""
         used, limit = job_memory(self._job_id)
         return {
             "job_id": self._job_id,
@@ -121,7 +121,7 @@ class Reporter(threading.Thread):
         }
 
     def _post(self, report: dict[str, Any]) -> tuple[str, float]:
-        """("", 0) or the problem in words, and for how many seconds the service wants peace."""
+        """Send a report. Return ("", 0) or the problem in words, and Retry-After in seconds."""
         if self._opener is None:
             self._opener = opener(self._environ)
         request = Request(  # noqa: S310 - make_reporter lets http and https through
@@ -135,8 +135,8 @@ class Reporter(threading.Thread):
             method="POST",
         )
         try:
-            with self._opener.open(request, timeout=TIMEOUT) as answer:
-                answer.read(1024)
+            with self._opener.open(request, timeout=TIMEOUT) as response:
+                response.read(1024)
         except HTTPError as error:
             with error:
                 return f"was answered with {error.code} ({error.reason})", peace(error)

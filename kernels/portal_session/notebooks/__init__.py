@@ -1,1 +1,1 @@
-"""Cells and notebooks: what was printed is kept when nobody looks."""
+"""Cells and notebooks: outputs are kept when no page is open."""

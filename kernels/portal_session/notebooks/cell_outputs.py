@@ -1,6 +1,6 @@
-"""What one execution of a cell printed and showed, as it stands in a notebook.
+"""Outputs of one execution of a cell, as a notebook stores them.
 
-The kernel's messages go in, nbformat's outputs come out. A terminal's control characters are
+Takes the kernel's messages, and gives nbformat's outputs. A terminal's control characters are
 applied as JupyterLab does it, so that a progress bar is one line.
 """
 
@@ -10,14 +10,14 @@ import json
 import re
 from typing import Any
 
-LARGEST = 16 * 1024 * 1024  # characters kept of one cell; a notebook with more opens no more
+LARGEST = 16 * 1024 * 1024  # characters kept of one cell; a larger notebook does not open any more
 TOO_MUCH = f"\nThe rest of this output was not kept: it is more than {LARGEST >> 20} MB.\n"
 
 _CONTROL = re.compile("([\n\r\b])")
 
 
 class CellOutputs:
-    """The outputs of one execution. ``changes`` grows with each change; ``size`` in characters."""
+    """Outputs of one execution. ``changes`` grows with each change; ``size`` is in characters."""
 
     def __init__(self) -> None:
         self.execution_count: int | None = None
@@ -29,7 +29,7 @@ class CellOutputs:
         self._full = False
 
     def take(self, kind: str, content: dict[str, Any]) -> None:
-        """Take one message of the kernel; those that show nothing are passed over."""
+        """Take one message of the kernel; messages without output are ignored."""
         if kind == "execute_input":
             self.execution_count = content.get("execution_count")
             self.changes += 1
@@ -54,8 +54,7 @@ class CellOutputs:
             self._show({**item, "traceback": content.get("traceback", [])}, always=True)
 
     def update(self, content: dict[str, Any]) -> None:
-        """An ``update_display_data``, which may come from another cell: show the new data where
-        its display is."""
+        """Apply an ``update_display_data``, which may come from another cell, to its display."""
         wanted = (content.get("transient") or {}).get("display_id")
         for item in self._items:
             if wanted and isinstance(item, dict) and self._display_ids.get(id(item)) == wanted:
@@ -64,7 +63,7 @@ class CellOutputs:
                 self.changes += 1
 
     def as_json(self) -> list[dict[str, Any]]:
-        """What stands in the cell's ``outputs``."""
+        """Return the cell's ``outputs``."""
         return [
             item.as_json() if isinstance(item, StreamText) else dict(item) for item in self._items
         ]
@@ -112,16 +111,16 @@ class CellOutputs:
 
 
 class StreamText:
-    """What one stream shows: whole lines, and the line that is still written to."""
+    """Text of one stream: complete lines, and the line that is still written to."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._lines: list[str] = []
         self._line = ""
-        self._at = 0  # where the next character goes in the line
+        self._at = 0  # column of the next character
 
     def write(self, text: str) -> int:
-        """Add ``text``; by how many characters what is shown grew."""
+        """Add ``text``; return by how many characters the shown text grew."""
         grown = 0
         for part in _CONTROL.split(text):
             before = len(self._line)

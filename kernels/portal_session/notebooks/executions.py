@@ -1,8 +1,8 @@
-"""Follows what cells print, whoever looks on: what runs in one kernel, and for which browser.
+"""Executions in a kernel and their outputs, followed whether a page is open or not.
 
-A browser that asks a kernel to run a cell is the only one that knows where the answer belongs. It
-says so in the message (JupyterLab sends the cell's id since version 4), and that is read here on
-its way. The kernel's answers are read beside it, from its broadcast.
+Only the browser that asks a kernel to run a cell knows where the answer belongs. It says so in the
+message (JupyterLab sends the cell's id since version 4), which is read here on its way. The
+kernel's answers are read in parallel, from its broadcast.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from typing import Any
 from .cell_outputs import CellOutputs
 from .notebook_file import CellResult
 
-MOST = 200  # executions that are remembered of one kernel
-LARGEST = 32 * 1024 * 1024  # characters of outputs that are remembered of one kernel
-OLDEST = 3600.0  # seconds after which a finished one is forgotten that nobody missed
-# For so long a server can take a broken connection for a good one (two pings of jupyter_server);
-# what it sent meanwhile did not arrive.
+MOST = 200  # executions kept per kernel
+LARGEST = 32 * 1024 * 1024  # characters of outputs kept per kernel
+OLDEST = 3600.0  # seconds after which a finished execution that no page missed is dropped
+# Time for which a server may take a broken connection for a good one (two pings of
+# jupyter_server); what it sent meanwhile did not arrive.
 UNNOTICED = 90.0  # seconds
 DIED = "The kernel ended while this cell ran. It may have run out of memory.\n"
 
 
 class Execution:
-    """One run of one cell, for one client (a browser's page). Times are Unix seconds, which
-    are compared with the notebook file's, but for ``left_at``."""
+    """A single run of a cell, for one client (a browser's page). Times are Unix seconds, which are
+    compared with the notebook file's; ``left_at`` is monotonic."""
 
     def __init__(self, id: str, client: str, cell: str, code: str, started: float) -> None:
         self.id, self.client, self.cell, self.code = id, client, cell, code
-        self.asked_by = client  # for whom it runs now is ``client``
+        self.asked_by = client  # ``client`` is whom it runs for now
         self.started = started
         self.ended: float | None = None
         self.outputs = CellOutputs()
-        self.left_at: float | None = None  # since when its client is away, by time.monotonic()
-        self.missed = False  # its client was away for a while: it may have missed something
+        self.left_at: float | None = None  # time at which its client left, by time.monotonic()
+        self.missed = False  # its client was away and may have missed something
         self.saved = 0  # the outputs' ``changes`` that are on disk
 
     def result(self) -> CellResult:
@@ -45,7 +45,7 @@ class Execution:
         )
 
     def for_client(self) -> dict[str, Any]:
-        """What a page needs to show it. ``own``: it is the page that asked for it."""
+        """Return what a page needs to show it. ``own``: the page asked for it itself."""
         return {
             "id": self.id,
             "cell": self.cell,
@@ -57,8 +57,8 @@ class Execution:
 
 
 class KernelFollower:
-    """The executions of one kernel, from its broadcast. ``changed`` is called when one ends,
-    ``shown`` with what a cell shows, by MIME type."""
+    """Executions of one kernel, from its broadcast. ``changed`` is called when one ends, ``shown``
+    with what a cell shows, by MIME type."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class KernelFollower:
         self._ports: list[int] = []
 
     def listen(self) -> None:
-        """Listen to the kernel, anew where it was restarted with other ports."""
+        """Listen to the kernel, anew if it was restarted with other ports."""
         if self._stream is not None and self._ports == list(self._kernel.ports):
             return
         self.close()
@@ -104,35 +104,43 @@ class KernelFollower:
 
     def came(self, client: str) -> None:
         self.clients.add(client)
-        for one in self.executions.values():
-            if one.client == client:
-                one.left_at = None
+        for execution in self.executions.values():
+            if execution.client == client:
+                execution.left_at = None
 
     def went(self, client: str, *, back: bool = False) -> None:
-        """The page's connection is over. ``back``: it has another one already."""
+        """Record that the page's connection is closed. ``back``: it has another one already."""
         now = time.time()
         if not back:
             self.clients.discard(client)
-        for one in self.executions.values():
-            if one.client == client and one.left_at is None:
-                one.missed = one.missed or one.ended is None or now - one.ended < UNNOTICED
-                one.left_at = None if back else time.monotonic()
+        for execution in self.executions.values():
+            if execution.client == client and execution.left_at is None:
+                execution.missed = (
+                    execution.missed or execution.ended is None or now - execution.ended < UNNOTICED
+                )
+                execution.left_at = None if back else time.monotonic()
 
     def hand_over(self, client: str) -> list[Execution]:
-        """What this page may have missed, and what a page that is away left to it."""
+        """Return what this page may have missed, and take over what a page that is away left."""
         now = time.time()
-        for one in self.executions.values():
-            recent = one.ended is None or now - one.ended < UNNOTICED
-            if one.client not in self.clients and (one.left_at is not None or recent):
-                one.client, one.left_at = client, None
-        missed = [one for one in self.executions.values() if one.missed and one.client == client]
-        for one in missed:
-            one.missed = one.ended is None  # what is complete is not told again
+        for execution in self.executions.values():
+            recent = execution.ended is None or now - execution.ended < UNNOTICED
+            if execution.client not in self.clients and (execution.left_at is not None or recent):
+                execution.client, execution.left_at = client, None
+        missed = [
+            execution
+            for execution in self.executions.values()
+            if execution.missed and execution.client == client
+        ]
+        for execution in missed:
+            execution.missed = execution.ended is None  # complete ones are not handed over again
         return missed
 
     def left(self) -> list[Execution]:
-        """Those whose page is away."""
-        return [one for one in self.executions.values() if one.left_at is not None]
+        """Return the executions whose page is away."""
+        return [
+            execution for execution in self.executions.values() if execution.left_at is not None
+        ]
 
     def _take(self, parts: list[Any]) -> None:
         _, fed = self._session.feed_identities(parts)
@@ -141,8 +149,8 @@ class KernelFollower:
         if kind == "display_data" and isinstance(content.get("data"), dict):
             self._shown(content["data"])
         if kind == "update_display_data":
-            for one in self.executions.values():
-                one.outputs.update(content)
+            for displayed in self.executions.values():
+                displayed.outputs.update(content)
             return
         execution = self.executions.get(message["parent_header"].get("msg_id", ""))
         if execution is None or execution.ended is not None:
@@ -156,34 +164,39 @@ class KernelFollower:
             self._end_earlier(execution)
 
     def _died(self) -> None:
-        for one in self.executions.values():
-            if one.ended is None:
-                one.outputs.take("stream", {"name": "stderr", "text": DIED})
-                one.ended = time.time()
+        for execution in self.executions.values():
+            if execution.ended is None:
+                execution.outputs.take("stream", {"name": "stderr", "text": DIED})
+                execution.ended = time.time()
         self._changed()
 
     def _end_earlier(self, execution: Execution) -> None:
-        """A kernel runs one cell after the other: what came before ended, with the kernel."""
-        for one in self.executions.values():
-            if one is execution:
+        """End the executions before this one: a kernel runs one cell at a time, so they ended with
+        the kernel."""
+        for earlier in self.executions.values():
+            if earlier is execution:
                 return
-            one.ended = one.ended or time.time()
+            earlier.ended = earlier.ended or time.time()
 
     def _forget(self) -> None:
-        """Drop what is finished and was not missed when it is old, or much."""
+        """Drop finished executions that no page missed, if they are old or too many."""
         now, size, number = time.time(), 0, 0
-        for one in reversed(list(self.executions.values())):
-            size, number = size + one.outputs.size, number + 1
+        for execution in reversed(list(self.executions.values())):
+            size, number = size + execution.outputs.size, number + 1
             much = size > LARGEST or number > MOST
-            if one.ended and one.left_at is None and (much or now - one.ended > OLDEST):
-                del self.executions[one.id]
+            if (
+                execution.ended
+                and execution.left_at is None
+                and (much or now - execution.ended > OLDEST)
+            ):
+                del self.executions[execution.id]
 
 
 def asked_execution(raw: Any, protocol: str | None) -> Execution | None:
-    """The execution that a message from a browser asks for; None for any other message.
+    """Return the execution that a browser's message asks for; None for any other message.
 
     ``protocol``: the websocket's. "v1.kernel.websocket.jupyter.org" has the parts one after the
-    other, without it a message is one JSON text.
+    other; without it a message is one JSON text.
     """
     mark = "execute_request" if isinstance(raw, str) else b"execute_request"
     if mark not in raw[:4096]:

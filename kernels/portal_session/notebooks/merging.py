@@ -1,9 +1,9 @@
-"""Brings a course's handouts into its folder, by nbgitpuller's rules: what a student has changed
-stays, what is new comes, what was deleted comes back, what cannot be merged is set beside.
+"""Merge of a course's handouts into its folder, by nbgitpuller's rules: the student's changes
+stay, new files come, deleted files come back, and what cannot be merged is saved beside.
 
-``python -I -m portal_session.notebooks.merging BUNDLE FOLDER BASE`` does it: BUNDLE is a file of
-git's with the branch below, FOLDER the student's, BASE the revision that it had last ("" for none).
-It writes one JSON object, {"message": …, "revision": …} or {"error": …}, each a sentence. A program
+Run as ``python -I -m portal_session.notebooks.merging BUNDLE FOLDER BASE``: BUNDLE is a git bundle
+with the branch below, FOLDER the student's, BASE the revision that it had last ("" for none). It
+prints one JSON object, {"message": …, "revision": …} or {"error": …}, each a sentence. A program
 of its own, since git takes its time and its settings here are not the student's.
 """
 
@@ -26,11 +26,11 @@ from nbgitpuller.pull import GitPuller
 
 BRANCH = "main"  # of every bundle that the portal makes
 _UPSTREAM = f"origin/{BRANCH}"
-_OURS = "portal.handouts"  # a setting in repositories that were made here
+_OURS = "portal.handouts"  # a git setting that marks repositories made here
 _BUSY = "Another git works in the folder of the handouts; they come when it has ended."
-# The student's own settings are left alone, and out: neither hooks nor filters run, names are not
-# written in quotes (nbgitpuller reads them line by line), and a file that got another name is one
-# that went and one that came.
+# The student's own settings are neither changed nor used: no hooks or filters run, names are not
+# quoted (nbgitpuller reads them line by line), and a renamed file counts as one deleted and one
+# added.
 _SETTINGS = """\
 [core]
 \thooksPath = /dev/null
@@ -53,11 +53,11 @@ _SETTINGS = """\
 
 
 class CannotMerge(Exception):
-    """Why the handouts could not be brought, in a sentence."""
+    """Reason why the handouts could not be brought, in a sentence."""
 
 
 class _Puller(GitPuller):
-    """nbgitpuller's, that notes what stood before the merge."""
+    """Puller of nbgitpuller that records the revision before the merge."""
 
     before = ""
 
@@ -67,18 +67,18 @@ class _Puller(GitPuller):
 
 
 class Repository:
-    """The folder of handouts, as a repository of git."""
+    """Folder of handouts, as a git repository."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def git(self, *arguments: str) -> str:
-        """What git writes. Raises subprocess.CalledProcessError, with what it said."""
+        """Return git's output. Raises subprocess.CalledProcessError, with its error output."""
         done = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, check=True)
         return done.stdout.decode("utf-8", "surrogateescape")
 
     def has(self, *arguments: str) -> bool:
-        """Whether git says yes."""
+        """Return True if the git command succeeds."""
         try:
             self.git(*arguments)
         except subprocess.CalledProcessError:
@@ -86,18 +86,18 @@ class Repository:
         return True
 
     def paths(self, *arguments: str) -> list[str]:
-        """Paths, as git lists them with -z."""
-        return [one for one in self.git(*arguments).split("\0") if one]
+        """Return paths, as git lists them with -z."""
+        return [path for path in self.git(*arguments).split("\0") if path]
 
     # -- a repository that can be merged into -------------------------------------------------
 
     def prepare(self, bundle: Path, base: str) -> None:
-        """Make of the folder a repository that follows ``bundle``, whatever state it is in. Files
-        are not touched. Raises CannotMerge, subprocess.CalledProcessError."""
+        """Make the folder a repository that follows ``bundle``, whatever state it is in. Files are
+        not touched. Raises CannotMerge, subprocess.CalledProcessError."""
         own = self.folder / ".git"
         if own.is_dir() and not own.is_symlink():
             self._unlock(own)
-            if not self.has("ls-files", "-z"):  # what says what is staged was cut off
+            if not self.has("ls-files", "-z"):  # the index is truncated
                 (own / "index").unlink(missing_ok=True)
             if self.has("rev-parse", "-q", "--verify", "HEAD^{tree}"):
                 if not self.has("config", "--local", _OURS):
@@ -106,7 +106,7 @@ class Repository:
                         "it another name; then the handouts arrive."
                     )
                 try:
-                    # The end of a merge that was cut off, too: files stay as they are.
+                    # Also ends an interrupted merge: files stay as they are.
                     self.git("reset", "-q", "--mixed")
                     self._follow(bundle)
                     return
@@ -128,17 +128,18 @@ class Repository:
         self.git("fetch", "-q", "origin")
 
     def _unlock(self, own: Path) -> None:
-        """Remove the locks of a git that died. Raises CannotMerge where one works here."""
+        """Remove the locks of a git that died. Raises CannotMerge if one works here."""
         if _working_in(self.folder):
             raise CannotMerge(_BUSY)
         for lock in [*own.glob("*.lock"), *own.glob("refs/**/*.lock")]:
             lock.unlink(missing_ok=True)
 
-    # -- what stands in the way ----------------------------------------------------------------
+    # -- files in the way -----------------------------------------------------------------------
 
     def make_way(self) -> list[str]:
-        """Set beside what nbgitpuller does not see in the place of something new: links, and files
-        where a folder is to be; their new names. What is the same already makes way for itself."""
+        """Rename what nbgitpuller does not see in the place of a new file: links, and files where
+        a folder is to be; return the new names. Files that are identical to the new ones are
+        removed."""
         moved = []
         upstream = "diff", "--no-renames", "-z", "--name-only", "--diff-filter=A"
         for name in self.paths(*upstream, "HEAD", _UPSTREAM):
@@ -160,15 +161,15 @@ class Repository:
         return str(there.relative_to(self.folder))
 
     def _same(self, here: Path, name: str) -> bool:
-        """Whether a file is to the byte what comes."""
+        """Return True if a file is byte for byte the upstream one."""
         coming = self.git("rev-parse", f"{_UPSTREAM}:{name}").strip()
         return self.git("hash-object", "--no-filters", "--", str(here)).strip() == coming
 
-    # -- what came of it -----------------------------------------------------------------------
+    # -- the result -----------------------------------------------------------------------------
 
     def whole_notebooks(self, before: str) -> list[str]:
-        """Notebooks are merged line by line: where none came of it that can be read, the student's
-        stays as it was, and the new one is set beside. The names of those."""
+        """Repair notebooks whose merge, which is line by line, cannot be read: the student's stays
+        as it was, and the new one is saved beside. Return the names of those."""
         beside = []
         changed = "diff", "--no-renames", "-z", "--name-only", "--diff-filter=M"
         for name in self.paths(*changed, before, "HEAD", "--", "*.ipynb"):
@@ -187,24 +188,24 @@ class Repository:
 
     @property
     def done(self) -> bool:
-        """Whether all that the bundle has is in, and no conflict is left."""
+        """Return True if everything in the bundle is merged, and no conflict is left."""
         merged = self.has("merge-base", "--is-ancestor", _UPSTREAM, "HEAD")
         return merged and not self.paths("ls-files", "--unmerged", "-z")
 
 
 def bring(bundle: Path, folder: Path, base: str) -> dict[str, str]:
-    """Bring what ``bundle`` has into ``folder``. Raises CannotMerge."""
-    words: list[str] = []
+    """Bring the files of ``bundle`` into ``folder``. Raises CannotMerge."""
+    sentences: list[str] = []
     if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
         there = _beside(folder)
         folder.rename(there)
-        words.append(f"What was called '{folder.name}' is now '{there.name}'.")
+        sentences.append(f"What was called '{folder.name}' is now '{there.name}'.")
     if not folder.exists():
         _clone(bundle, folder)
     else:
-        words += _update(bundle, folder, base)
+        sentences += _update(bundle, folder, base)
     revision = Repository(folder).git("rev-parse", _UPSTREAM).strip()
-    return {"revision": revision, "message": " ".join(words)}
+    return {"revision": revision, "message": " ".join(sentences)}
 
 
 def _update(bundle: Path, folder: Path, base: str) -> list[str]:
@@ -223,12 +224,12 @@ def _update(bundle: Path, folder: Path, base: str) -> list[str]:
             return _told(folder, moved, beside)
     except CannotMerge:
         raise
-    except Exception as error:  # nbgitpuller raises whatever comes
+    except Exception as error:  # nbgitpuller raises any exception
         _no_room(str(getattr(error, "stderr", "")))
         if _working_in(folder):
             raise CannotMerge(_BUSY) from None
         print(f"The merge failed: {error!r}", file=sys.stderr)
-    # Whatever it is: everything that the student has stays, under another name.
+    # On any error: all files of the student's stay, under another name.
     there = _beside(folder)
     _clone(bundle, folder, instead=there)
     return [
@@ -238,8 +239,8 @@ def _update(bundle: Path, folder: Path, base: str) -> list[str]:
 
 
 def _pulled(puller: GitPuller) -> list[str]:
-    """The lines of a pull that went well, which the log has, too. Raises what it raises;
-    CannotMerge where the disk is full."""
+    """Return the lines of a successful pull, which are also printed to the log. Raises its errors;
+    CannotMerge if the disk is full."""
     lines = []
     try:
         for line in puller.pull():
@@ -252,24 +253,24 @@ def _pulled(puller: GitPuller) -> list[str]:
 
 
 def _told(folder: Path, moved: list[str], beside: list[str]) -> list[str]:
-    words = []
-    names = [one.removeprefix(f"{folder}/") for one in moved]
+    sentences = []
+    names = [path.removeprefix(f"{folder}/") for path in moved]
     if names:
-        words.append(
+        sentences.append(
             "Files of yours had the names of new ones, and are beside them: "
             f"{', '.join(names[:5])}{', …' if len(names) > 5 else ''}."
         )
     if beside:
-        words.append(
+        sentences.append(
             "You and the course changed the same notebook. Yours stayed, the new one is beside "
             f"it: {', '.join(beside[:5])}."
         )
-    return words
+    return sentences
 
 
 def _clone(bundle: Path, folder: Path, instead: Path | None = None) -> None:
-    """Make the folder, whole or not at all. What was there before is ``instead`` then."""
-    for left in folder.parent.glob(f".{folder.name}-new-*"):  # of one that was killed
+    """Create the folder, completely or not at all. A folder that existed is then ``instead``."""
+    for left in folder.parent.glob(f".{folder.name}-new-*"):  # of a run that was killed
         shutil.rmtree(left, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-new-", dir=folder.parent))
     try:
@@ -284,7 +285,7 @@ def _clone(bundle: Path, folder: Path, instead: Path | None = None) -> None:
 
 
 def _beside(path: Path) -> Path:
-    """A name beside ``path`` that nothing has, as nbgitpuller makes them: a__20260131120000.txt."""
+    """Return an unused name beside ``path``, as nbgitpuller makes them: a__20260131120000.txt."""
     stamp = datetime.datetime.now().strftime("__%Y%m%d%H%M%S")
     name = f"{path.stem}{stamp}{path.suffix}"
     count = 1
@@ -303,7 +304,7 @@ def _is_json(text: bytes) -> bool:
 
 
 def _working_in(folder: Path) -> bool:
-    """Whether a git of this session works in ``folder`` now."""
+    """Return True if a git of this session works in ``folder`` now."""
     inside = f"{folder.resolve()}/"
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -313,15 +314,16 @@ def _working_in(folder: Path) -> bool:
     return False
 
 
-def _no_room(said: str) -> None:
-    """Raises CannotMerge where git said that the disk is full."""
-    if "No space left" in said or "quota exceeded" in said.lower():
+def _no_room(output: str) -> None:
+    """Raise CannotMerge if git reported that the disk is full."""
+    if "No space left" in output or "quota exceeded" in output.lower():
         raise CannotMerge("Your disk is full, so the handouts could not be brought.")
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """One at a time: while a session moves, two servers have the same home. Raises CannotMerge."""
+    """Lock the folder: while a session moves, two servers have the same home. Raises
+    CannotMerge."""
     with (folder.parent / f".{folder.name}.lock").open("w") as lock:
         for left in range(60, -1, -1):
             try:
@@ -337,9 +339,10 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def use_settings(place: Path) -> None:
-    """From now on git reads the settings above and no others; they are written into ``place``."""
+    """Make git read the settings above and no others from now on; they are written into
+    ``place``."""
     (place / ".gitconfig").write_text(_SETTINGS)
-    for name in [one for one in os.environ if one.startswith("GIT_")]:
+    for name in [variable for variable in os.environ if variable.startswith("GIT_")]:
         del os.environ[name]
     os.environ.update(
         HOME=str(place),  # GIT_CONFIG_GLOBAL is not known before git 2.32
@@ -348,28 +351,28 @@ def use_settings(place: Path) -> None:
         GIT_ALLOW_PROTOCOL="file",
         GIT_TERMINAL_PROMPT="0",
         GIT_EDITOR="true",
-        LC_ALL="C.UTF-8",  # nbgitpuller reads what git says, in English
+        LC_ALL="C.UTF-8",  # nbgitpuller parses git's messages, in English
     )
 
 
 def main(arguments: list[str]) -> int:
-    """The program; see the module."""
+    """Run the program; see the module."""
     bundle, folder, base = arguments
     with tempfile.TemporaryDirectory(prefix="portal-git-") as place:
         use_settings(Path(place))
         try:
             with alone(Path(folder)):
-                said = bring(Path(bundle), Path(folder), base)
+                result = bring(Path(bundle), Path(folder), base)
         except CannotMerge as error:
-            said = {"error": str(error)}
+            result = {"error": str(error)}
         except subprocess.CalledProcessError as error:
-            words = str(error.stderr or b"", "utf-8", "replace").strip().splitlines()
-            print(*words, sep="\n", file=sys.stderr)
-            last = words[-1][:200] if words else f"git ended with status {error.returncode}"
-            said = {"error": f"git could not bring the handouts: {last}"}
+            lines = str(error.stderr or b"", "utf-8", "replace").strip().splitlines()
+            print(*lines, sep="\n", file=sys.stderr)
+            last = lines[-1][:200] if lines else f"git ended with status {error.returncode}"
+            result = {"error": f"git could not bring the handouts: {last}"}
         except OSError as error:
-            said = {"error": f"The handouts could not be written: {error.strerror}."}
-    print(json.dumps(said))
+            result = {"error": f"The handouts could not be written: {error.strerror}."}
+    print(json.dumps(result))
     return 0
 
 

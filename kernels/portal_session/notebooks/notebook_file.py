@@ -1,6 +1,6 @@
-"""Puts what cells printed into their notebook on disk, where no browser is there to do it.
+"""Notebook on disk, into which outputs are written when no browser does it.
 
-Edits are not overwritten: what was saved after an execution began is newer than the execution, and
+Edits are not overwritten: a file saved after an execution began is newer than the execution, and
 only outputs are added to it.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 
 class CellResult(NamedTuple):
-    """What an execution made of a cell. ``started``: Unix seconds."""
+    """Result of an execution of a cell. ``started``: Unix seconds."""
 
     cell: str
     code: str
@@ -23,22 +23,23 @@ class CellResult(NamedTuple):
 
 
 class NotebookFile:
-    """One notebook, through the server's own contents manager (atomic, signed, with its hooks)."""
+    """A single notebook, through the server's own contents manager (atomic, signed, with its
+    hooks)."""
 
     def __init__(self, contents: Any, path: str) -> None:
         self.path = path
         self._contents = contents
-        self._own: float | None = None  # when the file was written here, by its own time
-        self._saved = 0.0  # when it was saved by anybody else, the last that is known
+        self._own: float | None = None  # mtime of the last write from here
+        self._saved = 0.0  # mtime of the last known save by anybody else
 
     async def saved_at(self) -> float:
-        """Unix seconds of the last save by somebody else: a browser, or any program."""
+        """Return the time, in Unix seconds, of the last save by a browser or any other program."""
         self._look(await self._get(content=False))
         return self._saved
 
     async def put(self, results: Iterable[CellResult]) -> None:
         """Write the results into their cells. Raises what the contents manager raises, and
-        FileChanged when somebody else saved the file at this moment."""
+        FileChanged if somebody else saved the file at this moment."""
         model = await self._get(content=True)
         self._look(model)
         before = model["last_modified"]
@@ -60,28 +61,29 @@ class NotebookFile:
 
 
 class FileChanged(Exception):
-    """Somebody else saved the notebook at the same moment; another try will do."""
+    """Concurrent save of the notebook by somebody else; retry."""
 
 
 def _fill(notebook: Any, result: CellResult, *, edited: bool) -> None:
-    """``edited``: the file was saved after the execution began, so its cells are newer."""
+    """Write ``result`` into its cell. ``edited``: the file was saved after the execution began, so
+    its cells are newer."""
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    found = [cell for cell in cells if cell.get("id") == result.cell]
-    if not found and not any("id" in cell for cell in cells):
+    matches = [cell for cell in cells if cell.get("id") == result.cell]
+    if not matches and not any("id" in cell for cell in cells):
         # A notebook from before nbformat 4.5: its cells have ids in the browser only.
         same = [cell for cell in cells if cell["source"] == result.code]
-        found = same if len(same) == 1 else []
-    if not found:
+        matches = same if len(same) == 1 else []
+    if not matches:
         if edited:
             return  # the cell was deleted on purpose
         from nbformat.v4 import new_code_cell
 
         # It was run before it was ever saved.
-        found = [new_code_cell(source=result.code, id=result.cell)]
+        matches = [new_code_cell(source=result.code, id=result.cell)]
         if (notebook["nbformat"], notebook["nbformat_minor"]) < (4, 5):
-            del found[0]["id"]
-        notebook["cells"].extend(found)
-    cell = found[0]
+            del matches[0]["id"]
+        notebook["cells"].extend(matches)
+    cell = matches[0]
     if not edited:
         cell["source"] = result.code
     cell["outputs"] = result.outputs
@@ -92,6 +94,6 @@ def _seconds(time: datetime) -> float:
     return time.timestamp()
 
 
-async def _waited(answer: Any) -> Any:
-    """Contents managers are asynchronous, or not."""
-    return await answer if inspect.isawaitable(answer) else answer
+async def _waited(result: Any) -> Any:
+    """Await the result of a contents manager, which may be asynchronous or not."""
+    return await result if inspect.isawaitable(result) else result

@@ -1,8 +1,8 @@
-"""Work goes on without a browser: a cell's output reaches its notebook when nobody is there.
+"""Outputs of cells whose page is gone, written into their notebook by the server.
 
-JupyterLab shows and saves what cells print, and a page that is closed takes that with it; the
-kernel goes on, its output is lost. Here the server keeps it, and writes it into the notebook when
-the page is gone. A page that is back, or another one, asks for what it missed.
+JupyterLab shows and saves what cells print; after the page is closed, the kernel goes on, but its
+output is lost. Here the server keeps it, and writes it into the notebook when the page is gone. A
+page that is back, or another one, asks for what it missed.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from ..course.together import is_room
 from .executions import Execution, KernelFollower, asked_execution
 from .notebook_file import FileChanged, NotebookFile
 
-# A page that closed says so. One whose connection broke may be a laptop that sleeps: its own page
-# goes on when it wakes up, and should not find another's changes. After this it is written down.
+# Time until the output is written for a page whose connection broke. It may be on a laptop that
+# sleeps, and should not find another's changes when it wakes up. A page that is closed says so.
 PATIENCE = 600.0  # seconds
 SHORTEST = 3.0  # seconds between two writes of one notebook
 _GOING_AWAY = (1000, 1001)  # a websocket's close codes of a page that is left on purpose
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
-    """Called by jupyter_server. ``app`` is its ServerApp."""
+    """Load this server extension. ``app`` is jupyter_server's ServerApp."""
     from .unattended_routes import routes
 
     unattended = Unattended(app)
     app.portal_unattended = unattended
-    if not is_room(os.environ):  # there the server itself has the notebooks open, and saves them
+    if not is_room(os.environ):  # a room's server has the notebooks open itself, and saves them
         unattended.attach()
     app.web_app.add_handlers(".*$", routes(app.base_url, unattended))
 
 
 class Unattended:
-    """Which executions have lost their page, and the writing of their outputs."""
+    """Executions that have lost their page, and the writing of their outputs."""
 
     def __init__(self, app: Any) -> None:
         self._app, self._log = app, app.log
-        # By MIME type: who is told of what cells show.
+        # By MIME type: callbacks for what cells show.
         self.listeners: dict[str, Callable[[Any], None]] = {}
         self._followers: dict[str, KernelFollower] = {}
-        self._paths: dict[str, str] = {}  # the notebook of a kernel, as it was last known
+        self._paths: dict[str, str] = {}  # last known notebook by kernel
         self._files: dict[str, NotebookFile] = {}
         self._contents_get: Any = app.contents_manager.get
         self._writing = asyncio.Lock()
-        self._next: dict[str, float] = {}  # by kernel, monotonic: not written again before
+        self._next: dict[str, float] = {}  # by kernel: earliest time of the next write (monotonic)
         self._loop_task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
 
     def attach(self) -> None:
-        """Put this between browsers and kernels, and before the server's end."""
+        """Attach to the connections between browsers and kernels, and to the server's shutdown."""
         settings = self._app.web_app.settings
         settings["kernel_websocket_connection_class"] = self._connection_class(
             settings["kernel_websocket_connection_class"]
@@ -63,7 +63,7 @@ class Unattended:
 
         async def end() -> None:
             await self._rest()
-            # Slurm gives a job some seconds between the signal and the end.
+            # Slurm gives a job some seconds between the signal and SIGKILL.
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self.save_all(), timeout=10)
             await ending()
@@ -83,7 +83,7 @@ class Unattended:
         unattended = self
 
         class FollowedConnection(base):  # type: ignore[misc]
-            """The server's own connection, which is told of here."""
+            """Connection of the server that also reports to Unattended."""
 
             def connect(self) -> Any:
                 unattended.came(self.kernel_id, self.session.session)
@@ -103,11 +103,13 @@ class Unattended:
 
         return FollowedConnection
 
-    # -- what the connections say; nothing here may stand in their way -----------------------------
+    # -- events of the connections; errors here must not break them ----------------------------
 
     def came(self, kernel_id: str, client: str) -> None:
         with self._told("a page came"):
-            for gone in [one for one in self._followers if one not in self._app.kernel_manager]:
+            for gone in [
+                known for known in self._followers if known not in self._app.kernel_manager
+            ]:
                 if not self._followers[gone].left():
                     self._followers.pop(gone).close()
             self._follower(kernel_id).listen()
@@ -126,15 +128,16 @@ class Unattended:
                 return
             follower.went(client, back=back)
             if for_good and not back:
-                for one in follower.left():
-                    if one.client == client:
-                        one.left_at = float("-inf")  # no patience
+                for execution in follower.left():
+                    if execution.client == client:
+                        execution.left_at = float("-inf")  # no patience
             if follower.left() and self._loop_task is None:
                 self._loop_task = asyncio.ensure_future(self._save_left())
             self._wake.set()
 
     async def hand_over(self, kernel_id: str, client: str) -> list[Execution]:
-        """What the page may have missed of this kernel's executions; it is the page's from now."""
+        """Return what the page may have missed of this kernel's executions; from now on they are
+        the page's."""
         follower = self._followers.get(kernel_id)
         if follower is None or client not in follower.clients:
             return []
@@ -162,7 +165,7 @@ class Unattended:
     # -- writing ------------------------------------------------------------------------------
 
     async def _save_left(self) -> None:
-        """Write down what pages left behind, until there is nothing left."""
+        """Write the outputs that pages left behind, until none are left."""
         try:
             while any(follower.left() for follower in self._followers.values()):
                 for kernel_id, follower in list(self._followers.items()):
@@ -176,20 +179,20 @@ class Unattended:
             self._loop_task = None
 
     async def _rest(self) -> None:
-        """End the loop. A thread that it used for a file ends with it, and the server with that
-        (anyio keeps its threads as long as the task that asked for them)."""
+        """End the loop, so that a thread that it uses for a file ends with it, and the server can
+        end (anyio keeps its threads as long as the task that asked for them)."""
         if self._loop_task is not None:
             self._loop_task.cancel()
             await asyncio.gather(self._loop_task, return_exceptions=True)
 
     async def before_read(self, path: str) -> None:
-        """Somebody opens this notebook: it has everything that was printed so far."""
+        """Write all output so far into the notebook that somebody opens."""
         for kernel_id, follower in list(self._followers.items()):
             if follower.left() and await self._path(kernel_id) == path:
                 await self._save_kernel(kernel_id, patience=0)
 
     async def save_all(self) -> None:
-        """The server ends: write down all that is not on disk, open pages or not."""
+        """Write all that is not on disk before the server ends, open pages or not."""
         for kernel_id in list(self._followers):
             await self._save_kernel(kernel_id, everything=True)
 
@@ -204,30 +207,35 @@ class Unattended:
             follower = self._followers[kernel_id]
             now, uptime = time.time(), time.monotonic()
             ours = [
-                one
-                for one in follower.executions.values()
-                if everything or (one.left_at is not None and uptime - one.left_at >= patience)
+                execution
+                for execution in follower.executions.values()
+                if everything
+                or (execution.left_at is not None and uptime - execution.left_at >= patience)
             ]
             if kernel_id not in self._app.kernel_manager:
-                for one in ours:
-                    one.ended = one.ended or now
-            new = [one for one in ours if one.outputs.changes > one.saved]
+                for execution in ours:
+                    execution.ended = execution.ended or now
+            new = [execution for execution in ours if execution.outputs.changes > execution.saved]
             if follower.clients and not everything:
-                # The notebook is open somewhere: once, at the end of each cell.
-                new = [one for one in new if one.ended is not None]
-            # What ends, or is printed, while this is written is for the next time.
-            over = {one.id: one.outputs.changes for one in ours if one.ended is not None}
+                # The notebook is open somewhere: write once, at the end of each cell.
+                new = [execution for execution in new if execution.ended is not None]
+            # Output that comes during the write is left to the next one.
+            over = {
+                execution.id: execution.outputs.changes
+                for execution in ours
+                if execution.ended is not None
+            }
             at_once = everything or patience == 0
             if new and not at_once and time.monotonic() < self._next.get(kernel_id, 0):
                 return
             if new and not await self._write(kernel_id, new):
                 return
-            for one in ours:
-                if over.get(one.id) == one.outputs.changes:  # all of it is on disk
-                    one.left_at = None
+            for execution in ours:
+                if over.get(execution.id) == execution.outputs.changes:  # complete on disk
+                    execution.left_at = None
 
     async def _write(self, kernel_id: str, executions: list[Execution]) -> bool:
-        """True when there is nothing more to do; False: another try."""
+        """Return True if there is nothing more to do; False: try again."""
         path = await self._path(kernel_id)
         if path is None:
             return True
@@ -237,29 +245,33 @@ class Unattended:
         file, began = self._files[path], time.monotonic()
         try:
             saved_at = await file.saved_at()
-            # What its page saved after its end is there already.
-            new = [one for one in executions if one.ended is None or one.ended > saved_at]
-            changes = {one.id: one.outputs.changes for one in executions}
+            # Its page saved the file after its end: nothing to add.
+            new = [
+                execution
+                for execution in executions
+                if execution.ended is None or execution.ended > saved_at
+            ]
+            changes = {execution.id: execution.outputs.changes for execution in executions}
             if new:
-                await file.put([one.result() for one in new])
+                await file.put([execution.result() for execution in new])
         except FileChanged:
             return False
         except Exception as error:
             self._next[kernel_id] = time.monotonic() + 60
             self._log.warning("The output of a cell could not be written to %s: %s", path, error)
-            return not await self._exists(path)  # deleted: nothing to do
-        for one in executions:
-            one.saved = changes[one.id]
+            return not await self._exists(path)  # deleted: done
+        for execution in executions:
+            execution.saved = changes[execution.id]
         took = time.monotonic() - began
         self._next[kernel_id] = time.monotonic() + max(SHORTEST, 10 * took)
         return True
 
     async def _exists(self, path: str) -> bool:
-        answer = self._app.contents_manager.file_exists(path)
-        return bool(await answer if inspect.isawaitable(answer) else answer)
+        exists = self._app.contents_manager.file_exists(path)
+        return bool(await exists if inspect.isawaitable(exists) else exists)
 
     async def _path(self, kernel_id: str) -> str | None:
-        """The notebook that this kernel belongs to; None for consoles and the like."""
+        """Return the notebook that this kernel belongs to; None for consoles and the like."""
         for session in await self._app.session_manager.list_sessions():
             if session["kernel"]["id"] == kernel_id:
                 if session["type"] == "notebook":
@@ -269,7 +281,7 @@ class Unattended:
 
 
 class _Reading:
-    """The contents manager without the look at left executions, for this module's own reading."""
+    """Contents manager without the hook `before_read`, for this module's own reads."""
 
     def __init__(self, contents: Any, get: Any) -> None:
         self.get, self.save = get, contents.save

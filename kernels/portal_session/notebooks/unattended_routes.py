@@ -1,4 +1,4 @@
-"""The route by which a page asks for the output that it missed."""
+"""Route by which a page asks for the output that it missed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tornado import web
 class MissedOutputs(APIHandler):
     """``POST …/portal/missed-outputs`` with ``{"kernel": id, "client": id}``.
 
-    ``client`` is the page's own id in the kernel's messages. The answer is ``{"executions": […]}``;
-    whoever has it shows and saves these outputs from then on.
+    ``client`` is the page's own id in the kernel's messages. The answer is
+    ``{"executions": […]}``; the page that receives it shows and saves these outputs from then on.
     """
 
     def initialize(self, unattended: Any) -> None:
@@ -22,13 +22,15 @@ class MissedOutputs(APIHandler):
 
     @web.authenticated
     async def post(self) -> None:
-        asked = self.get_json_body()
-        asked = asked if isinstance(asked, dict) else {}
-        kernel, client = asked.get("kernel"), asked.get("client")
+        body = self.get_json_body()
+        body = body if isinstance(body, dict) else {}
+        kernel, client = body.get("kernel"), body.get("client")
         if not (isinstance(kernel, str) and isinstance(client, str)):
             raise web.HTTPError(400, "Name the kernel and the client.")
-        found = await self._unattended.hand_over(kernel, client)
-        self.finish(json.dumps({"executions": [one.for_client() for one in found]}))
+        executions = await self._unattended.hand_over(kernel, client)
+        self.finish(
+            json.dumps({"executions": [execution.for_client() for execution in executions]})
+        )
 
 
 def routes(base_url: str, unattended: Any) -> list[tuple[str, type, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""A program that opens instead of JupyterLab. Other sessions do not load it."""
+"""Program that a session opens instead of JupyterLab. Other sessions do not load it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
-    """Called by jupyter_server. ``app`` is its ServerApp."""
+    """Load this server extension. ``app`` is jupyter_server's ServerApp."""
     from .program import PATH, Program, told_of
 
     told = told_of(os.environ)

@@ -1,9 +1,9 @@
-"""A program that a session opens instead of JupyterLab, behind the session's own login.
+"""Program that a session opens instead of JupyterLab, behind the session's own login.
 
-The portal says which, in PORTAL_PROGRAM: ``title`` and ``argv``, in which {python}, {port}, {base}
-and {secret} are put in. It listens on the node's loopback, where every user of the node may knock,
-so it asks for a secret. That lies in a file which only its owner can read, and `program_proxy`
-alone adds it to requests; it is never on a command line, and no browser has it.
+PORTAL_PROGRAM, from the portal, has its ``title`` and ``argv``, in which {python}, {port}, {base}
+and {secret} are replaced. It listens on the node's loopback, which every user of the node can
+reach, so it asks for a secret. That lies in a file which only its owner can read, and only
+`program_proxy` adds it to requests; it is never on a command line or in a browser.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from typing import Any
 PATH = "portal/program/"  # below the server's base_url
 _PATIENCE = 5.0  # seconds from SIGTERM to SIGKILL
 _LISTENS = "0A"  # /proc/net/tcp, in proc(5)
-_TAIL = 4000  # bytes of its log that are shown
-# The session's own credentials are no business of the program's.
+_TAIL = 4000  # bytes of its log's end that are shown
+# The session's own credentials, which the program must not get.
 _SECRETS = ("JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN")
 
 
 def told_of(environ: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return what is to run; None for every other session."""
+    """Return the program to run; None for every other session."""
     try:
         told = json.loads(environ.get("PORTAL_PROGRAM", ""))
     except ValueError:
@@ -42,7 +42,8 @@ def told_of(environ: Mapping[str, str]) -> dict[str, Any] | None:
 
 
 class Program:
-    """``directory`` is private to this user; ``base`` the path that the browser sees."""
+    """Program and its process. ``directory`` is private to this user; ``base`` is the path that
+    the browser sees."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class Program:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, unless it runs. It listens some seconds later."""
+        """Start the program, unless it runs. It listens some seconds later."""
         if self.runs:
             return
         self._file.touch(mode=0o600)
@@ -79,7 +80,7 @@ class Program:
         argv = [_filled(word, values) for word in self._argv]
         with self._log.open("ab") as log:
             try:
-                # A session of its own: an interrupt of the server is not its.
+                # In a session of its own: an interrupt of the server must not reach it.
                 self._process = subprocess.Popen(
                     argv,
                     cwd=self._folder,
@@ -98,12 +99,12 @@ class Program:
 
     @property
     def answers(self) -> bool:
-        """True while it listens: nobody else's program on that port is ever asked, or told the
-        secret."""
+        """Return True while it listens: another user's program on that port is never sent a
+        request or the secret."""
         return self.runs and _listener(self.port) == os.getuid()
 
     def said(self) -> str:
-        """The end of what it wrote."""
+        """Return the end of its log, without the secret."""
         try:
             text = self._log.read_bytes()[-_TAIL:].decode(errors="replace")
         except OSError:
@@ -124,17 +125,17 @@ class Program:
 
 
 def _filled(word: str, values: Mapping[str, str]) -> str:
-    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), word)
+    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), word)
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _listener(port: int) -> int | None:
-    """The number of the user who listens on that port of 127.0.0.1; None for nobody."""
+    """Return the id of the user who listens on that port of 127.0.0.1; None for nobody."""
     (address,) = struct.unpack("=I", socket.inet_aton("127.0.0.1"))
     try:
         lines = Path("/proc/net/tcp").read_text().splitlines()[1:]

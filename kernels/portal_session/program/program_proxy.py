@@ -1,7 +1,7 @@
-"""The way from the browser to a session's program: jupyter-server-proxy, with the program's secret.
+"""Proxy from the browser to a session's program: jupyter-server-proxy, with the program's secret.
 
-Its handlers do the session's login and the websockets. The program sees neither the cookies of that
-login nor a browser that has its secret.
+Its handlers do the session's login and the websockets. The program sees no cookies of that login,
+and the browser never has the program's secret.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tornado import httputil, web
 from .program import Program
 
 _HOST = "127.0.0.1"  # not "localhost": another user may listen on ::1
-# What the session's login goes by is not the program's.
+# Credentials of the session's login, which the program must not get.
 _KEPT_BACK = ("Authorization", "Cookie", "X-Xsrftoken")
 _SAFE = ("GET", "HEAD", "OPTIONS")
-_CONNECTED = 10.0  # seconds that the program has to take a websocket
+_CONNECTED = 10.0  # seconds that the program has to accept a websocket
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>{again}</head>
 <body style="font: 1rem system-ui, sans-serif; max-width: 45rem; margin: 4rem auto">
@@ -32,7 +32,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 
 
 def add_handlers(web_app: Any, program: Program) -> None:
-    """Lead the session's first page to the program, and all below ``program.base`` through."""
+    """Redirect the session's first page to the program, and proxy everything below
+    ``program.base``."""
     given = {"program": program}
     home, base = re.escape(web_app.settings["base_url"]), re.escape(program.base)
     web_app.add_handlers(
@@ -51,7 +52,7 @@ class Home(JupyterHandler):
 
 
 class ProgramProxy(ProxyHandler):
-    """``<base_url>portal/program/…``. The program knows the whole path."""
+    """``<base_url>portal/program/…``, with the whole path passed to the program."""
 
     def __init__(self, *args: Any, program: Program, **kwargs: Any) -> None:
         self._program = program
@@ -68,8 +69,8 @@ class ProgramProxy(ProxyHandler):
             self.close(1011, "not running")
             return
         await self.proxy_open(_HOST, self._program.port, path)
-        # It goes on connecting after that, and drops what the browser sends meanwhile
-        # (jupyter_server_proxy/handlers.py, on_message). Nothing is read before this ends.
+        # proxy_open returns before it is connected, and drops what the browser sends meanwhile
+        # (jupyter_server_proxy/handlers.py, on_message). Nothing is read before this returns.
         waited = 0.0
         while not hasattr(self, "ws"):
             if waited > _CONNECTED:
@@ -91,25 +92,29 @@ class ProgramProxy(ProxyHandler):
         self._wait()
 
     def _wait(self) -> None:
-        """A page instead of the program's: until it answers, or why it does not."""
+        """Write a page instead of the program's: it reloads until the program answers, or says why
+        it ended."""
         title, runs = html.escape(self._program.title), self._program.runs
-        words = f"{title} is starting…" if runs else f"{title} has ended. It said last:"
-        said = html.escape(self._program.said())
-        more = f'<pre style="white-space: pre-wrap">{said}</pre>'
+        sentence = f"{title} is starting…" if runs else f"{title} has ended. It said last:"
+        output = html.escape(self._program.said())
+        more = f'<pre style="white-space: pre-wrap">{output}</pre>'
         more += '<p><a href="?again">Start it again</a></p>'
         self.set_status(200 if runs else 503)
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Content-Security-Policy", _POLICY)
         self.set_header("Cache-Control", "no-store")
         again = '<meta http-equiv="refresh" content="1">' if runs else ""
-        self.write(_PAGE.format(title=title, again=again, words=words, more="" if runs else more))
+        self.write(
+            _PAGE.format(title=title, again=again, words=sentence, more="" if runs else more)
+        )
 
     def get_client_uri(self, protocol: str, host: str, port: int, path: str) -> str:
-        """Return the address as it came, with its query and its quotes."""
+        """Return the address as it came, with its query and its quoting."""
         return f"{protocol}://{host}:{port}{self.request.uri}"
 
     def add_header(self, name: str, value: Any) -> None:
-        """No cookie of the program's: the browser is logged in to the session."""
+        """Add a header, but no cookie of the program's: the browser is logged in to the
+        session."""
         if name.lower() != "set-cookie":
             super().add_header(name, value)
 

@@ -1,8 +1,8 @@
-"""TensorBoard in a session: pick folders, see what runs, open and stop it.
+"""TensorBoard in a session: pick folders, list, open and stop TensorBoards.
 
-`program` is what runs, `running` starts and stops it, `handlers` is the page and its API, `proxy`
-leads the browser to it. The server extension below costs a session's start next to nothing: what
-is heavy is imported at the first use.
+`program` is the process, `running` starts and stops it, `handlers` has the page and its API,
+`proxy` connects the browser to it. The server extension below adds next to nothing to a session's
+start: heavy modules are imported on first use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .runtime import PATH
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
-    """Called by jupyter_server. ``app`` is its ServerApp."""
+    """Load this server extension. ``app`` is jupyter_server's ServerApp."""
     from .handlers import add_handlers, open_with_it
     from .running import TensorBoards
     from .runtime import Runtime, remove_leftovers
@@ -45,7 +45,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
 
 
 def prepare_notebooks(environ: MutableMapping[str, str], directory: Path, base_url: str) -> None:
-    """Makes TensorBoard's own ``%tensorboard`` start our program and show it through the proxy
+    """Make TensorBoard's own ``%tensorboard`` start our program and show it through the proxy
     (tensorboard/manager.py and tensorboard/notebook.py read these). Kernels inherit it."""
     environ["PORTAL_TENSORBOARD_DIRECTORY"] = str(directory)
     environ["PORTAL_TENSORBOARD_PREFIX"] = base_url + PATH
@@ -62,7 +62,7 @@ def prepare_notebooks(environ: MutableMapping[str, str], directory: Path, base_u
 
 
 def only_purpose(environ: MutableMapping[str, str]) -> list[str] | None:
-    """The folders of a session that is there for TensorBoard alone (PORTAL_TENSORBOARD, a JSON
+    """Return the folders of a session that serves TensorBoard alone (PORTAL_TENSORBOARD, a JSON
     list of absolute paths); None for every other session."""
     try:
         named = json.loads(environ.get("PORTAL_TENSORBOARD", ""))

@@ -20,7 +20,7 @@ from .watch import Watch
 def make_board(
     place: Place, watch: Watch, plugins: list[Any], *, from_notebook: bool
 ) -> program.TensorBoard:
-    """A TensorBoard that listens in ``place``; `configure` and `main` run it."""
+    """Create a TensorBoard that listens in ``place``; `configure` and `main` run it."""
     prefix = f"{os.environ['PORTAL_TENSORBOARD_PREFIX']}{place.number}"
 
     class Server(UnixServer):
@@ -30,11 +30,11 @@ def make_board(
     class Board(program.TensorBoard):
         def configure(self, argv: Any = ("",), **kwargs: Any) -> Any:
             rest = super().configure(argv, **kwargs)
-            # After TensorBoard has read its options, so that the key by which its magic knows
-            # this very command again stays what the magic expects.
+            # Set after TensorBoard has parsed its options, so that the key by which its magic
+            # recognizes this command stays what the magic expects.
             self.flags.path_prefix = prefix
-            # The fast loader is a process that answers anybody on a port of localhost, without
-            # a password: every user of the node could read the logs.
+            # The fast loader is a process that listens on a port of localhost without a password:
+            # every user of the node could read the logs.
             self.flags.load_fast = "false"
             if self.flags.reload_task == "process":
                 self.flags.reload_task = "auto"
@@ -56,7 +56,7 @@ def make_board(
 
         def _register_info(self, server: Any) -> None:
             # The magic waits for this file in the directory for temporary files, where all users
-            # of the node see it: nobody else needs to read it.
+            # of the node see it. Only its owner needs to read it.
             if not from_notebook:
                 return
             before = os.umask(0o077)
@@ -74,9 +74,9 @@ def make_board(
 
 
 def _follow(ingester: LocalDataIngester, watch: Watch) -> None:
-    """Tells ``watch`` when all data have been read for the first time.
+    """Report to ``watch`` when all data have been read for the first time.
 
-    Big logs are then looked through less often: every five seconds would take a CPU for itself.
+    Large logs are then scanned less often: every five seconds would take a CPU of its own.
     """
     multiplexer = ingester.deprecated_multiplexer
     reload = multiplexer.Reload
@@ -96,7 +96,7 @@ def _follow(ingester: LocalDataIngester, watch: Watch) -> None:
 
 
 class UnixServer(serving.ThreadedWSGIServer, program.TensorBoardServer):
-    """Werkzeug's server on the socket of ``place``."""
+    """Server of Werkzeug on the socket of ``place``."""
 
     daemon_threads = True
 
@@ -111,13 +111,13 @@ class UnixServer(serving.ThreadedWSGIServer, program.TensorBoardServer):
             os.umask(before)
 
     def server_bind(self) -> None:
-        # HTTPServer would look for the host name of this "address".
+        # HTTPServer would look up the host name of this "address".
         socketserver.TCPServer.server_bind(self)
         self.server_name = "localhost"
         self.server_port = 0
 
     def get_url(self) -> str:
-        # The number is no port; it stands for one in TensorBoard's file for its magic.
+        # Not a port: the number stands for one in TensorBoard's file for its magic.
         return f"http://localhost:{self._place.number}{self._prefix}/"
 
     def print_serving_message(self) -> None:

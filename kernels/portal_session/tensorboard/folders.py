@@ -1,7 +1,7 @@
-"""Which folders TensorBoard may show: those below the user's own roots, links resolved.
+"""Folders that TensorBoard may show: those below the user's own roots, links resolved.
 
-The roots are the home and what the site binds writable (PORTAL_TENSORBOARD_ROOTS, a JSON list of
-absolute paths).
+The roots are the home and the site's writable bind mounts (PORTAL_TENSORBOARD_ROOTS, a JSON list
+of absolute paths).
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-MOST_NAMES = 1000  # folders in one answer
-_MOST_ENTRIES = 50_000  # entries that are looked at for one answer
+MOST_NAMES = 1000  # folders in one listing
+_MOST_ENTRIES = 50_000  # entries that are read for one listing
 _LONGEST = 4096  # bytes of a path (PATH_MAX)
 
 
 class FolderRefused(ValueError):
-    """A folder that is not shown; the text says why."""
+    """Folder that is not shown; the text says why."""
 
 
 def roots_of(environ: Mapping[str, str]) -> list[str]:
-    """The real paths of the roots; the home alone where the variable is missing or no list."""
+    """Return the real paths of the roots; only the home if the variable is missing or not a
+    list."""
     home = environ.get("HOME", "") or os.path.expanduser("~")  # noqa: PTH111
     try:
         named = json.loads(environ.get("PORTAL_TENSORBOARD_ROOTS", "") or "[]")
@@ -37,12 +38,12 @@ def roots_of(environ: Mapping[str, str]) -> list[str]:
 
 
 def is_below(path: str, roots: Iterable[str]) -> bool:
-    """Whether ``path`` is one of ``roots`` or lies in one; both without links."""
+    """Return True if ``path`` is one of ``roots`` or lies in one; both without links."""
     return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
 def resolve(name: Any, roots: list[str], base: str) -> str:
-    """The real path of the folder ``name``; a relative one is below ``base``.
+    """Return the real path of the folder ``name``; a relative one is below ``base``.
 
     Raises FolderRefused: outside the roots, a link out of them, missing, a file, unreadable.
     """
@@ -50,7 +51,7 @@ def resolve(name: Any, roots: list[str], base: str) -> str:
         raise FolderRefused("Choose a folder.")
     try:
         too_long = len(os.fsencode(name)) > _LONGEST
-    except UnicodeEncodeError:  # half of a character: JSON can have that, no file system does
+    except UnicodeEncodeError:  # a lone surrogate: possible in JSON, but not in a file name
         too_long = True
     if "\0" in name or too_long:
         raise FolderRefused("This is not the name of a folder.")
@@ -78,7 +79,7 @@ def resolve(name: Any, roots: list[str], base: str) -> str:
 
 
 def browse(path: str, roots: list[str]) -> dict[str, Any]:
-    """The folders in ``path`` (from `resolve`), and how many event files lie in it directly."""
+    """List the folders in ``path`` (from `resolve`), and count the event files directly in it."""
     names = []
     events = looked_at = 0
     try:
@@ -99,7 +100,7 @@ def browse(path: str, roots: list[str]) -> dict[str, Any]:
         "path": path,
         "parent": parent if is_below(parent, roots) else None,
         "roots": roots,
-        # Names that are not UTF-8 cannot travel in JSON.
+        # Names that are not UTF-8 cannot be sent as JSON.
         "folders": [name for name in names[:MOST_NAMES] if name.isprintable()],
         "more": len(names) > MOST_NAMES or looked_at > _MOST_ENTRIES,
         "event_files": events,
@@ -118,10 +119,10 @@ def _leads_inside(entry: os.DirEntry[str], roots: list[str]) -> bool:
 def walk(
     top: str, roots: list[str], skipped: Callable[[str], None]
 ) -> Iterator[tuple[str, list[str]]]:
-    """(folder, its files) for ``top`` and all below it, as absolute paths.
+    """Yield (folder, its files) for ``top`` and all below it, as absolute paths.
 
-    Links are followed, once each, and only where they stay below the roots or ``top`` itself is
-    what holds them; `skipped` is told the others. TensorBoard's own walk follows every link.
+    Links are followed, once each, and only if they stay below the roots or ``top`` itself is what
+    holds them; `skipped` is called with the others. TensorBoard's own walk follows every link.
     """
     seen: set[tuple[int, int]] = set()
     waiting = [top]
@@ -129,10 +130,10 @@ def walk(
         folder = waiting.pop()
         files = []
         try:
-            found = os.stat(folder)  # noqa: PTH116 - a good deal faster than pathlib
-            if (found.st_dev, found.st_ino) in seen:
+            status = os.stat(folder)  # noqa: PTH116 - much faster than pathlib
+            if (status.st_dev, status.st_ino) in seen:
                 continue
-            seen.add((found.st_dev, found.st_ino))
+            seen.add((status.st_dev, status.st_ino))
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.is_symlink() and not is_below(os.path.realpath(entry.path), roots):
@@ -142,5 +143,5 @@ def walk(
                     else:
                         files.append(entry.path)
         except OSError:
-            continue  # it is gone, or may not be read
+            continue  # deleted or unreadable
         yield folder, files

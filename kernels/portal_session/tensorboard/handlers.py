@@ -1,4 +1,4 @@
-"""The routes below ``portal/tensorboard/``: the page, its API, and the way to the proxy."""
+"""Routes below ``portal/tensorboard/``: the page, its API, and the proxy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add_handlers(web_app: Any, boards: TensorBoards) -> None:
 
 
 def open_with_it(web_app: Any, boards: TensorBoards) -> None:
-    """Makes TensorBoard what the session opens with: for one that is there for nothing else."""
+    """Make TensorBoard the first page of the session, for one that serves nothing else."""
     home = re.escape(web_app.settings["base_url"])
     web_app.add_handlers(".*", [(home, Home, {"boards": boards})])
 
@@ -60,19 +60,19 @@ class Home(JupyterHandler):
 
     @web.authenticated
     def get(self) -> None:
-        living = [one for one in self.boards.list() if one["state"] != "ended"]
-        self.redirect(living[0]["url"] if len(living) == 1 else self.boards.prefix)
+        running = [board for board in self.boards.list() if board["state"] != "ended"]
+        self.redirect(running[0]["url"] if len(running) == 1 else self.boards.prefix)
 
 
 class Api(APIHandler):
-    """Answers with JSON; what is refused, with a sentence in ``message``."""
+    """Base class: answers with JSON, and with a sentence in ``message`` for a refusal."""
 
     def initialize(self, boards: TensorBoards) -> None:
         self.boards = boards
 
-    def refuse(self, status: int, words: str) -> None:
+    def refuse(self, status: int, message: str) -> None:
         self.set_status(status)
-        self.finish(json.dumps({"message": words}))
+        self.finish(json.dumps({"message": message}))
 
 
 class Running(Api):
@@ -82,18 +82,19 @@ class Running(Api):
 
     @property
     def _track_activity(self) -> bool:
-        # A page that asks for the list every few seconds is nobody at work.
+        # A page that polls the list every few seconds is no activity.
         return self.request.method != "GET"
 
     @web.authenticated
     async def get(self) -> None:
-        """{"running": […]}"""
-        found = await asyncio.to_thread(self.boards.list)
-        self.finish(json.dumps({"running": found}))
+        """List the TensorBoards: {"running": […]}."""
+        boards = await asyncio.to_thread(self.boards.list)
+        self.finish(json.dumps({"running": boards}))
 
     @web.authenticated
     async def post(self) -> None:
-        """{"folders": […], "name": "…" or nothing} → 201 and the TensorBoard."""
+        """Start a TensorBoard: {"folders": […], "name": "…" or nothing} → 201 and the
+        TensorBoard."""
         body = self.get_json_body() or {}
         if not isinstance(body, dict):
             return self.refuse(400, "The body must be an object with 'folders'.")
@@ -134,22 +135,22 @@ class One(Api):
 class Folders(Api):
     @web.authenticated
     async def get(self) -> None:
-        """``?path=``: the folders in one folder, the first root when it is empty."""
+        """List the folders in ``?path=``, or in the first root if it is empty."""
         path = self.get_argument("path", "") or self.boards.roots[0]
 
         def look() -> dict[str, Any]:
             return browse(resolve(path, self.boards.roots, self.boards.base), self.boards.roots)
 
         try:
-            found = await asyncio.to_thread(look)
+            listing = await asyncio.to_thread(look)
         except FolderRefused as error:
             return self.refuse(400, str(error))
-        self.finish(json.dumps(found))
+        self.finish(json.dumps(listing))
         return None
 
 
 class LateProxy(Router):
-    """Imports the proxy, in a thread, when it is first needed; until then requests wait."""
+    """Router that imports the proxy, in a thread, on first use; until then requests wait."""
 
     def __init__(self, web_app: Any, boards: TensorBoards) -> None:
         self._web_app = web_app
@@ -157,7 +158,7 @@ class LateProxy(Router):
         self._import: asyncio.Future[Any] | None = None
 
     def begin(self) -> asyncio.Future[Any]:
-        """Begins with the import, unless that is done."""
+        """Start the import, unless it has been started."""
         if self._import is None:
             loop = asyncio.get_running_loop()
             self._import = loop.run_in_executor(None, importlib.import_module, _PROXY)

@@ -1,4 +1,4 @@
-"""The log folders of a TensorBoard: which may be read, and how they are walked through."""
+"""Log folders of a TensorBoard: which may be read, and how they are walked."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ LEAST_PAUSE = 5.0  # seconds between two looks for new data: TensorBoard's own d
 
 
 def check_folders(flags: Any) -> list[str]:
-    """The folders that TensorBoard's options name, which must be below the user's roots.
+    """Return the folders that TensorBoard's options name, which must be below the user's roots.
 
-    Addresses (``s3://…``) are TensorBoard's affair. Raises FolderRefused.
+    URLs (``s3://…``) are left to TensorBoard. Raises FolderRefused.
     """
     roots = roots_of(os.environ)
     named = [flags.logdir] if flags.logdir else (flags.logdir_spec or "").split(",")
     folders = []
     for name in filter(None, named):
-        # In a specification, "run:/path" gives the run a name (data_ingester.py).
+        # In --logdir_spec, "run:/path" gives the run a name (data_ingester.py).
         path = name.partition(":")[2] if not flags.logdir and ":/" in name[1:] else name
         if "://" in name:
             folders.append(name)
@@ -32,7 +32,7 @@ def check_folders(flags: Any) -> list[str]:
         try:
             folders.append(resolve(path, roots, str(Path.cwd())))
         except FolderRefused:
-            # It may come later: TensorBoard waits for it.
+            # It may be created later: TensorBoard waits for it.
             real = os.path.realpath(os.path.expanduser(path))  # noqa: PTH111
             if os.path.lexists(real) or not is_below(real, roots):
                 raise
@@ -41,7 +41,7 @@ def check_folders(flags: Any) -> list[str]:
 
 
 def describe(place: Place, folders: list[str]) -> None:
-    """Writes down what was started here, where the portal's page did not."""
+    """Record what was started from a notebook, as the portal's page does for its own."""
     names = [Path(folder).name or folder for folder in folders]
     about = {
         "name": ", ".join(names[:3]) or "TensorBoard",
@@ -53,7 +53,7 @@ def describe(place: Place, folders: list[str]) -> None:
 
 
 def guard_walk(watch: Watch) -> None:
-    """Exchanges TensorBoard's walk through folders, which follows every link, for ours."""
+    """Replace TensorBoard's walk through folders, which follows every link, with ours."""
     from tensorboard.backend.event_processing import io_wrapper
 
     roots = roots_of(os.environ)

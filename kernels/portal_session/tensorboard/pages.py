@@ -1,4 +1,4 @@
-"""The page that lists TensorBoards, and the one that is shown until a TensorBoard answers."""
+"""Pages: the list of TensorBoards, and the one that is shown until a TensorBoard answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape
 
 
 class ListPage(JupyterHandler):
-    """GET portal/tensorboard/"""
+    """``GET portal/tensorboard/``."""
 
     def initialize(self, boards: TensorBoards) -> None:
         self.boards = boards
@@ -37,14 +37,15 @@ class ListPage(JupyterHandler):
 
 
 class BeforeProxy(JupyterHandler):
-    """Stands for the proxy until that is imported: then it sends the browser there again."""
+    """Stand-in for the proxy until it is imported: then it redirects the browser to the same
+    address."""
 
     def initialize(self, boards: TensorBoards, number: str, imported: asyncio.Future[Any]) -> None:
         self.boards = boards
         self.imported = imported
 
     def check_xsrf_cookie(self) -> None:
-        """Nothing is changed here."""
+        """Skip the check, since nothing is changed here."""
 
     @web.authenticated
     async def get(self, path: str) -> None:
@@ -61,15 +62,15 @@ class BeforeProxy(JupyterHandler):
 
 
 def show_waiting(handler: Any, boards: TensorBoards, number: int, path: str) -> bool:
-    """Answers a request for TensorBoard ``number`` that TensorBoard itself cannot answer yet.
+    """Answer a request for TensorBoard ``number`` that TensorBoard itself cannot answer yet.
 
-    True when it did. A page (the path "") waits until all logs have been read once, unless it is
-    asked for with ``?now``; everything else only until there is somebody to ask.
+    Return True if it was answered. A page (the path "") waits until all logs have been read once,
+    unless it is requested with ``?now``; other requests wait only until TensorBoard listens.
     """
     board = boards.get(number)
     is_page = path.strip("/") == "" and handler.request.method in ("GET", "HEAD")
-    there = board is not None and board["state"] != "ended" and boards.socket(number) is not None
-    if there:
+    listens = board is not None and board["state"] != "ended" and boards.socket(number) is not None
+    if listens:
         now = "now" in handler.request.query_arguments
         if not is_page or now or (board and board["state"] == "ready"):
             return False
@@ -81,9 +82,9 @@ def show_waiting(handler: Any, boards: TensorBoards, number: int, path: str) -> 
     if is_page:
         _finish(handler, "waiting.html", boards, board=board, problem="")
     else:
-        words = board["words"] if board and board["words"] else "TensorBoard is not there."
+        message = board["words"] if board and board["words"] else "TensorBoard is not there."
         handler.set_header("Content-Type", "application/json")
-        handler.finish(json.dumps({"message": words}))
+        handler.finish(json.dumps({"message": message}))
     return True
 
 

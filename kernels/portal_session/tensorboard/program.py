@@ -1,9 +1,10 @@
-"""``portal-tensorboard``: TensorBoard on a Unix socket, below the session's path, with an end.
+"""Console script ``portal-tensorboard``: TensorBoard on a Unix socket, below the session's path,
+which ends with the session.
 
 The portal's page starts it with PORTAL_TENSORBOARD_PLACE; without that (from a notebook's
-``%tensorboard``, which finds it by TENSORBOARD_BINARY, or a terminal) it claims a place itself.
-It takes TensorBoard's own options. It runs as any program of the user does, with the packages
-that the user installed: plugins work, and ``%pip install tensorboard`` mends what is missing.
+``%tensorboard``, which finds it by TENSORBOARD_BINARY, or a terminal) it claims a place itself. It
+takes TensorBoard's own options. It runs as any program of the user does, with the packages that
+the user installed: plugins work, and ``%pip install tensorboard`` adds a missing TensorBoard.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ MISSING = (
 
 
 def main() -> None:
-    """The console script. Exits with 0 after a stop, with 3 when TensorBoard is missing."""
+    """Run the console script. Exits with 0 after a stop, with 3 if TensorBoard is missing."""
     base = os.environ.get("PORTAL_TENSORBOARD_USERBASE")
     if base and "PYTHONUSERBASE" not in os.environ:
-        # TensorBoard's magic drops it, and this Python has already looked for packages without.
+        # TensorBoard's magic drops it, and this Python has set up its search path without.
         environ = {**os.environ, "PYTHONUSERBASE": base}
         argv = [sys.executable, "-m", "portal_session.tensorboard.program", *sys.argv[1:]]
-        os.execve(sys.executable, argv, environ)  # noqa: S606 - this very program
+        os.execve(sys.executable, argv, environ)  # noqa: S606 - this same program
     named = os.environ.get("PORTAL_TENSORBOARD_PLACE")
     directory = os.environ.get("PORTAL_TENSORBOARD_DIRECTORY")
     if not directory or not Path(directory).is_dir():

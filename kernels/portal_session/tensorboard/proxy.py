@@ -1,8 +1,8 @@
-"""The way from the browser to a TensorBoard: jupyter-server-proxy, to a Unix socket.
+"""Proxy from the browser to a TensorBoard: jupyter-server-proxy, to a Unix socket.
 
-Its handlers do the authentication and the websockets. Plain answers are passed on as they come
-(its own way holds them in memory, and ends at 100 MB), and nothing here counts as activity: a
-TensorBoard in a forgotten tab asks for news for ever.
+Its handlers do the authentication and the websockets. Plain responses are streamed (its own way
+holds them in memory, and ends at 100 MB), and no request counts as activity: a TensorBoard in a
+forgotten tab polls for ever.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .runtime import PATH
 
 CHUNK = 256 * 1024  # bytes
 QUIET = 600.0  # seconds without a byte: TensorBoard answers slowly while it reads
-# What the session's login goes by is not TensorBoard's.
+# Credentials of the session's login, which TensorBoard must not get.
 _KEPT_BACK = ("Authorization", "Cookie", "X-Xsrftoken")
-# RFC 9110, 7.6.1: of one connection, not of the message.
+# RFC 9110, 7.6.1: headers of one connection, not of the message.
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade"} | {
     "proxy-connection",
     "proxy-authorization",
@@ -31,7 +31,8 @@ _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "te", "trailer",
 
 
 class TensorBoardProxy(NamedLocalProxyHandler):
-    """``/portal/tensorboard/NUMBER/…``. TensorBoard knows the whole path (--path_prefix)."""
+    """``/portal/tensorboard/NUMBER/…``, with the whole path passed to TensorBoard
+    (--path_prefix)."""
 
     def __init__(self, *args: Any, boards: TensorBoards, number: str, **kwargs: Any) -> None:
         self._boards = boards
@@ -44,8 +45,8 @@ class TensorBoardProxy(NamedLocalProxyHandler):
 
     @property
     def unix_socket(self) -> str | None:
-        found = self._boards.socket(self._number)
-        return str(found) if found else None
+        socket = self._boards.socket(self._number)
+        return str(socket) if socket else None
 
     async def open(self, path: str) -> None:
         if self.unix_socket is None:
@@ -56,7 +57,7 @@ class TensorBoardProxy(NamedLocalProxyHandler):
     async def proxy(self, port: int, path: str) -> None:
         if show_waiting(self, self._boards, self._number, path):
             return
-        # As it came: TensorBoard serves below the same path.
+        # Unchanged: TensorBoard serves below the same path.
         url = URL(f"http://localhost{self.request.uri}", encoded=True)
         headers = [
             (name, value)
@@ -80,21 +81,21 @@ class TensorBoardProxy(NamedLocalProxyHandler):
                     headers=headers,
                     data=self.request.body or None,
                     allow_redirects=False,
-                ) as answer,
+                ) as response,
             ):
-                await self._pass_on(answer)
+                await self._pass_on(response)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self.log.info("TensorBoard %s does not answer: %r", self._number, error)
             if self._headers_written:
-                # Half an answer must not look like a whole one.
+                # A truncated response must not look complete.
                 self.request.connection.stream.close()
                 return
             raise web.HTTPError(503, "TensorBoard does not answer. Try again.") from error
 
-    async def _pass_on(self, answer: aiohttp.ClientResponse) -> None:
-        self.set_status(answer.status, answer.reason)
+    async def _pass_on(self, response: aiohttp.ClientResponse) -> None:
+        self.set_status(response.status, response.reason)
         self._headers = httputil.HTTPHeaders()
-        for name, value in answer.headers.items():
+        for name, value in response.headers.items():
             if name.lower() not in _HOP_BY_HOP:
                 self.add_header(name, value)
         policy = self._headers.get("Content-Security-Policy", "")
@@ -102,9 +103,9 @@ class TensorBoardProxy(NamedLocalProxyHandler):
             "Content-Security-Policy", "; ".join(filter(None, (policy, "frame-ancestors 'self'")))
         )
         self.set_header("X-Content-Type-Options", "nosniff")
-        async for chunk in answer.content.iter_chunked(CHUNK):
+        async for chunk in response.content.iter_chunked(CHUNK):
             self.write(chunk)
-            # Not self.flush(): the mixin for websockets drops what there is to wait for.
+            # Not self.flush(): the mixin for websockets drops the awaitable.
             await web.RequestHandler.flush(self)
 
     def proxy_request_headers(self) -> httputil.HTTPHeaders:

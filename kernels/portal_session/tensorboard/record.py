@@ -1,4 +1,4 @@
-"""What is known of one TensorBoard, in two small files of its place.
+"""State of one TensorBoard, in two small files of its place.
 
 ``about.json`` is written by whoever starts it, ``state.json`` by the program itself.
 """
@@ -12,14 +12,14 @@ from typing import Any
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
-    """Replaces the file in one step: a reader sees the old or the new."""
+    """Replace the file atomically: a reader sees the old or the new content."""
     new = path.with_suffix(".new")
     new.write_text(json.dumps(content))
     new.replace(path)
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The file's content; an empty dictionary where there is none."""
+    """Return the content of the file; an empty dictionary if there is none."""
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -28,9 +28,9 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def birth(pid: int) -> int | None:
-    """When process ``pid`` began, in clock ticks since boot (proc(5), field 22 of stat): a pid is
-    given again, the two together are not. None when there is none, or it only waits to be reaped.
-    """
+    """Return the start time of process ``pid``, in clock ticks since boot (proc(5), field 22 of
+    stat): a pid is reused, the pair of both is not. None if there is no such process, or it only
+    waits to be reaped."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -39,7 +39,7 @@ def birth(pid: int) -> int | None:
 
 
 def is_alive(state: dict[str, Any]) -> bool:
-    """Whether the program that wrote ``state`` still runs."""
+    """Return True if the program that wrote ``state`` still runs."""
     pid = state.get("pid")
     return isinstance(pid, int) and birth(pid) is not None and birth(pid) == state.get("birth")
 

@@ -1,7 +1,7 @@
-"""The TensorBoards of one session: start them, say how they are, stop them.
+"""TensorBoards of one session: start them, report their state, stop them.
 
-What runs is written in the session's private directory, not kept here: those that a notebook
-started are in the list like those of the page.
+Their state is in the session's private directory, not kept here: those that a notebook started are
+listed like those of the page.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ MOST_RUNNING = 8
 MOST_FOLDERS = 50
 LONGEST_NAME = 100  # characters
 PATIENCE = 5.0  # seconds from SIGTERM to SIGKILL
-_START = 30.0  # seconds until a program that said nothing counts as failed
-# The session's own credentials are no business of TensorBoard's plugins.
+_START = 30.0  # seconds until a program that wrote no state counts as failed
+# The session's own credentials, which TensorBoard's plugins must not get.
 _SECRETS = ("JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN")
 
 
 class TooMany(ValueError):
-    """No more TensorBoards at once; the text says what to do."""
+    """Limit of running TensorBoards reached; the text says what to do."""
 
 
 class TensorBoards:
-    """``base`` is the folder that relative names start from: the server's root."""
+    """TensorBoards of the session. ``base`` is the folder that relative names start from: the
+    server's root."""
 
     def __init__(
         self, runtime: Runtime, base_url: str, base: str, environ: Mapping[str, str]
@@ -47,23 +48,27 @@ class TensorBoards:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def list(self) -> list[dict[str, Any]]:
-        """All of them, those that ended with a reason included, oldest first."""
-        found = [self._describe(place) for place in self._runtime.places()]
-        return sorted((one for one in found if one), key=lambda one: (one["started"], one["name"]))
+        """List all of them, oldest first, with those that ended with a reason."""
+        boards = [self._describe(place) for place in self._runtime.places()]
+        return sorted(
+            (board for board in boards if board),
+            key=lambda board: (board["started"], board["name"]),
+        )
 
     def get(self, number: int) -> dict[str, Any] | None:
         place = self._place(number)
         return self._describe(place) if place else None
 
     def socket(self, number: int) -> Path | None:
-        """The socket of number ``number``; None when there is none to talk to."""
+        """Return the socket of number ``number``; None if there is none."""
         place = self._place(number)
         return place.socket if place and place.socket.exists() else None
 
     def start(self, names: Any, title: Any = None) -> dict[str, Any]:
-        """Starts one for the folders ``names``, or gives the one that shows just these.
+        """Start a TensorBoard for the folders ``names``, or return the one that shows exactly
+        these.
 
-        Raises FolderRefused and TooMany. It returns at once; the list says how far it is.
+        Raises FolderRefused and TooMany. Returns at once; the list says how far it is.
         """
         if isinstance(names, str):
             names = [names]
@@ -72,15 +77,15 @@ class TensorBoards:
         if len(names) > MOST_FOLDERS:
             raise FolderRefused(f"Choose no more than {MOST_FOLDERS} folders.")
         folders = list(dict.fromkeys(resolve(name, self.roots, self.base) for name in names))
-        living = [one for one in self.list() if one["state"] != "ended"]
+        living = [board for board in self.list() if board["state"] != "ended"]
         wanted = _clean(title)
-        for one in living:
-            same = one["folders"] == folders and one["origin"] == "page"
-            if same and wanted in ("", one["name"]):
-                return one
+        for board in living:
+            same = board["folders"] == folders and board["origin"] == "page"
+            if same and wanted in ("", board["name"]):
+                return board
         if len(living) >= MOST_RUNNING:
             raise TooMany(f"{MOST_RUNNING} TensorBoards run in this session. Stop one first.")
-        taken = {one["name"] for one in living}
+        taken = {board["name"] for board in living}
         place = self._runtime.claim()
         about = {
             "name": _unique(wanted or _name_of(folders), taken),
@@ -93,8 +98,8 @@ class TensorBoards:
         return self._describe(place) or {}
 
     def start_all(self, folders: list[str], log: Any) -> None:
-        """For a session whose purpose they are: one for all ``folders``; a folder that cannot be
-        shown is left out, and stands in the list with the reason."""
+        """Start one for all ``folders``, in a session that serves TensorBoard alone; a folder that
+        cannot be shown is left out, and listed with the reason."""
         good = []
         for folder in folders:
             try:
@@ -106,7 +111,7 @@ class TensorBoards:
             self.start(good[:MOST_FOLDERS])
 
     def stop(self, number: int) -> bool:
-        """Ends it, within PATIENCE, and forgets it. False when there is none."""
+        """End it, within PATIENCE, and forget it. Return False if there is none."""
         place = self._place(number)
         if place is None:
             return False
@@ -120,7 +125,7 @@ class TensorBoards:
         return True
 
     def close(self) -> None:
-        """The session ends."""
+        """End all of them with the session."""
         for place in self._runtime.places():
             state = record.read(place.state)
             if record.is_alive(state):
@@ -128,11 +133,11 @@ class TensorBoards:
                     os.kill(state["pid"], signal.SIGTERM)
         self._runtime.remove()
 
-    def _refuse(self, folder: str, words: str) -> None:
+    def _refuse(self, folder: str, reason: str) -> None:
         place = self._runtime.claim()
         about = {"name": _name_of([folder]), "folders": [], "started": time.time()}
         record.write(place.about, {**about, "origin": "page"})
-        record.write(place.state, {"phase": "ended", "reason": words})
+        record.write(place.state, {"phase": "ended", "reason": reason})
 
     def _run(self, place: Place, folders: list[str]) -> None:
         logdir = folders[0]
@@ -148,7 +153,7 @@ class TensorBoards:
         environ = {key: value for key, value in self._environ.items() if key not in _SECRETS}
         environ["PORTAL_TENSORBOARD_PLACE"] = str(place.path)
         # Not -I: it is the user's own program, with the plugins that the user installed. The
-        # working directory stands on its search path, and is empty and the user's alone.
+        # working directory is on its search path, but empty and private to the user.
         argv = [sys.executable, "-m", "portal_session.tensorboard.program", "--logdir", logdir]
         with place.log.open("wb") as log:
             self._processes[place.number] = subprocess.Popen(
@@ -171,22 +176,22 @@ class TensorBoards:
         if not about:
             return None
         phase = state.get("phase", "starting")
-        words = state.get("reason", "")
+        reason = state.get("reason", "")
         process = self._processes.get(place.number)
         code = process.poll() if process is not None else None
-        # One of ours is known by its code, which comes when the last of its threads is gone.
+        # A process of ours is known by its exit code, which comes after its last thread ended.
         alive = record.is_alive(state) if process is None else code is None
         if phase != "ended" and code is not None:
-            phase, words = "ended", _ending(code, place)
+            phase, reason = "ended", _ending(code, place)
         elif phase != "ended" and state and not alive:
             if about.get("origin") == "notebook":
                 place.remove()  # stopped in its notebook or terminal
                 return None
-            phase, words = "ended", "It is not running any more."
+            phase, reason = "ended", "It is not running any more."
         elif not state and process is None and time.time() - about.get("started", 0) > _START:
-            phase, words = "ended", "It did not start."
+            phase, reason = "ended", "It did not start."
         elif phase in ("reading", "ready") and not place.socket.exists():
-            phase = "starting"  # it has begun with the logs, but does not answer yet
+            phase = "starting"  # it reads the logs, but does not answer yet
         return {
             "number": place.number,
             "name": str(about.get("name", "")),
@@ -195,7 +200,7 @@ class TensorBoards:
             "origin": about.get("origin", "page"),
             "url": f"{self.prefix}{place.number}/",
             "state": phase,
-            "words": words,
+            "words": reason,
             "files": state.get("files", 0),
             "read": state.get("read", 0),
             "total": state.get("total", 0),
@@ -204,7 +209,7 @@ class TensorBoards:
 
 
 def _clean(title: Any) -> str:
-    """A name to show: one line, of printable characters."""
+    """Return a name to show: one line, of printable characters."""
     if not isinstance(title, str):
         return ""
     return "".join(c if c.isprintable() else " " for c in title).strip()[:LONGEST_NAME]
@@ -226,7 +231,7 @@ def _unique(name: str, taken: set[str]) -> str:
 
 
 def _ending(code: int, place: Place) -> str:
-    """Why a program of ours ended that did not say so itself."""
+    """Return why a program of ours ended without giving a reason itself."""
     if code == -signal.SIGKILL:
         return "The system ended it, which is what happens when a job's memory runs out."
     with contextlib.suppress(OSError):
@@ -247,7 +252,7 @@ def _end_own(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end_other(state: dict[str, Any]) -> None:
-    """Ends a program that a kernel started, by the pid that it wrote down."""
+    """End a program that a kernel started, by the pid in its state."""
     with contextlib.suppress(OSError):
         os.kill(state["pid"], signal.SIGTERM)
     end = time.monotonic() + PATIENCE

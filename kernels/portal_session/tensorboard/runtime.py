@@ -1,9 +1,9 @@
-"""The private directory of this session's TensorBoards: one place, with a socket, for each.
+"""Private directory of this session's TensorBoards, with a place, and its socket, for each.
 
-Every user of a node may talk to its localhost, and TensorBoard asks for no password. So each
-listens on a Unix socket in a directory that only its owner can enter (mode 700). The directory
-has a random name: nobody can have made it before. Its path is short, because the address of a
-Unix socket has 107 bytes at most (unix(7)).
+Every user of a node may connect to its localhost, and TensorBoard asks for no password. So each
+listens on a Unix socket in a directory that only its owner can enter (mode 700). The directory has
+a random name: nobody can have created it before. Its path is short, because the address of a Unix
+socket has 107 bytes at most (unix(7)).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pathlib import Path
 PATH = "portal/tensorboard/"  # below the server's base_url
 PREFIX = "portal-tb-"
 LONGEST_SOCKET = 107  # bytes
-_SETTLED = 60.0  # seconds: a younger directory may not have its lock yet
+_SETTLED = 60.0  # seconds: a newer directory may not be locked yet
 
 
 class Runtime:
-    """The directory ``path``; locked for as long as the process that made it lives."""
+    """Directory ``path``, locked for as long as the process that made it lives."""
 
     def __init__(self, path: Path, lock: int | None = None) -> None:
         self.path = path
@@ -33,21 +33,22 @@ class Runtime:
 
     @classmethod
     def make(cls, environ: Mapping[str, str]) -> Runtime:
-        """A new one. Raises OSError with a sentence when there is no room for it."""
+        """Create a new directory. Raises OSError with a sentence if there is no suitable folder
+        for it."""
         for parent in _parents(environ):
             try:
                 path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
             except OSError:
                 continue
-            # systemd-tmpfiles leaves a locked directory alone (tmpfiles.d(5)), and the programs
-            # in it see by the lock that the session is still there.
+            # systemd-tmpfiles leaves a locked directory alone (tmpfiles.d(5)), and the lock tells
+            # the programs in it that the session still runs.
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return cls(path, lock)
         raise OSError("No folder for TensorBoard's sockets: set TMPDIR to a short path of yours.")
 
     def claim(self) -> Place:
-        """A new place. Its number stands for a port where TensorBoard wants one."""
+        """Create a new place. Its number stands for a port where TensorBoard wants one."""
         while True:
             path = self.path / str(1024 + secrets.randbelow(64512))
             try:
@@ -64,7 +65,7 @@ class Runtime:
         return [Place(path) for path in entries if path.name.isdecimal()]
 
     def is_abandoned(self) -> bool:
-        """Whether the session that made the directory is over."""
+        """Return True if the session that made the directory is over."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError:
@@ -85,7 +86,7 @@ class Runtime:
 
 
 class Place:
-    """What one TensorBoard has in the directory: its socket, log and what is known of it."""
+    """Files of one TensorBoard in the directory: its socket, log and state."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -101,20 +102,20 @@ class Place:
 
 
 def remove_leftovers(environ: Mapping[str, str]) -> None:
-    """Removes the directories of this user's sessions that were killed."""
+    """Remove the directories of this user's sessions that were killed."""
     for parent in _parents(environ):
         for path in parent.glob(PREFIX + "*"):
             try:
-                found = path.lstat()
+                status = path.lstat()
             except OSError:
                 continue
-            mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-            if mine and time.time() - found.st_mtime > _SETTLED and Runtime(path).is_abandoned():
+            mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+            if mine and time.time() - status.st_mtime > _SETTLED and Runtime(path).is_abandoned():
                 shutil.rmtree(path, ignore_errors=True)
 
 
 def _parents(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Where the directory may lie: on this node, short, and safe from other users."""
+    """Yield folders for the directory: on this node, short, and safe from other users."""
     seen = set()
     for name in (environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp", "/dev/shm"):  # noqa: S108 - a directory of mode 700 is made in it
         if not name.startswith("/") or name in seen:
@@ -133,15 +134,15 @@ def _overflow() -> int:
 
 
 def _is_safe(directory: Path) -> bool:
-    """Whether nobody else could exchange what this user makes in it (the sticky bit, else its
-    owner's alone)."""
+    """Return True if nobody else could replace what this user creates in it (the sticky bit, else
+    writable by its owner alone)."""
     try:
-        found = directory.stat()
+        status = directory.stat()
     except OSError:
         return False
     # In a container with a user namespace, root's files seem to belong to "nobody"
     # (user_namespaces(7), overflowuid).
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (0, os.getuid(), _overflow()):
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (0, os.getuid(), _overflow()):
         return False
-    open_to_others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return bool(found.st_mode & stat.S_ISVTX) or not open_to_others
+    open_to_others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return bool(status.st_mode & stat.S_ISVTX) or not open_to_others

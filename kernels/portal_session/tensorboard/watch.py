@@ -1,5 +1,5 @@
-"""The watch of one TensorBoard, a thread in its own process: says how far it has read, and ends it
-when it takes too much memory or when its session is over."""
+"""Watch of one TensorBoard, a thread in its own process: reports how far it has read, and ends it
+if it takes too much memory or its session is over."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .memory import tree_memory
 from .runtime import Place, Runtime
 
 PAUSE = 0.5  # seconds between two looks
-MOST_SKIPPED = 20  # links that are named
+MOST_SKIPPED = 20  # links that are listed
 
 
 class Watch(threading.Thread):
-    """``limit`` is in MiB."""
+    """Thread that watches the process. ``limit`` is in MiB."""
 
     def __init__(self, place: Place, runtime: Runtime, limit: int) -> None:
         super().__init__(name="portal-watch", daemon=True)
@@ -30,20 +30,20 @@ class Watch(threading.Thread):
         self._phase = "starting"
         self._total = 0  # bytes of event files
         self._files = 0
-        self._before = 0  # bytes that this process had read before it began with the logs
+        self._before = 0  # bytes that this process had read before the logs
         self._skipped: list[str] = []
         self._lock = threading.Lock()
         self._written: dict[str, Any] = {}
         self._pause = threading.Event()
 
     def stop(self) -> None:
-        """The program ends because it was asked to: nothing is written any more."""
+        """Stop the watch: the program ends on request, and nothing more is written."""
         self._pause.set()
 
     def prepare(self) -> None:
-        """Sets this process apart: a session of its own, so that an interrupt of the kernel does
-        not end it, after the user's work in the queue for CPUs, and the first to go when the job's
-        memory runs out."""
+        """Isolate this process: in a session of its own, so that an interrupt of the kernel does
+        not end it; with a lower CPU priority than the user's work; and the first to be killed when
+        the job's memory runs out."""
         with contextlib.suppress(OSError):
             os.setsid()
         with contextlib.suppress(OSError):
@@ -74,31 +74,31 @@ class Watch(threading.Thread):
         self._phase = "reading"
 
     def ready(self) -> None:
-        """All that was there at the start has been read."""
+        """Record that all data that existed at the start have been read."""
         self._phase = "ready"
         self._write()
 
     def end(self, reason: str) -> None:
-        """It ends, and not because it was asked to."""
+        """Record that it ends without a request, and why."""
         self.reason = reason
         self._phase = "ended"
         self._write()
 
     def found(self, path: str) -> None:
-        """An event file was found."""
+        """Count an event file."""
         self._files += 1
         with contextlib.suppress(OSError):
             self._total += os.stat(path).st_size  # noqa: PTH116
 
     def skipped(self, path: str) -> None:
-        """A link out of the user's folders was left alone."""
+        """Record a link out of the user's folders that is not followed."""
         if path not in self._skipped and len(self._skipped) < MOST_SKIPPED:
             self._skipped.append(path)
 
     def _write(self) -> None:
         with self._lock:
             if self._written.get("phase") == "ended":
-                return  # nothing comes after that
+                return  # the final state
             state = {
                 "pid": os.getpid(),
                 "birth": record.own_birth(),
@@ -118,7 +118,7 @@ class Watch(threading.Thread):
 
 
 def _bytes_read() -> int:
-    """What this process has read until now (rchar of proc(5), /proc/PID/io)."""
+    """Return the bytes that this process has read until now (rchar of proc(5), /proc/PID/io)."""
     try:
         return int(Path("/proc/self/io").read_text().split()[1])
     except (OSError, ValueError, IndexError):

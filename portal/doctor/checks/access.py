@@ -1,4 +1,4 @@
-"""Who can listen in, and who can read the secrets."""
+"""Checks of network encryption, and of who can read the secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..site import Site
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own; empty and "*" are all addresses, so not."""
+    """Return True if an address is this machine's own; empty and "*" mean all addresses: False."""
     if host == "localhost":
         return True
     try:
@@ -75,7 +75,7 @@ async def secrets(site: Site) -> Result:
             results.append(skipped(f"{path} cannot be looked at as {site.account}"))
             continue
         except OSError:
-            continue  # not made yet
+            continue  # not created yet
         if mode & (stat.S_IROTH | stat.S_IWOTH):
             results.append(
                 failure(f"everyone can read {path}", f"chmod 600 {path}, then renew the secret.")
@@ -92,7 +92,7 @@ async def secrets(site: Site) -> Result:
 
 
 def _secret_files(site: Site) -> list[Path]:
-    """Files that hold secrets. The Hub's relative paths count from where it is started."""
+    """Return files that hold secrets. The Hub's relative paths count from where it is started."""
     files = [Path(site.of_hub("cookie_secret_file"))]
     database = site.of_hub("db_url")
     if database.startswith("sqlite:///"):

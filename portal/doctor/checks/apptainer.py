@@ -1,4 +1,4 @@
-"""Apptainer, as far as this machine can tell: sessions start it on the nodes."""
+"""Checks of Apptainer, as far as this machine can tell: sessions start it on the nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _OLDEST = (1, 1)
 
 async def needed(site: Site) -> bool:
     await site.catalog.load()
-    return any(one.kind is Kind.CONTAINER for one in site.catalog.environments.values())
+    return any(
+        environment.kind is Kind.CONTAINER for environment in site.catalog.environments.values()
+    )
 
 
 @check("apptainer", "Apptainer is installed")
@@ -30,24 +32,24 @@ async def command(site: Site) -> Result:
 
 
 def name_of(site: Site) -> str:
-    """Apptainer's command, as the spawner calls it."""
+    """Return Apptainer's command, as the spawner calls it."""
     kind = site.spawner
     return site.setting(kind, "apptainer") if "apptainer" in kind.class_traits() else "apptainer"
 
 
 async def examine(name: str) -> Result:
-    """Whether ``name`` is an Apptainer that is new enough."""
-    found = shutil.which(name)
-    if not found:
+    """Check whether ``name`` is an Apptainer that is new enough."""
+    program = shutil.which(name)
+    if not program:
         return warning(f"'{name}' is not on this machine", f"Install Apptainer. {ON_NODES}")
-    answer = await ask([found, "--version"])
+    answer = await ask([program, "--version"])
     if answer.status:
-        return warning(f"{found} does not run: {answer.words}", ON_NODES)
+        return warning(f"{program} does not run: {answer.words}", ON_NODES)
     version = answer.stdout.strip()
     numbers = tuple(int(p) for p in version.rpartition(" ")[2].split(".")[:2] if p.isdigit())
     if "apptainer" in version and numbers < _OLDEST:
         return warning(f"{version} is old", f"Install Apptainer 1.1 or newer. {ON_NODES}")
-    return ok(f"{version} ({found})")
+    return ok(f"{version} ({program})")
 
 
 @check("apptainer-kernel", "People may start containers")
@@ -59,7 +61,7 @@ async def kernel(site: Site) -> Result:
 
 def _kernel(site: Site) -> Result:
     results = [ok("user namespaces are allowed and /dev/fuse can be used")]
-    # user_namespaces(7); the second is Debian's, the third Ubuntu's switch.
+    # user_namespaces(7); the second switch is Debian's, the third Ubuntu's.
     for name, bad in (
         ("user/max_user_namespaces", "0"),
         ("kernel/unprivileged_userns_clone", "0"),

@@ -1,4 +1,4 @@
-"""Slurm's commands in containers: run there, in the images of the catalog."""
+"""Check of Slurm's commands in containers: run in the images of the catalog."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .apptainer import ON_NODES, name_of, needed
 _COMMANDS = ("sbatch", "srun", "salloc", "squeue", "scancel", "sinfo", "sacct")
 _SETTING = "c.PortalSpawner.commands_in_containers"
 _GUIDE = "docs/how-to/command-line.md"
-# ld.so(8) lists what a program takes where LD_TRACE_LOADED_OBJECTS is set, and does not run it.
+# With LD_TRACE_LOADED_OBJECTS set, ld.so(8) lists a program's libraries and does not run it.
 _SCRIPT = """for command; do
   if said=$("$command" --version 2>&1); then echo "ok $command"; continue; fi
   echo "failed $command ${said%%
@@ -43,8 +43,8 @@ async def commands(site: Site) -> Result:
             f"not on this machine: {', '.join(missing)}",
             f"Where one of {_SETTING} is missing on a node, no container starts there. {ON_NODES}",
         )
-    found = await asyncio.to_thread(_slurm_commands, paths)
-    if not found:
+    slurm_commands = await asyncio.to_thread(_slurm_commands, paths)
+    if not slurm_commands:
         return ok(f"{len(paths)} files and folders of {_SETTING} are here, no command of Slurm's")
     if site.is_root:
         return skipped(
@@ -53,9 +53,9 @@ async def commands(site: Site) -> Result:
         )
     apptainer = shutil.which(name_of(site))
     images = {
-        one.image: one.name
-        for one in site.catalog.environments.values()
-        if one.kind is Kind.CONTAINER and one.image and os.access(one.image, os.R_OK)
+        entry.image: entry.name
+        for entry in site.catalog.environments.values()
+        if entry.kind is Kind.CONTAINER and entry.image and os.access(entry.image, os.R_OK)
     }
     if not apptainer or not images:
         return skipped("there is no Apptainer or no image here to run them in", ON_NODES)
@@ -64,25 +64,25 @@ async def commands(site: Site) -> Result:
 
     async def tried(image: str, environment: str) -> Result:
         async with few:
-            return await _try([*argv, image], environment, found)
+            return await _try([*argv, image], environment, slurm_commands)
 
-    results = await asyncio.gather(*(tried(*one) for one in images.items()))
+    results = await asyncio.gather(*(tried(*entry) for entry in images.items()))
     return worst(list(results))
 
 
 def _slurm_commands(paths: Sequence[str]) -> list[str]:
-    """The commands among the paths, and in folders that hold Slurm whole."""
+    """Return Slurm's commands among the paths, and in folders that hold all of Slurm."""
     places = [Path(path) for path in paths]
-    found = [str(place) for place in places if place.name in _COMMANDS and place.is_file()]
+    programs = [str(place) for place in places if place.name in _COMMANDS and place.is_file()]
     for place in places:
         for folder in (place, place / "bin"):
-            found += [str(folder / name) for name in _COMMANDS if (folder / name).is_file()]
-    return list(dict.fromkeys(found))
+            programs += [str(folder / name) for name in _COMMANDS if (folder / name).is_file()]
+    return list(dict.fromkeys(programs))
 
 
 def _options(paths: Sequence[str], slurm_conf: str) -> list[str]:
-    """``apptainer exec`` up to the image, which may be a stranger's and runs as the Hub's account:
-    without network, home, processes and sockets of this machine, munge's least of all."""
+    """Return ``apptainer exec`` up to the image, which may be untrusted and runs as the Hub's
+    account: without network, home, processes and sockets of this machine, munge's above all."""
     argv = ["exec", "--containall", "--cleanenv", "--no-eval", "--no-mount", "cwd,hostfs"]
     argv += ["--net", "--network", "none"]
     if slurm_conf:
@@ -98,43 +98,43 @@ def _has_sockets(path: Path) -> bool:
         return True
     try:
         inside = [path, *(path.iterdir() if path.is_dir() else ())]
-        return any(stat.S_ISSOCK(one.stat().st_mode) for one in inside if one.exists())
+        return any(stat.S_ISSOCK(entry.stat().st_mode) for entry in inside if entry.exists())
     except OSError:
         return True
 
 
-async def _try(argv: Sequence[str], environment: str, found: Sequence[str]) -> Result:
+async def _try(argv: Sequence[str], environment: str, slurm_commands: Sequence[str]) -> Result:
     """Run the commands in one image."""
-    answer = await ask([*argv, "/bin/sh", "-c", _SCRIPT, "sh", *found], 60)
+    answer = await ask([*argv, "/bin/sh", "-c", _SCRIPT, "sh", *slurm_commands], 60)
     lines = [_plain(line).partition(" ") for line in answer.stdout.splitlines()]
     if not any(word in ("ok", "failed") for word, _, _ in lines):
         return skipped(f"'{environment}' cannot be started here: {_plain(answer.words)}", ON_NODES)
     failed = [rest for word, _, rest in lines if word == "failed"]
     if not failed:
-        return ok(f"{len(found)} commands run in '{environment}'")
+        return ok(f"{len(slurm_commands)} commands run in '{environment}'")
     libraries = sorted({rest for word, _, rest in lines if word == "missing"})
     if libraries:
         return warning(
             f"in '{environment}' Slurm's commands lack {', '.join(libraries)}",
-            await _libraries_mend(libraries, found),
+            await _libraries_mend(libraries, slurm_commands),
         )
-    command, _, said = failed[0].partition(" ")
-    if "GLIBC" in said:
+    command, _, message = failed[0].partition(" ")
+    if "GLIBC" in message:
         mend = f"The nodes' commands are newer than this image: it does without them. {_GUIDE}."
     else:
         mend = f"{_GUIDE} says what belongs into {_SETTING}."
-    return warning(f"in '{environment}' {command} does not run: {said}", mend)
+    return warning(f"in '{environment}' {command} does not run: {message}", mend)
 
 
 def _plain(line: str) -> str:
-    """What an image says, for a terminal."""
+    """Return a line of an image's output, safe for a terminal."""
     return "".join(letter for letter in line[:300] if letter.isprintable())
 
 
-async def _libraries_mend(libraries: Sequence[str], found: Sequence[str]) -> str:
-    """The line for the configuration, with the places where this machine's commands find them."""
+async def _libraries_mend(libraries: Sequence[str], slurm_commands: Sequence[str]) -> str:
+    """Return the line for the configuration, with the paths of the libraries on this machine."""
     places: dict[str, str] = {}
-    for command in found:
+    for command in slurm_commands:
         answer = await ask(["/usr/bin/env", "LD_TRACE_LOADED_OBJECTS=1", command])
         for name, path in re.findall(r"^\s*(\S+) => (/\S+)", answer.stdout, re.MULTILINE):
             folder = await asyncio.to_thread(Path(path).parent.resolve)  # /lib is a link

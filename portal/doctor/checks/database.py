@@ -1,4 +1,4 @@
-"""The portal's database: does it answer, and are its tables this version's?"""
+"""Check of the portal's database: whether it answers, and has this version's tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .hub import running_hubs
 from .storage import file_system
 
 _HELP = "docs/how-to/database.md"
-# Where SQLite's locks, or the memory that its write-ahead log shares, do not hold.
+# File systems on which SQLite's locks, or the shared memory of its write-ahead log, do not work.
 _NETWORK = frozenset(
     ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs", "9p", "fuse.sshfs")
 )
@@ -26,20 +26,20 @@ _NETWORK = frozenset(
 async def database(site: Site) -> Result:
     store = Store(config=site.config, log=site.log)
     if store.database.address.missing:
-        found = await asyncio.to_thread(_of_the_running_hub, site, store.url)
-        if found is None:
+        path = await asyncio.to_thread(_of_the_running_hub, site, store.url)
+        if path is None:
             return warning(
                 f"there is no file {store.database.address.path} yet",
                 "The Hub makes it when it starts. A relative c.Store.url counts from the directory "
                 "that the Hub runs in: run this command there, or set an absolute path.",
             )
-        store = Store(config=site.config, log=site.log, url=f"sqlite:///{found}")
+        store = Store(config=site.config, log=site.log, url=f"sqlite:///{path}")
     try:
         revision = await store.revision()
     except StoreUnavailable as error:
-        said = f": {store.detail}" if store.detail else ""
+        detail = f": {store.detail}" if store.detail else ""
         return failure(
-            f"{store.place}: {error.message}{said}",
+            f"{store.place}: {error.message}{detail}",
             f"See that it is there and takes the Hub's account: {_HELP}.",
         )
     finally:
@@ -56,7 +56,7 @@ async def database(site: Site) -> Result:
 
 
 def _files(store: Store) -> list[Result]:
-    """What is wrong with the files of the database and of its password."""
+    """Return what is wrong with the files of the database and of its password."""
     results = []
     path, secret = store.database.address.path, store.database.address.password_file
     if path is not None and file_system(path) in _NETWORK:
@@ -75,10 +75,10 @@ def _files(store: Store) -> list[Result]:
 
 
 def _of_the_running_hub(site: Site, url: str) -> Path | None:
-    """The file that a relative URL means for the Hub that runs; None where there is none."""
+    """Return the file that a relative URL means for the running Hub; None if there is none."""
     for process in running_hubs(site):
         with contextlib.suppress(OSError):
-            found = (process / "cwd").resolve() / url.partition(":///")[2]
-            if found.exists():
-                return found
+            path = (process / "cwd").resolve() / url.partition(":///")[2]
+            if path.exists():
+                return path
     return None

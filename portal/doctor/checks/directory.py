@@ -1,4 +1,4 @@
-"""The LDAP directory: its servers, its certificates, its search account."""
+"""Checks of the LDAP directory: its servers, its certificates, its search account."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from .login_service import login_service
 
 @lru_cache(maxsize=4)
 def _authenticator(site: Site) -> LDAPAuthenticator:
-    """The site's authenticator, made as the Hub makes it. Raises ConfigurationError."""
+    """Return the site's authenticator, created as the Hub creates it. Raises
+    ConfigurationError."""
     return site.authenticator(config=site.config, log=site.log)  # type: ignore[return-value]
 
 
 def _stranger(site: Site) -> Result | None:
-    """What to answer when the site does not use LDAP; None when it does."""
+    """Return the result for a site that does not use LDAP; None if it does."""
     kind = site.authenticator
     if issubclass(kind, LDAPAuthenticator):
         return None

@@ -1,4 +1,4 @@
-"""Space on the disks that the portal writes to, told before it is gone."""
+"""Check of the space on the disks that the portal writes to, before it is used up."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LITTLE = 1024**3  # bytes; warn below it
 
 @check("disk", "There is space where the portal writes")
 async def disk(site: Site) -> Result:
-    found = dict(_folders(site))
-    return worst([await asyncio.to_thread(_space, name, path) for name, path in found.items()])
+    folders = dict(_folders(site))
+    return worst([await asyncio.to_thread(_space, name, path) for name, path in folders.items()])
 
 
 def _folders(site: Site) -> Iterator[tuple[str, Path]]:
-    """What lies there, and where."""
+    """Yield what is written, and where."""
     hub = make_url(site.of_hub("db_url"))
     if hub.get_backend_name() == "sqlite" and hub.database:
         yield "the Hub's database", Path(hub.database).absolute()
@@ -43,10 +43,10 @@ def _space(name: str, path: Path) -> Result:
     left = free(path)
     if left is None:
         return ok(f"{name}: nobody says how much is free at {path}")
-    said = f"{name}, {path}: {left / 1024**3:.1f} GiB free"
+    message = f"{name}, {path}: {left / 1024**3:.1f} GiB free"
     mend = "Make space there, or move it to another disk; docs/how-to/full-disk.md."
     if left < LEAST:
-        return failure(f"{said}; nothing new is begun", mend)
+        return failure(f"{message}; nothing new is begun", mend)
     if left < _LITTLE:
-        return warning(said, mend)
-    return ok(said)
+        return warning(message, mend)
+    return ok(message)

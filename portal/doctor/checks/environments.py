@@ -1,4 +1,4 @@
-"""The catalog: the files of the environments and what they name."""
+"""Checks of the catalog: the files of the environments and the sources that they name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..site import Site
 @check("environments", "Every environment file can be read")
 async def files(site: Site) -> Result:
     await site.catalog.load()
-    found = len(site.catalog.environments)
+    count = len(site.catalog.environments)
     if not site.catalog.loaded:
         return failure(
             "; ".join(str(error) for error in site.catalog.errors),
@@ -25,14 +25,14 @@ async def files(site: Site) -> Result:
     if site.catalog.errors:
         return failure(
             "; ".join(str(error) for error in site.catalog.errors),
-            f"Mend these lines; the other {found} load. docs/how-to/add-an-environment.md.",
+            f"Mend these lines; the other {count} load. docs/how-to/add-an-environment.md.",
         )
-    if not found:
+    if not count:
         return warning(
             f"{site.catalog.directory} has no environment, so nobody can start a session",
             "Add one: docs/how-to/add-an-environment.md.",
         )
-    return ok(f"{found} in {site.catalog.directory}")
+    return ok(f"{count} in {site.catalog.directory}")
 
 
 @check("environment-sources", "Images and virtual environments are where their files say")
@@ -41,7 +41,10 @@ async def sources(site: Site) -> Result:
     if not site.catalog.environments:
         return skipped("there are no environments")
     results = await asyncio.gather(
-        *(asyncio.to_thread(_source, one) for one in site.catalog.environments.values())
+        *(
+            asyncio.to_thread(_source, environment)
+            for environment in site.catalog.environments.values()
+        )
     )
     return worst(results)
 

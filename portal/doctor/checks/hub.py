@@ -1,4 +1,4 @@
-"""The Hub itself: its configuration, its account, its packages, its parts."""
+"""Checks of the Hub itself: its configuration, its account, its packages, its parts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ async def account(site: Site) -> Result:
 
 
 def _hub_owners(site: Site) -> set[int]:
-    """Effective user ids of the running Hubs with this site's configuration file (proc(5))."""
+    """Return the effective user ids of the running Hubs with this site's configuration file
+    (proc(5))."""
     owners = set()
     for process in running_hubs(site):
         with contextlib.suppress(OSError):
@@ -60,23 +61,23 @@ def _hub_owners(site: Site) -> set[int]:
 
 
 def running_hubs(site: Site) -> Iterator[Path]:
-    """/proc/PID of each running Hub with this site's configuration file."""
+    """Yield /proc/PID of each running Hub with this site's configuration file."""
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
         with contextlib.suppress(OSError):
-            words = (process / "cmdline").read_text(errors="replace").split("\0")
-            names = [word.rpartition("/")[2] for word in words[:3]]
+            args = (process / "cmdline").read_text(errors="replace").split("\0")
+            names = [word.rpartition("/")[2] for word in args[:3]]
             if "jupyterhub" not in names or not names[0].startswith("python"):
                 continue
-            if _config_of(words, process) == site.config_file:
+            if _config_of(args, process) == site.config_file:
                 yield process
 
 
-def _config_of(words: list[str], process: Path) -> Path | None:
-    """The configuration file that a Hub's command line names."""
+def _config_of(args: list[str], process: Path) -> Path | None:
+    """Return the configuration file that a Hub's command line names."""
     named = "jupyterhub_config.py"
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(args, [*args[1:], ""], strict=True):
         if word in ("-f", "--config"):
             named = following
         elif word.startswith(("-f=", "--config=", "--JupyterHub.config_file=")):
@@ -154,7 +155,7 @@ async def spawner(site: Site) -> Result:
 
 @check("service", "The Hub starts the portal's web service")
 async def service(site: Site) -> Result:
-    services = {one.get("name"): one for one in site.of_hub("services")}
+    services = {definition.get("name"): definition for definition in site.of_hub("services")}
     if "portal" not in services:
         return failure(
             "c.JupyterHub.services has no service 'portal'",
@@ -164,7 +165,7 @@ async def service(site: Site) -> Result:
     scopes = set(site.of_hub("extra_user_scopes"))
     for role in site.of_hub("load_roles"):
         if role.get("name") == "user" and "scopes" in role:
-            scopes = set(role["scopes"])  # JupyterHub passes over extra_user_scopes then
+            scopes = set(role["scopes"])  # JupyterHub ignores extra_user_scopes then
     if not scopes & {"access:services", "access:services!service=portal"}:
         return failure(
             "the role 'user' may not use the service",

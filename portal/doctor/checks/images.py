@@ -1,4 +1,4 @@
-"""What builds and tests of images need: a folder, an account, programs, a wheel."""
+"""Checks of what builds and tests of images need: a folder, an account, programs, a wheel."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ..site import Site
 from . import apptainer, storage
 
 _HELP = "docs/how-to/images.md"
-_ROOM, _LITTLE_ROOM = 100, 10  # GB; one image of NGC is some 20, and a build needs three times it
+_ROOM, _LITTLE_ROOM = 100, 10  # GB; an NGC image is some 20, and a build needs three times that
 
 
 def _images(site: Site) -> Images | None:
-    """The settings; None where this site builds no images."""
+    """Return the settings; None if this site builds no images."""
     images = Images(config=site.config)
     if site.config.get("Images") or Path(images.directory).exists():
         return images
@@ -48,18 +48,18 @@ def _folders(images: Images, site: Site, remote: bool) -> Result:
     make = f"install -d -o {account} -g {account} -m 2775 {path}"
     if not path.is_dir():
         return failure(f"{path} (c.Images.directory) does not exist", make)
-    found = path.stat()
+    status = path.stat()
     results = [ok(f"{path}, {storage.file_system(path)}")]
     try:
         owner = pwd.getpwnam(account).pw_uid
     except KeyError:
-        owner = -1  # told by another check
-    if owner not in (-1, found.st_uid) or not found.st_mode & stat.S_IWUSR:
+        owner = -1  # reported by another check
+    if owner not in (-1, status.st_uid) or not status.st_mode & stat.S_IWUSR:
         results.append(failure(f"{path} does not belong to '{account}', which builds there", make))
-    if found.st_mode & stat.S_IWOTH:
+    if status.st_mode & stat.S_IWOTH:
         message = f"everyone can write to {path}, and so put an image of their own there"
         results.append(failure(message, f"chmod o-w {path}"))
-    if (found.st_mode & 0o005) != 0o005:
+    if (status.st_mode & 0o005) != 0o005:
         message = f"people cannot read {path}, so no session starts"
         results.append(failure(message, f"chmod o+rx {path}"))
     if not site.is_root and not os.access(path, os.W_OK):
@@ -94,8 +94,8 @@ def _room(path: Path) -> list[Result]:
     if free >= _ROOM:
         return [ok(f"{free:.0f} GB free")]
     mend = "Make room: `portal images prune --dry-run` names images that nothing uses."
-    found = f"only {free:.0f} GB are free in {path}"
-    return [failure(found, mend) if free < _LITTLE_ROOM else warning(found, mend)]
+    message = f"only {free:.0f} GB are free in {path}"
+    return [failure(message, mend) if free < _LITTLE_ROOM else warning(message, mend)]
 
 
 @check("images-account", "Builds of images may be submitted")
@@ -121,9 +121,9 @@ async def account(site: Site) -> Result:
             )
         )
     if name != site.account and not site.is_root:
-        words = [word.replace("{user}", name) for word in site.runner.sudo]
+        prefix = [word.replace("{user}", name) for word in site.runner.sudo]
         for command in ("sbatch", "scancel"):
-            answer = await ask([*words, site.runner.path(command), "--version"])
+            answer = await ask([*prefix, site.runner.path(command), "--version"])
             if answer.status:
                 results.append(
                     failure(
@@ -143,7 +143,7 @@ async def _association(site: Site, name: str, wanted: str) -> list[Result]:
     known = await site.cluster.associations(name)
     if known is None:
         return []  # Slurm keeps no accounts
-    accounts = sorted({one.account for one in known})
+    accounts = sorted({association.account for association in known})
     if wanted in accounts or (accounts and not wanted):
         return [ok(f"Slurm account {wanted or ', '.join(accounts)}")]
     where = f"the account '{wanted}' (c.Images.slurm_account)" if wanted else "any account"
@@ -163,14 +163,14 @@ async def programs(site: Site) -> Result:
     name = Registries(config=site.config).skopeo
     answer = await ask([name, "--version"])
     if answer.status:
-        found = failure(
+        result = failure(
             f"'{name}' does not run: {answer.words}",
             "Install skopeo on this machine, or set c.Registries.skopeo: without it no tag can be "
             "looked up.",
         )
     else:
-        found = ok(answer.stdout.strip())
-    return worst([found, await apptainer.examine(images.apptainer)])
+        result = ok(answer.stdout.strip())
+    return worst([result, await apptainer.examine(images.apptainer)])
 
 
 @check("images-keys", "Sessions know the keys that images are signed with")
@@ -196,19 +196,19 @@ def _keys(file: str, keyring: str) -> Result:
         )
     path = Path(file)
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         return failure(f"{path} (c.Images.public_keys) cannot be read: {error.strerror}", mend)
-    if not path.is_file() or not found.st_size:
+    if not path.is_file() or not status.st_size:
         return failure(f"{path} (c.Images.public_keys) is no file with keys", mend)
     closed = [part for part in path.parents if not part.stat().st_mode & stat.S_IXOTH]
-    if closed or not found.st_mode & stat.S_IROTH:
+    if closed or not status.st_mode & stat.S_IROTH:
         where = closed[-1] if closed else path
         return failure(
             f"{where} is closed to people, whose sessions read {path}",
             f"chmod o+{'x' if closed else 'r'} {where}",
         )
-    if found.st_mode & stat.S_IWOTH:
+    if status.st_mode & stat.S_IWOTH:
         return failure(
             f"everyone can change {path}, and so trust a key of their own", f"chmod o-w {path}"
         )
@@ -229,12 +229,12 @@ def _wheel(path: Path) -> Result:
         "c.Images.wheels, where the nodes see it."
     )
     try:
-        found = sorted(path.glob("portal_session-*.whl"))
-        closed = [file for file in found if not file.stat().st_mode & stat.S_IROTH]
+        wheels = sorted(path.glob("portal_session-*.whl"))
+        closed = [file for file in wheels if not file.stat().st_mode & stat.S_IROTH]
     except OSError as error:
         return failure(f"{path} cannot be read: {error.strerror}", mend)
-    if not found:
+    if not wheels:
         return failure(f"{path} has no wheel of portal-session", mend)
     if closed:
         return failure(f"{closed[0]} is closed to the builds' account", f"chmod 0644 {closed[0]}")
-    return ok(found[-1].name)
+    return ok(wheels[-1].name)

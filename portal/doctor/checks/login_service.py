@@ -1,4 +1,4 @@
-"""Login with something else than LDAP: whether courses work with it, and groups stay fresh."""
+"""Check of a login other than LDAP: whether courses work with it, and groups stay fresh."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HELP = "See docs/how-to/oidc.md."
 
 
 async def login_service(site: Site) -> Result:
-    """Return what is to be said of a site's authenticator that is not the LDAP one."""
+    """Return the result for a site's authenticator that is not the LDAP one."""
     kind = site.authenticator
     name = kind.__name__
     if name == "DummyAuthenticator":
@@ -51,7 +51,7 @@ def _fresh(site: Site, authenticator: Any) -> Result:
 
 
 async def _answers(authenticator: Any) -> Result:
-    """Check that the login service can be reached from here; it need not like the question."""
+    """Check that the login service can be reached from here, even if it refuses the request."""
     url = authenticator.token_url
     if not url:
         return failure("no token_url is set, so nobody can log in", _HELP)

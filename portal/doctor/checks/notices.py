@@ -1,4 +1,4 @@
-"""The mail server, where the site sends mail: does it take the portal's login?"""
+"""Check of the mail server, if the site sends mail: whether it accepts the portal's login."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HELP = "docs/how-to/notices.md"
 
 @check("notices", "The mail server takes what the portal sends")
 async def mail_server(site: Site) -> Result:
-    # The service is told it by the Hub; nobody tells this command.
+    # The Hub passes it to the service, but not to this command.
     public = site.config.JupyterHub.get("public_url", "")
     known = (
         {"public_url": str(public)} if public and "public_url" not in site.config.Notices else {}
@@ -36,7 +36,7 @@ async def mail_server(site: Site) -> Result:
 
 
 def _password(name: str) -> list[Result]:
-    """What is wrong with the password's file, which could be read."""
+    """Return what is wrong with the password's file, which could be read."""
     if not name or not (mode := stat.S_IMODE(Path(name).stat().st_mode)) & 0o077:
         return []
     return [failure(f"{name} has mode {mode:04o}: others can read it", f"chmod 0600 {name}")]

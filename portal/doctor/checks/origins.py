@@ -1,4 +1,4 @@
-"""Whether what runs in sessions has another origin than the Hub's pages."""
+"""Check that what runs in sessions has another origin than the Hub's pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..site import Site
 from .access import is_loopback
 
 _GUIDE = "docs/how-to/https.md"
-_SOMEBODY = "portal-doctor"  # a name that only a wildcard answers for
+_SOMEBODY = "portal-doctor"  # a name that only a wildcard resolves
 
 
 @check("origins", "A page of one person's session cannot act as another person on the Hub")
@@ -56,7 +56,8 @@ def _encrypted(url: SplitResult) -> Result:
 
 
 def _service(site: Site, host: str) -> Result:
-    """The pages of the portal's service and the Hub's ask each other."""
+    """Check that the portal's service is at the Hub's host: their pages send requests to each
+    other."""
     at = site.of_hub("subdomain_hook")("portal", host, "service")
     if at == host:
         return ok("the portal's pages stay with the Hub's")
@@ -68,7 +69,8 @@ def _service(site: Site, host: str) -> Result:
 
 
 async def _routing(site: Site, host: str) -> Result:
-    """The Hub starts the proxy as it has to be; a unit of its own has a command line of its own."""
+    """Check that the proxy routes by host: the Hub starts it so, but a proxy that is a unit of its
+    own has a command line of its own."""
     kind = site.of_hub("proxy_class")
     if not issubclass(kind, ConfigurableHTTPProxy) or site.setting(kind, "should_start"):
         return ok("the Hub starts the proxy")
@@ -79,15 +81,15 @@ async def _routing(site: Site, host: str) -> Result:
         f"{at}/services/portal/api/v1/cluster",
         headers={"Host": host},
         follow_redirects=False,
-        validate_cert=False,  # it is asked by its address
+        validate_cert=False,  # requested by its address, not its name
         request_timeout=5,
         connect_timeout=5,
     )
     try:
-        answer = await AsyncHTTPClient(force_instance=True).fetch(request, raise_error=False)
+        response = await AsyncHTTPClient(force_instance=True).fetch(request, raise_error=False)
     except (OSError, HTTPClientError):
-        return ok("the proxy does not answer")  # told by another check
-    if "/hub/services/portal/" not in answer.headers.get("Location", ""):
+        return ok("the proxy does not answer")  # reported by another check
+    if "/hub/services/portal/" not in response.headers.get("Location", ""):
         return ok("the proxy tells hosts apart")
     return failure(
         f"the proxy at {at} does not tell hosts apart: it sends everything to the Hub",
@@ -96,12 +98,13 @@ async def _routing(site: Site, host: str) -> Result:
 
 
 def _cookies(site: Site, url: SplitResult) -> Result:
-    """A page below the Hub's host may set cookies for it, those of logins too without a prefix."""
+    """Check that pages below the Hub's host cannot set its login cookies, as they can without a
+    prefix."""
     host = url.hostname or ""
     if not host_of_somebody(site, host).endswith(f".{host}"):
         return ok("sessions can set no cookies for the Hub")
     if url.scheme != "https" or site.of_hub("cookie_host_prefix_enabled"):
-        return ok("logins have cookies that sessions cannot set")  # plain HTTP is told above
+        return ok("logins have cookies that sessions cannot set")  # plain HTTP is reported above
     return warning(
         "pages in sessions can set the Hub's login cookies, and so replace a visitor's login",
         "Set c.JupyterHub.cookie_host_prefix_enabled and c.HubOAuth.cookie_host_prefix_enabled to "
@@ -116,7 +119,7 @@ def host_of_somebody(site: Site, host: str) -> str:
 
 
 async def _wildcard(site: Site, host: str) -> Result:
-    if is_loopback(host):  # browsers take such names for this machine by themselves
+    if is_loopback(host):  # browsers resolve such names to this machine themselves
         return ok(f"*.{host} is this machine")
     below = host_of_somebody(site, host)
     hub, somebody = await asyncio.gather(_addresses(host), _addresses(below))
@@ -134,9 +137,9 @@ async def _wildcard(site: Site, host: str) -> Result:
 
 
 async def _addresses(host: str) -> set[str]:
-    """The addresses of a name; none where nobody knows it."""
+    """Return the addresses of a name; an empty set if it does not resolve."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        infos = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return set()
-    return {str(address[0]) for *_, address in found}
+    return {str(address[0]) for *_, address in infos}

@@ -1,4 +1,4 @@
-"""The proxy in front of the Hub and the sessions."""
+"""Check of the proxy in front of the Hub and the sessions."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ async def proxy(site: Site) -> Result:
     if not site.setting(kind, "should_start"):
         return await _running(site)
     command = site.setting(kind, "command")
-    words = [command] if isinstance(command, str) else list(command)
-    found = shutil.which(words[0])
-    if not found:
+    args = [command] if isinstance(command, str) else list(command)
+    program = shutil.which(args[0])
+    if not program:
         return failure(
-            f"{words[0]} is not installed",
+            f"{args[0]} is not installed",
             "npm install -g configurable-http-proxy, or name its path in "
             "c.ConfigurableHTTPProxy.command.",
         )
-    answer = await ask([found, *words[1:], "--version"])
+    answer = await ask([program, *args[1:], "--version"])
     version = answer.stdout.strip()
     if answer.status or not version:
         return failure(
-            f"{found} does not run: {answer.words}", "Install Node.js 18 or newer (`node`)."
+            f"{program} does not run: {answer.words}", "Install Node.js 18 or newer (`node`)."
         )
     if _numbers(version) < _OLDEST:
         return failure(

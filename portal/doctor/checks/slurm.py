@@ -1,4 +1,5 @@
-"""Slurm: whether it answers, what it accounts, and what the Hub's account may do there."""
+"""Checks of Slurm: whether it answers, what it accounts, and what the Hub's account may do
+there."""
 
 from __future__ import annotations
 
@@ -10,11 +11,12 @@ from portal.slurm.watch.private_data import PrivateData
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
 
-_OLDEST, _NEWEST = (22, 5), (26, 5)  # the versions whose recorded answers the tests read
+_OLDEST, _NEWEST = (22, 5), (26, 5)  # versions whose recorded output the tests read
 
 
 async def settings(site: Site) -> dict[str, str]:
-    """slurm.conf as slurmctld has it (scontrol(1), show config). Raises SlurmUnavailable."""
+    """Return slurm.conf as slurmctld has it (scontrol(1), show config). Raises
+    SlurmUnavailable."""
     output = await site.runner.run(["scontrol", "show", "config"])
     pairs = (line.partition("=") for line in output.stdout.splitlines() if "=" in line)
     return {key.strip(): value.strip() for key, _, value in pairs}
@@ -23,7 +25,7 @@ async def settings(site: Site) -> dict[str, str]:
 @check("slurm", "Slurm answers")
 async def answers(site: Site) -> Result:
     try:
-        found = await settings(site)
+        config = await settings(site)
         snapshot = await site.cluster.snapshot()
     except PortalError as error:
         return failure(
@@ -31,9 +33,9 @@ async def answers(site: Site) -> Result:
             "Try `scontrol ping` and `sinfo` as the Hub's account; the commands, slurm.conf and "
             "munge's key must be on this machine (SlurmRunner.bin_dir, SlurmRunner.slurm_conf).",
         )
-    version = found.get("SLURM_VERSION", "")
+    version = config.get("SLURM_VERSION", "")
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    results = [ok(f"Slurm {version}, cluster '{found.get('ClusterName', '')}'")]
+    results = [ok(f"Slurm {version}, cluster '{config.get('ClusterName', '')}'")]
     if not _OLDEST <= numbers <= _NEWEST:
         results.append(
             warning(
@@ -60,9 +62,9 @@ async def answers(site: Site) -> Result:
 
 @check("slurm-accounting", "Slurm keeps accounts, limits and the history of jobs")
 async def accounting(site: Site) -> Result:
-    found = await settings(site)
-    if not found.get("AccountingStorageType", "").endswith("/slurmdbd"):
-        seconds = found.get("MinJobAge", "?")
+    config = await settings(site)
+    if not config.get("AccountingStorageType", "").endswith("/slurmdbd"):
+        seconds = config.get("MinJobAge", "?")
         return warning(
             f"no slurmdbd: accounts, QOS and peak memory are unknown, and why a job ended is "
             f"forgotten after {seconds}",
@@ -79,7 +81,7 @@ async def accounting(site: Site) -> Result:
                 "Try `sacctmgr show cluster` as the Hub's account.",
             )
         )
-    if found.get("JobAcctGatherType", "").endswith("/none"):
+    if config.get("JobAcctGatherType", "").endswith("/none"):
         results.append(
             warning(
                 "the peak memory of a job is not measured",
@@ -91,13 +93,13 @@ async def accounting(site: Site) -> Result:
 
 @check("slurm-rights", "The Hub's account has the rights that it needs in Slurm, and no more")
 async def rights(site: Site) -> Result:
-    found = await settings(site)
-    if found.get("SlurmUser", "").split("(")[0] == site.account:
+    config = await settings(site)
+    if config.get("SlurmUser", "").split("(")[0] == site.account:
         return warning(
             f"'{site.account}' is SlurmUser, so it may do everything in Slurm",
             "Run the Hub as another account.",
         )
-    if not found.get("AccountingStorageType", "").endswith("/slurmdbd"):
+    if not config.get("AccountingStorageType", "").endswith("/slurmdbd"):
         return skipped("without slurmdbd there are no rights to give")
     if site.is_root:
         return skipped(
@@ -109,7 +111,7 @@ async def rights(site: Site) -> Result:
          f"name={site.account}", "format=user,adminlevel"]
     )  # fmt: skip
     level = output.stdout.strip().partition("|")[2].split("|")[0] or "None"
-    private = found.get("PrivateData", "none")
+    private = config.get("PrivateData", "none")
     if level == "Operator":
         return ok(
             f"'{site.account}' is Operator; admins' draining of nodes in the portal needs "
@@ -151,7 +153,7 @@ async def gpus(site: Site) -> Result:
             counts[pool.type] = counts.get(pool.type, 0) + pool.count
     if not counts:
         return skipped("no node has GPUs (GRES)")
-    found = await settings(site)
+    config = await settings(site)
     results = [ok(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))]
     if "gpu" in counts:
         results.append(
@@ -160,7 +162,7 @@ async def gpus(site: Site) -> Result:
                 "Name the type in gres.conf and slurm.conf: Gres=gpu:v100:4.",
             )
         )
-    tracked = found.get("AccountingStorageTRES", "").lower().split(",")
+    tracked = config.get("AccountingStorageTRES", "").lower().split(",")
     typed = [f"gres/gpu:{kind}" for kind in sorted(counts) if kind != "gpu"]
     untracked = [name for name in typed if name.lower() not in tracked]
     mend = f"Set AccountingStorageTRES={','.join(['gres/gpu', *typed])} in slurm.conf."

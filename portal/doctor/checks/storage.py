@@ -1,4 +1,5 @@
-"""File systems that the Hub and the nodes must share: homes, and the folder of the jobs' logs."""
+"""Checks of file systems that the Hub and the nodes must share: homes, and the folder of job
+logs."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _LOCAL = frozenset(
 
 
 def file_system(path: Path) -> str:
-    """The type of the file system that ``path`` is on, from /proc/self/mountinfo."""
+    """Return the type of the file system that ``path`` is on, from /proc/self/mountinfo."""
     real = path.resolve()
     best, kind = "", ""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
@@ -38,12 +39,12 @@ def file_system(path: Path) -> str:
 
 
 def is_local(path: Path) -> bool:
-    """Whether only this machine sees the file system of ``path``."""
+    """Return True if only this machine sees the file system of ``path``."""
     return file_system(path) in _LOCAL
 
 
 async def remote_nodes(site: Site) -> bool:
-    """Whether some nodes are other machines than this one; when in doubt, yes."""
+    """Return True if some nodes are other machines than this one; True in doubt."""
     try:
         nodes = (await site.cluster.snapshot()).nodes.values()
     except PortalError:
@@ -83,7 +84,8 @@ def _home_of(person: str, remote: bool) -> Result:
 
 
 def _first_person(site: Site) -> str:
-    """A member of the group of people in deploy/sudoers, if this site kept its name."""
+    """Return a member of the group of people in deploy/sudoers, "" if this site did not keep its
+    name."""
     try:
         group = grp.getgrnam("portal-users")
     except KeyError:

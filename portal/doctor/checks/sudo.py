@@ -1,4 +1,5 @@
-"""The sudo rule: the Hub's account may run Slurm's commands as the people, and nothing else."""
+"""Checks of the sudo rule: the Hub's account may run Slurm's commands as the people, and nothing
+else."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
 
 _COMMANDS = ("sbatch", "scancel")
-# What spawners/launch/submit.py hands to sbatch, and what is missing without it.
+# Variables that spawners/launch/submit.py passes to sbatch, and the effect of their absence.
 _VARIABLES = (
     ("APPTAINERENV_", "sessions get no token"),
     ("PORTAL_", "the job script does not know what kind of environment to start"),
@@ -33,17 +34,17 @@ _SLURM_CONF = (
 
 
 def _is_usual(conf: str) -> bool:
-    """Whether this is the slurm.conf that Slurm reads without being told."""
+    """Return True if Slurm reads this slurm.conf by default."""
     if conf in _USUAL:
         return True
     return Path(conf).exists() and any(
-        Path(one).exists() and Path(one).samefile(conf) for one in _USUAL
+        Path(usual).exists() and Path(usual).samefile(conf) for usual in _USUAL
     )
 
 
 def _keeps_slurm_conf(rules: str) -> bool:
-    """Whether an env_keep of ``sudo -l`` takes SLURM_CONF along, by name or by a pattern; or the
-    environment is not reset at all."""
+    """Return True if an env_keep of ``sudo -l`` keeps SLURM_CONF, by name or by a pattern, or if
+    the environment is not reset at all."""
     names: list[str] = []
     for quoted, bare in re.findall(r'env_keep\s*\+?=\s*(?:"([^"]*)"|([^\s,"]+))', rules):
         names += (quoted or bare).split()
@@ -51,7 +52,7 @@ def _keeps_slurm_conf(rules: str) -> bool:
 
 
 async def _rules(site: Site) -> Answer | Result:
-    """What `sudo -l` says, or why that is not asked."""
+    """Return the answer of `sudo -l`, or the result that says why it was not run or failed."""
     prefix = site.runner.sudo
     if not prefix or not prefix[0].endswith("sudo"):
         return skipped(f"SlurmRunner.sudo is {prefix}")
@@ -67,7 +68,8 @@ async def _rules(site: Site) -> Answer | Result:
 
 
 def _person(site: Site, rules: str) -> str:
-    """Whom to try it with: the one who was named, else a member of a group that the rule names."""
+    """Return the person to try the rule with: the named one, else a member of a group in the rule;
+    "" if none."""
     if site.person:
         return site.person
     for name in re.findall(r"\((?:[^)]*[,\s])?%([\w.-]+)", rules):
@@ -76,7 +78,7 @@ def _person(site: Site, rules: str) -> str:
         except KeyError:
             continue
         members = [member for member in group.gr_mem if member != site.account]
-        members += [one.pw_name for one in pwd.getpwall() if one.pw_gid == group.gr_gid]
+        members += [user.pw_name for user in pwd.getpwall() if user.pw_gid == group.gr_gid]
         members = [member for member in members if member not in (site.account, "root")]
         if members:
             return members[0]
@@ -109,8 +111,8 @@ async def rule(site: Site) -> Result:
         return worst(results)
     for command in _COMMANDS:
         path = site.runner.path(command)
-        words = [word.replace("{user}", person) for word in site.runner.sudo]
-        answer = await ask([*words, path, "--version"])
+        prefix = [word.replace("{user}", person) for word in site.runner.sudo]
+        answer = await ask([*prefix, path, "--version"])
         if answer.status:
             results.append(failure(f"{command} as {person}: {answer.words}", _INSTALL))
         else:
@@ -131,10 +133,10 @@ async def narrow(site: Site) -> Result:
     tries = [("root", site.runner.path("sbatch"), "jobs as root")]
     if person:
         tries.append((person, "/bin/sh", f"any command as {person}"))
-    for user, command, words in tries:
-        # -l with a command only asks whether it would be allowed (sudo(8)).
+    for user, command, what in tries:
+        # -l with a command only checks whether it is allowed (sudo(8)).
         if (await ask([sudo, "-n", "-l", "-u", user, command])).status == 0:
-            results.append(failure(f"'{site.account}' may run {words}", _INSTALL))
+            results.append(failure(f"'{site.account}' may run {what}", _INSTALL))
     if _keeps_slurm_conf(rules.stdout):
         results.append(
             failure(

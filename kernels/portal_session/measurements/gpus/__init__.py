@@ -1,7 +1,7 @@
-"""The job's GPUs, read: a file for each vendor, and this table.
+"""Readers of the job's GPUs: a module for each vendor, and this table.
 
-PORTAL_GPU_VENDOR names the vendor (portal/launch/container.py); a session that is told none has
-NVIDIA's GPUs, or none at all.
+PORTAL_GPU_VENDOR names the vendor (portal/launch/container.py); without it, a session has NVIDIA's
+GPUs, or none at all.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ VENDORS = {vendor.name: vendor for vendor in _ALL}
 
 
 def vendor_of(environ: Mapping[str, str]) -> GpuVendor:
-    """Return the vendor of this session's GPUs; NVIDIA for a name that this version does not know,
-    whose reader finds nothing then."""
+    """Return the vendor of this session's GPUs; NVIDIA, whose reader then finds nothing, for a
+    name unknown to this version."""
     return VENDORS.get(environ.get(VARIABLE, ""), VENDORS["nvidia"])
 
 
@@ -32,5 +32,5 @@ def gpu_reader(environ: Mapping[str, str]) -> GpuReader:
 
 
 def inventory(environ: Mapping[str, str], output: Callable[[list[str]], str]) -> dict[str, Any]:
-    """Return what the vendor's program says of this job's GPUs (GpuVendor.inventory)."""
+    """Return what the vendor's program reports of this job's GPUs (GpuVendor.inventory)."""
     return vendor_of(environ).inventory(output, environ)

@@ -1,6 +1,6 @@
-"""AMD GPUs, read through amd-smi, or through rocm-smi where that says nothing.
+"""AMD GPUs, read through amd-smi, or through rocm-smi if that prints nothing.
 
-Written from AMD's documents, and tested on examples of what these programs print: unproven on
+Written from AMD's documents, and tested on examples of these programs' output: unproven on
 hardware (docs/how-to/amd-gpus.md).
 """
 
@@ -31,13 +31,13 @@ ROCM = [
     "--showdriverversion",
     "--json",
 ]
-# Seconds for which one answer serves: both are Python programs, slow to start.
+# Seconds for which a reading is reused: both are Python programs, slow to start.
 FRESH = 10.0
 MOST = 64  # GPUs in one report
 
 
 class Amd:
-    """The vendor of sessions with PORTAL_GPU_VENDOR=amd."""
+    """Vendor of sessions with PORTAL_GPU_VENDOR=amd."""
 
     name = "amd"
     variables: tuple[str, ...] = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
@@ -47,11 +47,11 @@ class Amd:
         return AmdReader(environ, lambda argv: program_output(argv, environ))
 
     def inventory(self, output: Output, environ: Mapping[str, str]) -> dict[str, Any]:
-        """Return what amd-smi, else rocm-smi, says of driver and GPUs. Both show all GPUs of the
-        node, so that ``environ`` must say which are the job's."""
+        """Return what amd-smi, else rocm-smi, reports of driver and GPUs. Both show all GPUs of
+        the node, so that ``environ`` must tell which are the job's."""
         for read, argv in ((amd_smi_static, STATIC), (rocm_smi, ROCM)):
-            found, driver = read(output(argv))
-            names = [gpu.name for gpu in of_this_job(found, environ)]
+            gpus, driver = read(output(argv))
+            names = [gpu.name for gpu in of_this_job(gpus, environ)]
             if names:
                 return {"driver": driver, "cuda": "", "names": names, "reason": ""}
         reason = "amd-smi and rocm-smi show no GPU of this job."
@@ -59,7 +59,7 @@ class Amd:
 
 
 class AmdReader:
-    """Reads through ``output``, which runs a program and returns what it prints ("": nothing)."""
+    """Reader through ``output``, which runs a program and returns what it prints ("": nothing)."""
 
     def __init__(
         self,
@@ -75,12 +75,12 @@ class AmdReader:
         self._last: list[dict[str, Any]] = []
 
     def read(self) -> list[dict[str, Any]]:
-        """Return the job's GPUs; nothing is started where the job has none."""
+        """Return the job's GPUs; no program is started if the job has none."""
         if not _has_gpus(self._environ):
             return []
         if self._clock() >= self._until:
-            found = of_this_job(self._found(), self._environ)
-            self._last = [_report(number, gpu) for number, gpu in enumerate(found[:MOST])]
+            gpus = of_this_job(self._found(), self._environ)
+            self._last = [_report(number, gpu) for number, gpu in enumerate(gpus[:MOST])]
             self._until = self._clock() + FRESH
         return self._last
 
@@ -90,33 +90,33 @@ class AmdReader:
     def _found(self) -> list[Found]:
         metric = self._output(METRIC)
         if metric:
-            # Which GPUs there are stays as it is.
+            # The list of GPUs does not change.
             self._listing = self._listing or self._output(LIST)
-        found = amd_smi(metric, self._listing)
-        return found or rocm_smi(self._output(ROCM))[0]
+        gpus = amd_smi(metric, self._listing)
+        return gpus or rocm_smi(self._output(ROCM))[0]
 
 
-def of_this_job(found: list[Found], environ: Mapping[str, str]) -> list[Found]:
-    """Return the GPUs of ``found`` that are the job's, in their order; none where that is not sure.
+def of_this_job(gpus: list[Found], environ: Mapping[str, str]) -> list[Found]:
+    """Return those of ``gpus`` that are the job's, in their order; [] if that is not certain.
 
     The programs show all GPUs of the node, also those that a device cgroup keeps from the job.
-    ROCR_VISIBLE_DEVICES does not say which are the job's: with such a cgroup its numbers count from
-    0 in every job. SLURM_JOB_GPUS are the node's numbers (sbatch(1)), which with AutoDetect=rsmi
-    (gres.conf(5)) are those of these programs.
+    ROCR_VISIBLE_DEVICES does not tell which are the job's: with such a cgroup its numbers count
+    from 0 in every job. SLURM_JOB_GPUS has the node's numbers (sbatch(1)), which with
+    AutoDetect=rsmi (gres.conf(5)) are those of these programs.
     """
     if not _has_gpus(environ):
         return []
-    if environ.get("SLURM_GPUS_ON_NODE") == str(len(found)):
-        return found
-    words = [word.strip() for word in environ.get("ROCR_VISIBLE_DEVICES", "").split(",")]
-    named = [gpu for gpu in found if gpu.uuid.startswith("GPU-") and gpu.uuid in words]
+    if environ.get("SLURM_GPUS_ON_NODE") == str(len(gpus)):
+        return gpus
+    visible = [word.strip() for word in environ.get("ROCR_VISIBLE_DEVICES", "").split(",")]
+    named = [gpu for gpu in gpus if gpu.uuid.startswith("GPU-") and gpu.uuid in visible]
     if named:
         return named
     text = environ.get("SLURM_JOB_GPUS", "")
     if not re.fullmatch(r"[0-9]{1,4}(,[0-9]{1,4})*", text):
         return []
     numbers = sorted({int(word) for word in text.split(",")})
-    return [found[number] for number in numbers] if numbers[-1] < len(found) else []
+    return [gpus[number] for number in numbers] if numbers[-1] < len(gpus) else []
 
 
 def _has_gpus(environ: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""The output of AMD's programs about GPUs, parsed. Pure.
+"""Parsers of the output of AMD's programs about GPUs, without side effects.
 
 Formats: rocm.docs.amd.com, "AMD SMI CLI tool usage" and "ROCm SMI"; github.com/ROCm/amdsmi,
 CHANGELOG.md (from version 26 on, "gpu_data" is around lists).
@@ -20,26 +20,26 @@ _VERSION = re.compile(r"[0-9][0-9A-Za-z.~+-]{0,39}")
 
 
 class Found(NamedTuple):
-    """One GPU that a program shows, whoever's it is. Memory in MiB; None is unknown."""
+    """A single GPU that a program shows, of any job. Memory in MiB; None is unknown."""
 
     uuid: str = ""
     utilization: int | None = None
     memory_used: int | None = None
     memory_total: int | None = None
     name: str = ""
-    partition: bool = False  # of a GPU that is cut into several; it has no utilisation of its own
+    partition: bool = False  # partition of a GPU; it has no utilisation of its own
 
 
 def amd_smi(metric: str, listing: str) -> list[Found]:
     """Return the GPUs of ``amd-smi metric --json``, with the UUIDs of ``amd-smi list --json``."""
     uuids = {number: _text(gpu.get("uuid")) for number, gpu in _gpu_data(listing).items()}
-    # The parts of a GPU that is cut into several have one UUID.
+    # The partitions of a GPU share one UUID.
     parts = Counter(uuid for uuid in uuids.values() if uuid)
-    found = []
+    gpus = []
     for number, gpu in sorted(_gpu_data(metric).items()):
         usage, memory = _section(gpu, "usage"), _section(gpu, "mem_usage")
         uuid = uuids.get(number, "")
-        found.append(
+        gpus.append(
             _gpu(
                 "" if parts[uuid] > 1 else uuid,
                 _number(usage.get("gfx_activity")),
@@ -48,36 +48,36 @@ def amd_smi(metric: str, listing: str) -> list[Found]:
                 partition=parts[uuid] > 1,
             )
         )
-    return found
+    return gpus
 
 
 def amd_smi_static(text: str) -> tuple[list[Found], str]:
     """Return the GPUs of ``amd-smi static --asic --driver --json`` (names alone), and the version
     of the driver."""
-    found, driver = [], ""
+    gpus, driver = [], ""
     for _, gpu in sorted(_gpu_data(text).items()):
         asic, about = _section(gpu, "asic"), _section(gpu, "driver")
-        found.append(Found(name=_text(asic.get("market_name"))))
+        gpus.append(Found(name=_text(asic.get("market_name"))))
         driver = driver or _version(about.get("version") or about.get("driver_version"))
-    return found, driver
+    return gpus, driver
 
 
 def rocm_smi(text: str) -> tuple[list[Found], str]:
     """Return the GPUs of ``rocm-smi … --json``, and the version of the driver."""
-    answer = _json(text)
-    if not isinstance(answer, dict):
+    document = _json(text)
+    if not isinstance(document, dict):
         return [], ""
     cards = []
-    for key, card in answer.items():
+    for key, card in document.items():
         number = re.fullmatch(r"card([0-9]{1,4})", key)
         if number and isinstance(card, dict):
-            # Versions differ in upper and lower case.
+            # Versions differ in the case of the keys.
             cards.append((int(number[1]), {str(k).lower(): v for k, v in card.items()}))
-    found = []
+    gpus = []
     for _, card in sorted(cards, key=lambda pair: pair[0]):
         unique = re.fullmatch(r"0x([0-9a-f]{1,16})", _text(card.get("unique id")).lower())
         names = (card.get(key) for key in ("card series", "card model", "device name"))
-        found.append(
+        gpus.append(
             _gpu(
                 # As ROCR_VISIBLE_DEVICES has it (ROCm, "GPU isolation techniques").
                 f"GPU-{unique[1].zfill(16)}" if unique else "",
@@ -87,8 +87,8 @@ def rocm_smi(text: str) -> tuple[list[Found], str]:
                 name=next((word for word in map(_text, names) if word), ""),
             )
         )
-    system = _section(answer, "system")
-    return found, _version(system.get("Driver version"))
+    system = _section(document, "system")
+    return gpus, _version(system.get("Driver version"))
 
 
 def _gpu(
@@ -99,7 +99,7 @@ def _gpu(
     name: str = "",
     partition: bool = False,
 ) -> Found:
-    """Return one GPU; a number that cannot be is None."""
+    """Return one GPU; impossible numbers become None."""
     percent = utilization if utilization is not None and 0 <= utilization <= 100 else None
     if used is not None and total is not None and used > total:
         used = None
@@ -115,20 +115,20 @@ def _gpu(
 
 def _gpu_data(text: str) -> dict[int, dict[str, Any]]:
     """Return amd-smi's GPUs by their number: a list, or an object with that list in "gpu_data"."""
-    answer = _json(text)
-    if isinstance(answer, dict):
-        answer = answer.get("gpu_data")
-    found: dict[int, dict[str, Any]] = {}
-    for gpu in answer if isinstance(answer, list) else ():
+    document = _json(text)
+    if isinstance(document, dict):
+        document = document.get("gpu_data")
+    gpus: dict[int, dict[str, Any]] = {}
+    for gpu in document if isinstance(document, list) else ():
         number = gpu.get("gpu") if isinstance(gpu, dict) else None
         if isinstance(number, int) and 0 <= number < 4096:
-            found.setdefault(number, gpu)
-    return found
+            gpus.setdefault(number, gpu)
+    return gpus
 
 
 def _json(text: str) -> Any:
-    """Return the first JSON object or list that begins a line of ``text``, since warnings may stand
-    before it; None where there is none."""
+    """Return the first JSON object or list that begins a line of ``text``, since warnings may
+    precede it; None if there is none."""
     for number, start in enumerate(re.finditer(r"^[ \t]*[{\[]", text, re.MULTILINE)):
         if number == 8:
             break
@@ -140,9 +140,9 @@ def _json(text: str) -> Any:
 
 
 def _section(values: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a section of an answer; empty for the "N/A" of what is not supported."""
-    found = values.get(name)
-    return found if isinstance(found, dict) else {}
+    """Return a section of a document; empty for the "N/A" of an unsupported one."""
+    section = values.get(name)
+    return section if isinstance(section, dict) else {}
 
 
 def _number(value: Any) -> float | None:
@@ -160,7 +160,7 @@ def _number(value: Any) -> float | None:
 
 def _mib(value: Any, unit: str = "") -> int | None:
     """Return MiB of an amount with its unit ({"value": 1024, "unit": "MB"}, "1024 MB"), or in
-    ``unit``; None for what cannot be, or has no unit."""
+    ``unit``; None for an impossible amount, or one without a unit."""
     if isinstance(value, dict):
         unit = _text(value.get("unit")) or unit
     elif isinstance(value, str):

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs, read through NVML. A machine without GPUs has none to tell of."""
+"""NVIDIA GPUs, read through NVML; none on a machine without GPUs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UUID = re.compile(r"[A-Za-z0-9/_-]{0,96}")
 
 
 class Nvidia:
-    """The vendor of sessions that are told none."""
+    """Vendor of sessions with PORTAL_GPU_VENDOR=nvidia, or without that variable."""
 
     name = "nvidia"
     variables: tuple[str, ...] = (
@@ -28,7 +28,7 @@ class Nvidia:
     def inventory(
         self, output: Callable[[list[str]], str], environ: Mapping[str, str]
     ) -> dict[str, Any]:
-        """Return what nvidia-smi says of driver and GPUs; ``environ`` is not needed, since it
+        """Return what nvidia-smi reports of driver and GPUs; ``environ`` is not needed, since it
         shows a job what the job may use."""
         query = ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"]
         rows = [line.split(", ", 1) for line in output(query).splitlines()]
@@ -45,10 +45,10 @@ class Nvidia:
 
 
 class NvmlReader:
-    """Reads through ``nvml`` (the module pynvml; imported at the first reading when None).
+    """Reader through ``nvml`` (the module pynvml; None: imported at the first reading).
 
-    NVML stays initialised: on a node without nvidia-persistenced, every start of it wakes the
-    GPUs. Where it fails, it is started anew at the next reading.
+    NVML stays initialised: on a node without nvidia-persistenced, every initialisation wakes the
+    GPUs. After a failure, it is initialised again at the next reading.
     """
 
     def __init__(self, environ: Mapping[str, str], nvml: Any = None) -> None:
@@ -57,8 +57,8 @@ class NvmlReader:
         self._ready = False
 
     def read(self) -> list[dict[str, Any]]:
-        """One dictionary per GPU, as the portal's ReportedGpu wants it; what NVML does not say is
-        None. Without a driver or a library: an empty list."""
+        """Return one dictionary per GPU, as the portal's ReportedGpu wants it; values unknown to
+        NVML are None. Without a driver or a library: an empty list."""
         try:
             if self._nvml is None:
                 import pynvml
@@ -68,7 +68,7 @@ class NvmlReader:
                 self._nvml.nvmlInit()
                 self._ready = True
             devices = visible(self._nvml, self._environ)
-        except Exception:  # no library, no driver, a driver that was exchanged: look again later
+        except Exception:  # no library, no driver, a replaced driver: try again later
             self.close()
             return []
         return [
@@ -83,11 +83,12 @@ class NvmlReader:
 
 
 def visible(nvml: Any, environ: Mapping[str, str]) -> list[tuple[Any, bool]]:
-    """NVML's devices that the job may use, in NVML's order, and whether each is a MIG instance.
+    """Return NVML's devices that the job may use, in NVML's order, and whether each is a MIG
+    instance.
 
-    Slurm says it in CUDA_VISIBLE_DEVICES (numbers or UUIDs; CUDA C++ Programming Guide,
-    "Environment Variables"). Where that is not set, all that NVML shows count if they are as many
-    as the job has here; on a node that does not confine its jobs, NVML shows everyone's.
+    Slurm names them in CUDA_VISIBLE_DEVICES (numbers or UUIDs; CUDA C++ Programming Guide,
+    "Environment Variables"). If that is not set, all that NVML shows count if they are as many as
+    the job has here; on a node that does not confine its jobs, NVML shows everyone's.
     """
     whole = [nvml.nvmlDeviceGetHandleByIndex(n) for n in range(nvml.nvmlDeviceGetCount())]
     named = environ.get("CUDA_VISIBLE_DEVICES")
@@ -112,7 +113,7 @@ def visible(nvml: Any, environ: Mapping[str, str]) -> list[tuple[Any, bool]]:
 
 
 def reading(nvml: Any, index: int, device: Any, mig: bool) -> dict[str, Any]:
-    """One GPU. A GPU in MIG mode has no utilisation; a number that cannot be is None."""
+    """Return one GPU. A GPU in MIG mode has no utilisation; an impossible number is None."""
     mode = _ask(nvml, "nvmlDeviceGetMigMode", device)
     mig = mig or bool(mode and mode[0])
     rates = None if mig else _ask(nvml, "nvmlDeviceGetUtilizationRates", device)
@@ -131,7 +132,7 @@ def reading(nvml: Any, index: int, device: Any, mig: bool) -> dict[str, Any]:
 
 
 def _ask(nvml: Any, name: str, *arguments: Any) -> Any:
-    """NVML's answer; None where it has none ("not supported", a GPU that is lost)."""
+    """Return NVML's answer; None if it has none ("not supported", a GPU that is lost)."""
     try:
         return getattr(nvml, name)(*arguments)
     except Exception:
@@ -139,7 +140,7 @@ def _ask(nvml: Any, name: str, *arguments: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Older versions of pynvml answer with bytes."""
+    """Decode a value to str: older versions of pynvml return bytes."""
     return value.decode("ascii", "replace") if isinstance(value, bytes) else str(value or "")
 
 

@@ -1,4 +1,4 @@
-"""Runs a program that says something of GPUs, from the session's server."""
+"""Output of a vendor's GPU programs, run from the session's server."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import subprocess
 import threading
 from collections.abc import Mapping
 
-LARGEST = 4 * 1024 * 1024  # bytes of one answer
+LARGEST = 4 * 1024 * 1024  # bytes of one output
 PATIENCE = 20.0  # seconds
-# Where a vendor's programs are that PATH does not name.
+# Folders of a vendor's programs that may be missing in PATH.
 PLACES = ("/opt/rocm/bin",)
-# The person's PATH may lead to a program of their own, and the session's secrets are not for those;
-# nor are the person's packages for the vendor's programs, which are Python's.
+# Left out: PATH may lead to a program of the person's own, which must not get the session's
+# secrets; and the vendor's programs, written in Python, must not load the person's packages.
 _OWN = ("JUPYTER", "JPY_", "PORTAL_", "APPTAINERENV_", "SINGULARITYENV_", "PYTHON")
 
 
 def program_output(argv: list[str], environ: Mapping[str, str]) -> str:
     """Return what ``argv`` prints on standard output, whatever its exit status.
 
-    "" where the program is not there, takes longer than PATIENCE or prints more than LARGEST.
-    Raises nothing.
+    "" if the program is missing, takes longer than PATIENCE or prints more than LARGEST. Raises
+    nothing.
     """
     places = os.pathsep.join([environ.get("PATH", os.defpath), *PLACES])
     program = shutil.which(argv[0], path=places)
@@ -54,10 +54,10 @@ def program_output(argv: list[str], environ: Mapping[str, str]) -> str:
     timer.start()
     try:
         with process.stdout as stream:
-            answer = stream.read(LARGEST + 1)
-        if len(answer) > LARGEST:
+            output = stream.read(LARGEST + 1)
+        if len(output) > LARGEST:
             give_up()
         process.wait()
     finally:
         timer.cancel()
-    return "" if late.is_set() else answer.decode("utf-8", "replace")
+    return "" if late.is_set() else output.decode("utf-8", "replace")

@@ -1,5 +1,5 @@
-"""nbgrader's settings in a session of a course with grades (https://nbgrader.readthedocs.io,
-"Configuration options"). They stand before a person's own."""
+"""Settings of nbgrader in a session of a course with grades (https://nbgrader.readthedocs.io,
+"Configuration options"). They take precedence over a person's own."""
 
 import os
 
