@@ -1,5 +1,8 @@
-"""The service's pages. They hold no numbers of their own: scripts fetch those from ``api/v1``,
-with the person's login; what a page shows at once is what the dashboard has in memory."""
+"""Pages of the service.
+
+They hold no numbers of their own: scripts fetch those from ``api/v1``, with the person's login;
+what a page shows at once is what the dashboard has in memory.
+"""
 
 from __future__ import annotations
 
@@ -20,27 +23,27 @@ _SESSION_ID = r"[A-Za-z0-9_-]{1,64}"
 
 
 class Page(PageHandler):
-    """Base: renders ``template``; ``needs`` is the scope without which there is nothing to see."""
+    """Base class that renders ``template``; ``needs`` is the scope required to see the page."""
 
     template: ClassVar[str]
     needs: ClassVar[str] = ""
 
-    async def get(self, *words: str) -> None:
+    async def get(self, *segments: str) -> None:
         if self.needs and not self.person.may(self.needs):
             await self.refused(self.request.path.removeprefix(self.parts.prefix))
             raise NotAllowed(f"You may not see this page: it needs the scope '{self.needs}'.")
-        with contextlib.suppress(StoreUnavailable):  # for the way to courses, in the menu
+        with contextlib.suppress(StoreUnavailable):  # for the link to courses in the menu
             await self.parts.book.of(self.person.name)
-        self.show(self.template, **await self.variables(*words))
+        self.show(self.template, **await self.variables(*segments))
 
     head = get
 
-    async def variables(self, *words: str) -> dict[str, Any]:
-        """What the template needs beside the person; ``words`` are the address's."""
+    async def variables(self, *segments: str) -> dict[str, Any]:
+        """Return the template's variables besides the person; ``segments`` are the address's."""
         return {}
 
     async def refused(self, target: str, owner: str = "") -> None:
-        """Write to the audit log that this person asked for a page that is not theirs."""
+        """Record in the audit log that this person asked for a page that is not theirs."""
         outcome, detail = Outcome.REFUSED, "A page of the portal."
         await self.parts.audit(self, "denied", target, owner=owner, outcome=outcome, detail=detail)
 
@@ -53,13 +56,13 @@ class Page(PageHandler):
             variables["portal_in_courses"] = bool(self.parts.book.known(person.name))
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Content-Security-Policy", pages.policy(nonce))
-        # Asking for the token sets the cookie that belongs to it.
+        # Reading the token sets its cookie.
         xsrf = self.xsrf_token.decode("ascii") if person else ""
         html = pages.render(template, person, nonce=nonce, xsrf=xsrf, **variables)
         self.finish(html)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """The sentence, in a page with a way on."""
+        """Write the sentence in a page with a way on."""
         _, message = explain(status_code, kwargs.get("exc_info"))
         try:
             phrase = HTTPStatus(status_code).phrase
@@ -77,7 +80,7 @@ class ClusterPage(Page):
 
     template = "cluster.html"
 
-    async def variables(self, *words: str) -> dict[str, Any]:
+    async def variables(self, *segments: str) -> dict[str, Any]:
         dashboard = self.parts.dashboard
         view = dashboard.view  # None: Slurm has not answered yet
         known = None
@@ -92,27 +95,29 @@ class ClusterPage(Page):
 
 
 class SessionsPage(Page):
-    """One's own sessions; others' for those who may see them."""
+    """Sessions of one's own; others' for those who may see them."""
 
     template = "sessions.html"
 
 
 class SessionPage(Page):
-    """One session, with the end of its log."""
+    """Session, with the end of its log."""
 
     template = "session.html"
 
-    async def variables(self, *words: str) -> dict[str, Any]:
-        """404 for one that is not there or not for this person; while the database is away, the
-        page says so itself."""
+    async def variables(self, *segments: str) -> dict[str, Any]:
+        """Answer 404 if the session does not exist or is not for this person.
+
+        While the database is down, the page says so itself.
+        """
         with contextlib.suppress(StoreUnavailable):
-            record = await self.parts.store.sessions.get(words[0])
+            record = await self.parts.store.sessions.get(segments[0])
             if record is None or (
                 record.user != self.person.name and not self.person.may(scope.SESSIONS_READ)
             ):
-                await self.refused(f"session {words[0]}", record.user if record else "")
+                await self.refused(f"session {segments[0]}", record.user if record else "")
                 raise NotFound("You have no such session.")
-        return {"session_id": words[0]}
+        return {"session_id": segments[0]}
 
 
 class UsagePage(Page):
@@ -129,18 +134,18 @@ class AnnouncementsPage(Page):
 
 
 class AuditPage(Page):
-    """Who did what."""
+    """Audit log."""
 
     template = "audit.html"
     needs = scope.AUDIT_READ
 
 
 class NoPage(NotFoundMixin, Page):
-    """Every address that names no page."""
+    """Addresses that name no page."""
 
 
 def page_routes(prefix: str) -> list[Any]:
-    """The rows for tornado."""
+    """Return tornado's routes."""
     return [
         (rf"{prefix}static/([^/]+)/(.+)", AssetHandler),
         (rf"{prefix}sessions/?", SessionsPage),
