@@ -312,8 +312,10 @@ def meeting_words(kept: KeptCourse, meeting: Meeting, now: float) -> str:
 
 
 def course_page_routes(prefix: str) -> list[Any]:
-    """Return tornado's routes; no course has a page's name
-    (portal/courses/definition/rules.py)."""
+    """Return tornado's routes; no course has the name of a page.
+
+    See portal/courses/definition/rules.py.
+    """
     # tornado would hand the groups within the name's pattern to the handlers, too.
     name = COURSE.replace("(", "(?:")
     return [

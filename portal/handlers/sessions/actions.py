@@ -75,8 +75,7 @@ class OpenSession(Action):
 
     @Operation("Open a session's server.", body=Why, errors=(409,))
     async def on_post(self, session_id: str) -> ServerAddress:
-        """Open your own, or with custom:portal:servers:open anyone's; the Hub checks it once
-        more."""
+        """Open your own, or with custom:portal:servers:open anyone's; the Hub checks it again."""
         record = await self.session(session_id, scope.SERVERS_OPEN, "open-server")
         async with self.audited(
             "open-server", f"session {session_id}", record.user, self.body.reason

@@ -158,8 +158,7 @@ class SessionBase(Action):
             return None
 
     async def log_of(self, record: SessionRecord) -> str:
-        """Return the end of its log: of a live session the file's, of an ended one as it was
-        kept."""
+        """Return the end of its log: of a live session from the file, of an ended one as kept."""
         if record.user != self.person.name:
             await self.parts.audit(self, "read-log", f"session {record.id}", owner=record.user)
         if record.log or not record.log_path:
@@ -188,8 +187,7 @@ class OneSession(SessionBase):
 
     @Operation("One session.", query=DetailQuery)
     async def on_get(self, session_id: str) -> SessionDetail:
-        """Return your own or, with custom:portal:sessions:read, anyone's; with the end of its
-        log."""
+        """Return your own or, with custom:portal:sessions:read, anyone's; with the log's end."""
         record = await self.session(session_id, SESSIONS_READ)
         (item,) = await self.items([record])
         log = await self.log_of(record) if self.query.log else None
