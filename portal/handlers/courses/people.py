@@ -272,7 +272,7 @@ class AllAction(CoursePersonAction):
     async def for_all(self, work: Callable[[SessionRecord], Awaitable[str]]) -> Results:
         """Do ``work`` on the requested sessions; nobody's failure holds up another's."""
         living = await self.living()
-        members = {one.person for one in await self.parts.store.members.of(self.kept.name)}
+        members = {member.person for member in await self.parts.store.members.of(self.kept.name)}
         wanted = set(members if self.body.people is None else self.body.people)
         if strangers := sorted(wanted - members):
             names = ", ".join(strangers[:5]) + (" and others" if len(strangers) > 5 else "")
@@ -280,7 +280,7 @@ class AllAction(CoursePersonAction):
             await self.deny(self.target, error, detail=f"Not in it: {names}.")
         gate = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(record: SessionRecord) -> PersonResult:
+        async def attempt(record: SessionRecord) -> PersonResult:
             async with gate:
                 try:
                     return PersonResult(person=record.user, done=True, message=await work(record))
@@ -288,7 +288,7 @@ class AllAction(CoursePersonAction):
                     return PersonResult(person=record.user, done=False, message=error.message)
 
         chosen = [living[person] for person in sorted(wanted) if person in living]
-        items = await asyncio.gather(*map(one, chosen))
+        items = await asyncio.gather(*map(attempt, chosen))
         if self.body.people is not None:
             items = [*items, *(_absent(person) for person in sorted(wanted - set(living)))]
         done = sum(item.done for item in items)
