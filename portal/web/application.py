@@ -30,8 +30,8 @@ class BoundedApplication(Application):
     def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
         """Accept headers as large as a browser can make them.
 
-        The limit is the server's, and JupyterHub makes its server without one (tornado's is 64
-        KiB, above which it closes the connection without a word).
+        The limit is the server's, and JupyterHub makes its server without one. Tornado's default
+        is 64 KiB, above which it closes the connection without a word.
         """
         request_conn.params.max_header_size = cookies.HEADERS
         return super().start_request(server_conn, request_conn)

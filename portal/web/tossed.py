@@ -46,7 +46,7 @@ def protect() -> None:
 
 
 def protect_service() -> None:
-    """Protect a service: its session id is in a cookie that no other host can set, too."""
+    """Protect a service too: read its session id from a cookie that no other host can set."""
     protect()
     HubOAuth.get_session_id = _of_host(HubOAuth.get_session_id)
 

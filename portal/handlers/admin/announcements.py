@@ -46,7 +46,7 @@ class Announcements(Action):
 
     @Operation("The announcements.", query=AnnouncementQuery)
     async def on_get(self) -> Page[Announcement]:
-        """Return the active ones; for those who may write announcements all, newest first."""
+        """Return the active ones, or all to those who may write announcements; newest first."""
         query = self.query
         table = self.parts.store.announcements
         offset = offset_of(query.after)

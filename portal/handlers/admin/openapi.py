@@ -43,11 +43,11 @@ _ERRORS = {
 
 
 class ErrorText(Frozen):
-    """``code`` is for programs, ``message`` a sentence for people; the others may be left out.
+    """``code`` is a word for programs, ``message`` a sentence for people.
 
     On an edit conflict (``edit_conflict``), ``current`` is the text that stands now, ``yours`` the
     one that was not taken and ``number`` the version to go on from. If a course is not accepted,
-    ``problems`` lists all that is wrong with it.
+    ``problems`` lists all that is wrong with it. Otherwise they are left out.
     """
 
     code: str

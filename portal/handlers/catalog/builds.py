@@ -85,7 +85,7 @@ class CancelBuild(Action):
 
     @Operation("Cancel a build.", scope=ENVIRONMENTS_MANAGE, errors=(409,))
     async def on_post(self, build_id: str) -> Build:
-        """Cancel it for all who asked for it. Partial results are removed; pulled layers stay."""
+        """Cancel it for all who asked for it. Nothing unfinished stays; what was pulled does."""
         async with self.audited("cancel-build", f"build {build_id}"):
             return await self.parts.workshop.cancel_build(int(build_id), self.person.name)
 

@@ -129,7 +129,7 @@ class Rollback(EnvironmentChange):
 
     @_change("Publish an earlier version again.", body=Back)
     async def on_post(self, environment: str) -> EnvironmentVersion:
-        """Make a new version of what it was then, and publish it."""
+        """Copy that version to a new one, and publish it."""
         number = self.body.number
         detail = f"Back to version {number}."
         async with self.audited(
@@ -146,7 +146,7 @@ class Deprecate(EnvironmentChange):
 
     @_change("Offer it with a message that says what to use instead.", body=Message)
     async def on_post(self, environment: str) -> EnvironmentVersion:
-        """Keep it available: it can still be launched."""
+        """Mark it as deprecated; it can still be launched."""
         return await self.turned(environment, EnvironmentState.DEPRECATED, self.body.message)
 
 

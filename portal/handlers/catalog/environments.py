@@ -121,7 +121,7 @@ class OneEnvironment(Action):
 
     @Operation("One environment: what is inside, how its tests went, who uses it.", sparse=True)
     async def on_get(self, environment: str) -> EnvironmentDetail:
-        """Return drafts and what is not offered, too, to those who manage environments."""
+        """Include drafts and what is not offered for those who manage environments."""
         return await Shown(self.parts, self.person).one(environment)
 
     @Operation(

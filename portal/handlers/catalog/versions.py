@@ -23,7 +23,7 @@ _Group = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 
 
 class VersionText(Frozen):
-    """Version as the file of the catalog that it would be."""
+    """Version as the text of a catalog file."""
 
     number: int
     text: str

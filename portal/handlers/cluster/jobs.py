@@ -56,7 +56,7 @@ class JobsEndpoint(Endpoint):
     async def on_get(self) -> Page[JobItem]:
         """Return null for user, name, account, environment and session_id of others' jobs.
 
-        You see them if you may know whose the jobs are; filters, search and order see no more than
+        They are set if you may see whose the jobs are; filters, search and order see no more than
         you.
         """
         view, person, query = self.view, self.person, self.query

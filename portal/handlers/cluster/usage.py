@@ -131,7 +131,7 @@ class MyUsage(_Base):
 
     @Operation("Your own GPU-hours by environment.", query=MyUsageQuery)
     async def on_get(self) -> UsagePage:
-        """Return rows by environment; "" are your jobs outside the portal."""
+        """Return rows with the environment as key; "" are your jobs outside the portal."""
         start, end = self.query.span(time.time())
         return self.made(await self.mine(start, end), start, end)
 

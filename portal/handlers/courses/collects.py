@@ -52,7 +52,7 @@ class CourseCollects(CourseAction):
 
     @Operation("What a course collected: who gave, when, how much, and who is missing.", tags=_TAGS)
     async def on_get(self, course: str) -> CollectList:
-        """Return them to the course's staff only."""
+        """Return the collections to the course's staff only."""
         return CollectList(items=await self.parts.collecting.items(self.kept))
 
     @Operation(
@@ -64,7 +64,7 @@ class CourseCollects(CourseAction):
         errors=(409,),
     )
     async def on_post(self, course: str) -> Collect:
-        """Collect as the course's staff only. Links, and what is outside of it, never come."""
+        """Collect as one of the course's staff. Links, and things outside of it, never come."""
         collecting = self.parts.collecting
         async with self.audited("collect", f"course {course}", detail=self.body.folder):
             made = await collecting.begin(self.kept, self.body.folder, self.person.name)
@@ -90,7 +90,7 @@ class CloseCollect(OneCollect):
 
     @Operation("Take nothing more for a collection.", tags=_TAGS)
     async def on_post(self, course: str, id: str) -> Collect:
-        """Close it as the course's staff only. What was given stays."""
+        """Close it as one of the course's staff. What was given stays."""
         collects = self.parts.store.collects
         async with self.audited("close-collection", f"course {course}", detail=id):
             closed = await collects.close(course, int(id), time.time())

@@ -136,7 +136,7 @@ class CourseList(Action):
 
     @Operation("The courses that you are in.", query=CourseQuery, tags=TAGS)
     async def on_get(self) -> Page[CourseItem]:
-        """Return approved courses to students, all states to staff.
+        """Return courses of all states to their staff, approved ones to students.
 
         Holders of the scope for it get everyone's, with the requests.
         """

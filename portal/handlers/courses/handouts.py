@@ -70,7 +70,7 @@ class CourseHandoutFiles(Upload, CourseAction):
         errors=(409, 429, 502),
     )
     async def on_post(self, course: str) -> HandoutState:
-        """Replace what the course's source has under the same name.
+        """Override what the course's source has under the same name.
 
         Sessions that run get it within seconds, others at their start.
         """

@@ -27,7 +27,7 @@ _Time = Annotated[float, Field(ge=0, le=32503680000, allow_inf_nan=False)]
 
 
 class CourseStep(Frozen):
-    """Step of a course. ``number``: of the state that was looked at."""
+    """Step in a course's life cycle. ``number``: of the state that was looked at."""
 
     number: Number
 
@@ -76,7 +76,7 @@ class CourseSubmit(CourseAction):
 
     @Operation("Ask for a course's approval.", body=CourseStep, errors=(409,), tags=TAGS)
     async def on_post(self, course: str) -> CourseDetail:
-        """Approve it at once if the site wants no approval."""
+        """Submit it; it is approved with that if the site wants no approval."""
         async with self.audited("submit-course", f"course {course}") as line:
             kept = await self.parts.desk.submit(self.kept, self.body.number, self.person)
             line.detail = f"It is {kept.state} now."
@@ -93,7 +93,7 @@ class CourseApprove(CourseAction):
         "Approve a course.", body=CourseAnswer, scope=COURSES_MANAGE, errors=(409,), tags=TAGS
     )
     async def on_post(self, course: str) -> CourseDetail:
-        """Run it on its days from now on."""
+        """Let it run on its days from now on."""
         body: CourseAnswer = self.body
         async with self.audited("approve-course", f"course {course}", detail=body.answer):
             kept = await self.parts.desk.approve(self.kept, body.number, self.person, body.answer)

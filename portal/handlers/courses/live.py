@@ -45,7 +45,7 @@ class MessageList(Frozen):
 
 
 class HelpDraft(Frozen):
-    """Time that a helper wants to be in."""
+    """Time for which a helper wants to be in."""
 
     minutes: Annotated[int, Field(ge=1, le=8 * 60)] = 15
 
@@ -105,7 +105,7 @@ class CourseMessages(CourseAction):
 
     @Operation("The messages to a course.", tags=_TAGS)
     async def on_get(self, course: str) -> MessageList:
-        """Return the newest hundred to the course's staff, those that are over too."""
+        """Return the newest hundred to the course's staff, including those that are over."""
         return MessageList(items=tuple(await self.parts.store.course_messages.of(course)))
 
     @Operation(
@@ -152,7 +152,7 @@ class CourseHand(CourseAction):
 
     @Operation("Lower somebody's raised hand.", tags=_TAGS)
     async def on_delete(self, course: str, person: str) -> None:
-        """Lower it as one of the course's staff: it was seen to. No effect if none is up."""
+        """Lower it as one of the course's staff, once it was seen to; no effect if none is up."""
         async with self.audited("lower-hand", f"course {course}", person):
             await self.parts.store.presence.lower_hand(course, person)
         self.parts.situations.courses.forget()

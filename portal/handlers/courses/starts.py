@@ -40,7 +40,7 @@ class Starts(Frozen):
 
 
 class StartDetail(Frozen):
-    """Start, the seat of each person in it, and what came of it."""
+    """Start of sessions, the seat of each person in it, and what came of it."""
 
     start: CourseStart
     seats: tuple[Seat, ...]
@@ -72,7 +72,7 @@ class CourseStarts(CourseAction):
         errors=(409,),
     )
     async def on_post(self, course: str) -> CourseStart:
-        """Store the start; a loop in the background works it off."""
+        """Queue the start; it is worked off in the background."""
         kind, number = StartKind(self.body.kind), self.body.number
         detail = f"A rehearsal of {number or 'all'}." if kind is StartKind.REHEARSAL else ""
         async with self.audited("start-course", f"course {course}", detail=detail) as line:

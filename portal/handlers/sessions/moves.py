@@ -37,7 +37,7 @@ class MoveAction(Action):
     """Base class of both: the change, once it is known whose session it is."""
 
     async def before(self, record: SessionRecord, *, kernels: bool) -> BeforeMove:
-        """Return facts on the session and the cluster; with ``kernels`` asks its server."""
+        """Return facts on session and cluster for a change; with ``kernels`` ask its server."""
         fields = fields_of_move(list(self.view.snapshot.nodes.values()))
         types = next(field.values for field in fields if field.name == "gpu_type")
         moves = self.parts.moves

@@ -14,7 +14,7 @@ from ..base.endpoint import Endpoint, Operation
 
 
 class NoticeWish(BaseModel):
-    """Setting that the person wants."""
+    """Mail preference of the person."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -33,7 +33,7 @@ class NoticeSettings(Frozen):
 
 
 class OwnNotices(Endpoint):
-    """Mail setting of one's own."""
+    """Mail preference of the requester."""
 
     path = "notices"
 
