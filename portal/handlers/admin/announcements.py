@@ -68,10 +68,10 @@ class Announcements(Action):
         if draft.ends_at <= now:
             raise InvalidRequest("'ends_at' is over already: nobody would see it.", "ends_at")
         async with self.audited("announce", "announcement", detail=draft.text) as line:
-            made = await self.parts.store.announcements.add(draft, self.person.name, now)
-            line.target = f"announcement {made.id}"
+            announcement = await self.parts.store.announcements.add(draft, self.person.name, now)
+            line.target = f"announcement {announcement.id}"
         self.parts.situations.announcements.invalidate()
-        return made
+        return announcement
 
 
 class OneAnnouncement(Action):

@@ -116,7 +116,7 @@ def document(endpoints: Iterable[type[Endpoint]], prefix: str) -> dict[str, Any]
                     "description": "A token of the Hub, made at /hub/token. 'token …' means the "
                     "same as 'Bearer …'. What an operation needs beyond a login is a scope of "
                     "the Hub:\n\n"
-                    + "\n".join(f"- `{scope}`: {words}" for scope, words in MEANINGS.items()),
+                    + "\n".join(f"- `{scope}`: {meaning}" for scope, meaning in MEANINGS.items()),
                 }
             },
         },

@@ -248,5 +248,5 @@ def complaint(error: ValidationError) -> InvalidRequest:
     where = ".".join(str(part) for part in first["loc"])[:100]
     if first["type"] == "extra_forbidden":
         return InvalidRequest(f"'{where}' is not known here; leave it out.", where)
-    words = str(first["msg"]).removeprefix("Value error, ")
-    return InvalidRequest(f"'{where}': {words}." if where else f"{words}.", where or None)
+    message = str(first["msg"]).removeprefix("Value error, ")
+    return InvalidRequest(f"'{where}': {message}." if where else f"{message}.", where or None)

@@ -79,11 +79,11 @@ class EnvironmentsEndpoint(Action):
         """Save a draft that nobody else sees before it is built, tested and published."""
         name = str(self.body.definition.get("name", ""))[:63]
         async with self.audited("create-environment", f"environment {name}") as line:
-            made = await self.parts.curator.create(
+            version = await self.parts.curator.create(
                 self.body.definition, self.person.name, self.body.comment
             )
-            line.target = f"environment {made.name} version {made.number}"
-        return made
+            line.target = f"environment {version.name} version {version.number}"
+        return version
 
 
 async def _everything(shown: Shown) -> list[EnvironmentItem]:
@@ -138,12 +138,12 @@ class OneEnvironment(Action):
         """
         body: Edit = self.body
         async with self.audited("edit-environment", f"environment {environment}") as line:
-            made = await self.parts.curator.save(
+            version = await self.parts.curator.save(
                 environment, body.definition, body.base, self.person.name, body.comment
             )
-            line.target = f"environment {environment} version {made.number}"
+            line.target = f"environment {environment} version {version.number}"
             line.detail = body.comment
-        return made
+        return version
 
 
 ENDPOINTS = (EnvironmentsEndpoint, OneEnvironment)

@@ -70,16 +70,16 @@ class EnvironmentRequests(Action):
         detail = " ".join(part for part in (draft.source, draft.text) if part)
         action, target = "request-environment", "environment-requests"
         async with self.audited(action, target, owner=person, detail=detail) as line:
-            made = await self.parts.store.environment_requests.add(
+            request = await self.parts.store.environment_requests.add(
                 draft, person, time.time(), MOST_OPEN
             )
-            if made is None:
+            if request is None:
                 raise TooManyRequests(
                     f"{MOST_OPEN} requests of yours wait for an answer. Ask for more when some "
                     "of them are answered."
                 )
-            line.target = f"environment request {made.id}"
-        return made
+            line.target = f"environment request {request.id}"
+        return request
 
 
 class EnvironmentRequestAnswer(Action):

@@ -98,9 +98,9 @@ class OwnEnvironmentsEndpoint(OwnAction):
         async with self.audited(
             "register-environment", "own environment", self.person.name, self.body.path
         ) as line:
-            made = await self.parts.own.register(self.body, self.person)
-            line.target = f"environment {made.name}"
-        return await self.item(made)
+            environment = await self.parts.own.register(self.body, self.person)
+            line.target = f"environment {environment.name}"
+        return await self.item(environment)
 
 
 class OneOwnEnvironment(Action):

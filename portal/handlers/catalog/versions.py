@@ -195,8 +195,8 @@ class PreviewVersion(VersionAction):
         """Offer it to admins under a name of its own, in place of an earlier preview."""
         target = f"environment {environment} version {number}"
         async with self.audited("preview-environment", target):
-            made = await self.parts.curator.preview(environment, int(number))
-        return Previewed(name=made.name, title=made.title)
+            preview = await self.parts.curator.preview(environment, int(number))
+        return Previewed(name=preview.name, title=preview.title)
 
 
 ENDPOINTS = (

@@ -67,9 +67,9 @@ class CourseCollects(CourseAction):
         """Collect as one of the course's staff. Links, and things outside of it, never come."""
         collecting = self.parts.collecting
         async with self.audited("collect", f"course {course}", detail=self.body.folder):
-            made = await collecting.begin(self.kept, self.body.folder, self.person.name)
+            collect = await collecting.begin(self.kept, self.body.folder, self.person.name)
         self.parts.open_collects.forget()
-        return made
+        return collect
 
 
 class OneCollect(CourseAction):

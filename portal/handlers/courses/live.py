@@ -122,9 +122,9 @@ class CourseMessages(CourseAction):
         """
         draft, store, by = self.body, self.parts.store, self.person.name
         async with self.audited("message-course", f"course {course}", detail=draft.text):
-            made = await messages.post(store, course, draft.text, draft.minutes, by, time.time())
+            message = await messages.post(store, course, draft.text, draft.minutes, by, time.time())
         self.parts.situations.courses.forget()
-        return made
+        return message
 
 
 class OneCourseMessage(CourseAction):

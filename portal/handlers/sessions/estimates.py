@@ -56,7 +56,7 @@ class _Base(Endpoint):
         """
         parts = self.parts
         parts.estimates.admit(person.name)
-        asked = Asked.parse(options)
+        choice = Asked.parse(options)
         await parts.catalog.load()
         environments = {
             environment.name: environment for environment in parts.catalog.visible_to(person)
@@ -69,7 +69,7 @@ class _Base(Endpoint):
             associations = None
         try:
             request = decide(
-                asked, person, environments, snapshot, associations, parts.default_resources
+                choice, person, environments, snapshot, associations, parts.default_resources
             )
         except NotAllowed as error:
             return parts.estimates.refusal(error.message)
