@@ -1,1 +1,1 @@
-"""The service's pages and REST API, one file a noun."""
+"""Pages and REST API of the service, one module per resource."""

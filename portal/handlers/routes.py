@@ -1,4 +1,4 @@
-"""Every address of the service, and who answers there."""
+"""Every address of the service, with its handler."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
 
 
 def routes(prefix: str) -> list[Any]:
-    """The rows for tornado; ``prefix`` is the service's path with both slashes."""
+    """Return tornado's routes; ``prefix`` is the service's path with both slashes."""
     return [
         (f"{prefix}oauth_callback", CallbackHandler),
         *(kind.route(prefix) for kind in ENDPOINTS),

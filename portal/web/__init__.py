@@ -1,1 +1,1 @@
-"""What the Hub and the service ask of a request before anybody answers it: host and size."""
+"""Checks of requests to the Hub and the service before any handler runs: host and size."""

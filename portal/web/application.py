@@ -1,4 +1,4 @@
-"""tornado's application, which reads headers and bodies of a bounded size and says so in words."""
+"""Tornado application that bounds headers and bodies, and says so in words."""
 
 from __future__ import annotations
 
@@ -21,37 +21,38 @@ _BODY = "The request is too large: at most {limit} bytes are read."
 
 
 class BoundedApplication(Application):
-    """``max_body`` in its settings is the largest body in bytes.
+    """Application with a limit on bodies: the setting ``max_body``, in bytes.
 
-    A handler's class may say ``max_body`` too, and ``takes_files`` where it bounds the body itself.
+    A handler's class may set its own ``max_body``, or ``takes_files`` if it bounds the body
+    itself.
     """
 
     def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
-        """Let a request's headers be as large as a browser can make them.
+        """Accept headers as large as a browser can make them.
 
-        The limit is the server's, and JupyterHub makes its server without one (tornado's is
-        64 KiB, above which it closes the connection without a word).
+        The limit is the server's, and JupyterHub makes its server without one. Tornado's default
+        is 64 KiB, above which it closes the connection without a word.
         """
         request_conn.params.max_header_size = cookies.HEADERS
         return super().start_request(server_conn, request_conn)
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
-        """Return the handler of ``request``, or what says that it is too large."""
+        """Return the handler of ``request``, or one that says that it is too large."""
         if len(request.uri or "") > _ADDRESS:
             request.uri = (request.uri or "")[:200]  # it goes into the log
             return self.refusal(request, 414, "The address is longer than 64 KB.")
         size = cookies.size_of(request.headers)
         if size > cookies.MOST:
-            words = _COOKIES.format(size=round(size / 1024), most=cookies.MOST // 1024)
+            sentence = _COOKIES.format(size=round(size / 1024), most=cookies.MOST // 1024)
             secure = request.protocol == "https"
             ends = cookies.forget(request.headers, request.host_name, request.path, secure)
-            return self.refusal(request, 431, words, {"Set-Cookie": ends})
+            return self.refusal(request, 431, sentence, {"Set-Cookie": ends})
         if sum(len(name) + len(value) for name, value in request.headers.get_all()) > _HEADERS:
             return self.refusal(request, 431, "The request's headers are larger than 64 KB.")
-        found = super().find_handler(request, **kwargs)
-        kind = getattr(found, "handler_class", None)
+        handler = super().find_handler(request, **kwargs)
+        kind = getattr(handler, "handler_class", None)
         if getattr(kind, "takes_files", False) or issubclass(kind or object, Refusal):
-            return found
+            return handler
         limit = getattr(kind, "max_body", self.settings["max_body"])
         if length_of(request) > limit:
             return self.body_refused(request, limit)
@@ -59,12 +60,12 @@ class BoundedApplication(Application):
         if "Transfer-Encoding" in request.headers:
             # Its size shows as it comes; tornado would close the connection without a word.
             connection.set_max_body_size(limit + DRAINED)
-            return _Counted(found, limit, self, request)
+            return _Counted(handler, limit, self, request)
         connection.set_max_body_size(limit)
-        return found
+        return handler
 
     def body_refused(self, request: HTTPServerRequest, limit: int) -> Any:
-        """Return what answers that the body is larger than ``limit`` bytes."""
+        """Return a handler that answers that the body is larger than ``limit`` bytes."""
         return self.refusal(request, 413, _BODY.format(limit=limit))
 
     def refusal(
@@ -74,13 +75,13 @@ class BoundedApplication(Application):
         sentence: str,
         headers: Mapping[str, str | list[str]] | None = None,
     ) -> Any:
-        """Return what answers ``status`` with ``sentence``."""
-        words = {"status": status, "sentence": sentence, "headers": headers}
-        return self.get_handler_delegate(request, Refusal, words)
+        """Return a handler that answers ``status`` with ``sentence``."""
+        arguments = {"status": status, "sentence": sentence, "headers": headers}
+        return self.get_handler_delegate(request, Refusal, arguments)
 
 
 class _Counted(HTTPMessageDelegate):
-    """Passes a body on whose size nobody said, until it is larger than ``limit``."""
+    """Delegate that passes on a body of undeclared size until it exceeds ``limit`` bytes."""
 
     def __init__(
         self, inner: Any, limit: int, application: BoundedApplication, request: HTTPServerRequest

@@ -1,5 +1,7 @@
-"""How often one person may do what costs others something: lines of the audit log, which are kept
-for ever, and launches that are refused."""
+"""Rate limit per person on what costs others something.
+
+These are entries of the audit log, which are kept for ever, and launches that are refused.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,19 @@ _FORGET = 3600.0  # seconds after which a person who asks for nothing is forgott
 
 
 class Allowance:
-    """``most`` at once, and ``per_second`` on average; those beyond are counted. Times: seconds."""
+    """Token bucket per person: ``most`` at once, ``per_second`` on average. Times: seconds.
+
+    Refused entries are counted.
+    """
 
     def __init__(self, most: int = 300, per_second: float = 5.0) -> None:
         self._most, self._per_second = most, per_second
-        # left, when that was so, left out since the last one: by person, the latest at the end
+        # by person, the latest at the end: tokens left, as of when, refused since the last admitted
         self._people: OrderedDict[str, tuple[float, float, int]] = OrderedDict()
 
     def take(self, person: str, at: float) -> int | None:
-        """None: one too many. Else how many were left out since the last one that was not."""
+        """Return None if the limit is exceeded, else the number refused since the last
+        admitted."""
         left, before, missed = self._people.pop(person, (float(self._most), at, 0))
         left = min(self._most, left + max(0.0, at - before) * self._per_second)
         fine = left >= 1
@@ -28,12 +34,12 @@ class Allowance:
         return missed if fine else None
 
     def give_back(self, person: str) -> None:
-        """Undo one that was taken and did not count in the end."""
+        """Undo a ``take`` that did not count in the end."""
         if person in self._people:
             left, at, missed = self._people[person]
             self._people[person] = (min(self._most, left + 1), at, missed)
 
     def wait(self, person: str) -> int:
-        """Return the whole seconds until the next one, after one too many."""
+        """Return the whole seconds until the next one is admitted; 0: now."""
         left = self._people[person][0] if person in self._people else self._most
         return max(0, math.ceil((1 - left) / self._per_second))

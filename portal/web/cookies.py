@@ -1,6 +1,6 @@
-"""Cookies that are too large to be read, and how a browser is made to forget them.
+"""Cookies that are too large to be read, and headers that make a browser delete them.
 
-A page on a host below the Hub's, as those of sessions are, may set cookies for all hosts there
+A page on a subdomain of the Hub's host, such as a session's, may set cookies for all hosts there
 (RFC 6265, 5.3): some 180 of 4 KiB each, until nobody who saw it can open the Hub any more.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from tornado.httputil import HTTPHeaders
 
-MOST = 16 * 1024  # bytes of cookies in a request that is answered; Node reads no more by itself
+MOST = 16 * 1024  # bytes of cookies that a request may have; Node reads no more by default
 HEADERS = 1024 * 1024  # bytes of headers that are read at all: what a browser can send
 _FORGET = "=x; Max-Age=0; Path="
 _ANSWER = 32 * 1024  # bytes of Set-Cookie in one answer
@@ -25,11 +25,11 @@ def size_of(headers: HTTPHeaders) -> int:
 
 
 def forget(headers: HTTPHeaders, host: str, path: str, secure: bool) -> list[str]:
-    """Return Set-Cookie headers that end the largest cookies, so that the rest is half of `MOST`.
+    """Return Set-Cookie headers that delete the largest cookies; half of `MOST` is left at most.
 
-    ``host`` and ``path`` are the request's: a cookie is known by its name, domain and path, and a
-    request names the first alone, so each of those that it can have is ended. ``secure``: whether
-    the request came by HTTPS.
+    ``host`` and ``path`` are the request's: a cookie is identified by name, domain and path, and a
+    request tells only the name, so each combination that it can have is deleted. ``secure``:
+    whether the request came by HTTPS.
     """
     lines: list[str] = []
     left, size = size_of(headers), 0
@@ -47,7 +47,7 @@ def forget(headers: HTTPHeaders, host: str, path: str, secure: bool) -> list[str
 
 
 def _largest(headers: HTTPHeaders) -> list[tuple[str, int]]:
-    """Return the names of cookies with their bytes, the largest first."""
+    """Return the names of cookies with their sizes in bytes, the largest first."""
     sizes: dict[str, int] = {}
     for line in headers.get_list("Cookie"):
         for cookie in line.split(";"):
@@ -58,7 +58,7 @@ def _largest(headers: HTTPHeaders) -> list[tuple[str, int]]:
 
 
 def _scopes(name: str, host: str, path: str) -> Iterator[str]:
-    """Return each path, with each domain, of which a cookie comes with a request."""
+    """Yield each path, with each domain, that a cookie of the request can have."""
     if name.startswith("__Host-"):  # RFC 6265bis, 4.1.3.2
         yield "/"
         return
@@ -68,7 +68,7 @@ def _scopes(name: str, host: str, path: str) -> Iterator[str]:
 
 
 def _domains(host: str) -> list[str]:
-    """Return the host and the domains above it, and "" for the host alone."""
+    """Return the host and its parent domains, and "" for the host alone."""
     if not _DOMAIN.fullmatch(host):  # an address has none
         return [""]
     labels = host.split(".")
@@ -76,9 +76,9 @@ def _domains(host: str) -> list[str]:
 
 
 def _prefixes(path: str) -> list[str]:
-    """Return the paths at which a cookie comes along to ``path`` (RFC 6265, 5.1.4)."""
+    """Return the cookie paths that match ``path`` (RFC 6265, 5.1.4), 12 at most."""
     if not re.fullmatch(r"/[\x21-\x3a\x3c-\x7e]*", path) or len(path) > 1000:
         return ["/"]
     ends = [at for at, char in enumerate(path) if char == "/"]
-    found = [path[: at + 1] for at in ends] + [path[:at] for at in ends if at] + [path]
-    return list(dict.fromkeys(found))[:12]
+    paths = [path[: at + 1] for at in ends] + [path[:at] for at in ends if at] + [path]
+    return list(dict.fromkeys(paths))[:12]

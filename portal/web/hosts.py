@@ -1,6 +1,6 @@
-"""The addresses at which the Hub answers, where sessions have hosts of their own.
+"""Addresses at which the Hub answers if sessions have hosts of their own.
 
-The proxy sends what belongs to no session to the Hub, on the hosts of sessions too. A page of the
+The proxy routes to the Hub what belongs to no session, on the hosts of sessions too. A page of the
 Hub there, the login first of all, would give its cookies to whatever runs in that session.
 """
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-# Paths below the Hub's for programs, at the addresses by which programs know the Hub. Nobody can
-# log in with these.
+# Paths below the Hub's for programs, at the addresses by which programs reach it. None of them
+# leads to a login.
 _MACHINE = ("api/", "error/", "metrics")
-# Paths that set no cookie and read none: a load balancer's question, and what pages are made of.
+# Paths that neither set nor read a cookie: a load balancer's check, and the assets of pages.
 _ANYWHERE = ("health", "logo")
 
 
@@ -24,10 +24,10 @@ def host_in(url: str) -> str:
 
 @dataclass(frozen=True)
 class HubHosts:
-    """The Hub's own hosts.
+    """Hosts of the Hub.
 
-    ``home`` is its public address without a path, "" where sessions have the Hub's host: there,
-    it answers at every one. ``connect`` are the hosts by which programs reach it beside loopback.
+    ``home`` is its public address without a path, "" if sessions share the Hub's host: it then
+    answers at every one. ``connect`` are the hosts by which programs reach it besides loopback.
     ``prefix`` is its path with both slashes.
     """
 
@@ -36,7 +36,7 @@ class HubHosts:
     prefix: str = "/hub/"
 
     def answers(self, host: str, path: str) -> bool:
-        """Return whether the Hub answers for ``path`` at ``host``, which has no port."""
+        """Return True if the Hub answers for ``path`` at ``host``, which has no port."""
         host = host.lower().removeprefix("[").removesuffix("]")
         if not self.home or host == host_in(self.home):
             return True

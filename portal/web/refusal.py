@@ -1,4 +1,4 @@
-"""Answers to requests that nobody looks into: no login is read, no cookie set for one."""
+"""Answers to requests that are not looked into: no login is read, no cookie is set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from tornado.web import RequestHandler, stream_request_body
 
-DRAINED = 64 * 1024 * 1024  # bytes that are read and forgotten, so that the client reads on
+DRAINED = 64 * 1024 * 1024  # bytes read and discarded, so that the client gets to read the answer
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width">
@@ -21,10 +21,10 @@ padding: 0 1rem }} :root {{ color-scheme: light dark }}</style>
 
 @stream_request_body
 class Refusal(RequestHandler):
-    """``status`` with ``sentence``: JSON for programs, a page for browsers.
+    """Handler that answers ``status`` with ``sentence``: JSON for programs, a page for browsers.
 
-    ``headers`` come along, a list for one that stands several times. The body is forgotten as it
-    comes; what is larger than 64 MiB is cut off.
+    ``headers`` are added to the response, a list for one that is repeated. The body is discarded
+    as it arrives; anything beyond 64 MiB is cut off.
     """
 
     def initialize(
@@ -41,7 +41,7 @@ class Refusal(RequestHandler):
             self._answer()
 
     def check_xsrf_cookie(self) -> None:
-        """Nothing is done for anybody here."""
+        """Skip the check: the request has no effect."""
 
     def data_received(self, chunk: bytes) -> None:
         pass
@@ -57,7 +57,7 @@ class Refusal(RequestHandler):
             self.finish()
         elif "text/html" in self.request.headers.get("Accept", ""):
             text = {"title": f"{self.status} : {self._reason}", "sentence": self.sentence}
-            self.finish(_PAGE.format(**{name: html.escape(words) for name, words in text.items()}))
+            self.finish(_PAGE.format(**{name: html.escape(part) for name, part in text.items()}))
         else:
             self.set_header("Content-Type", "application/json")
             self.finish(json.dumps({"status": self.status, "message": self.sentence}))
@@ -66,6 +66,6 @@ class Refusal(RequestHandler):
 
 
 def length_of(request: Any) -> int:
-    """What a request says of the size of its body, in bytes; 0 where it says nothing."""
+    """Return the declared size of a request's body in bytes; 0 if none is declared."""
     given = request.headers.get("Content-Length", "")
     return int(given) if given.isascii() and given.isdecimal() and len(given) < 20 else 0

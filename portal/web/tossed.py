@@ -1,10 +1,10 @@
-"""Cookies that another host has set for this one: of several with one name, the own one counts.
+"""Protection from cookie tossing: of several cookies with one name, the host's own counts.
 
-A page on a host below the Hub's may set cookies for the Hub's host and for any path there. With
-HTTPS, logins are safe from that by their names (``__Host-``: cookie_host_prefix_enabled). But
-JupyterHub 6 takes the first ``_xsrf`` that it has signed, for whomever, and the id of the browser's
-session from a cookie without such a name. A page that sets either has every action of its visitors
-refused.
+A page on a subdomain of the Hub's host may set cookies for the Hub's host and for any path there.
+With HTTPS, logins are safe from that by their names (``__Host-``: cookie_host_prefix_enabled). But
+JupyterHub 6 takes the first ``_xsrf`` that it has signed, for whomever, and the id of the
+browser's session from a cookie without such a name. A page that sets either has every action of
+its visitors refused.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ _Chosen = tuple[bytes | None, bytes | None]
 
 
 def own_xsrf(handler: Any) -> _Chosen:
-    """Return the ``_xsrf`` cookie of this login and what it says; of a browser that has none,
-    the first that is signed.
+    """Return this login's ``_xsrf`` cookie and its signed value; without one, the first signed.
 
-    In the place of jupyterhub._xsrf_utils._get_xsrf_token_cookie (6.1.1).
+    Replaces jupyterhub._xsrf_utils._get_xsrf_token_cookie (6.1.1).
     """
     first: _Chosen = (None, None)
     for cookie in handler.request.headers.get("Cookie", "").split(";"):
@@ -42,12 +41,12 @@ def own_xsrf(handler: Any) -> _Chosen:
 
 
 def protect() -> None:
-    """Let JupyterHub choose in that way, in this process."""
+    """Make JupyterHub choose cookies that way, in this process."""
     _xsrf_utils._get_xsrf_token_cookie = own_xsrf
 
 
 def protect_service() -> None:
-    """The same in a service, whose logins have names of the kind that cannot be set elsewhere."""
+    """Protect a service too: read its session id from a cookie that no other host can set."""
     protect()
     HubOAuth.get_session_id = _of_host(HubOAuth.get_session_id)
 

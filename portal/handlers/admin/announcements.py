@@ -18,7 +18,7 @@ from ..base.paging import Page, PageQuery, offset_of, page
 
 
 class AnnouncementQuery(PageQuery):
-    """Which announcements."""
+    """Filter and page of the announcements."""
 
     active: Annotated[
         bool,
@@ -30,7 +30,7 @@ class AnnouncementQuery(PageQuery):
 
 
 class AnnouncementBody(AnnouncementDraft):
-    """What an admin writes: plain text, shown as text. Times are Unix seconds."""
+    """Announcement to publish: plain text, shown as text. Times are Unix seconds."""
 
     text: Annotated[
         str,
@@ -40,13 +40,13 @@ class AnnouncementBody(AnnouncementDraft):
 
 
 class Announcements(Action):
-    """All of them."""
+    """List of the announcements."""
 
     path = "announcements"
 
     @Operation("The announcements.", query=AnnouncementQuery)
     async def on_get(self) -> Page[Announcement]:
-        """Those that are to be read now; for those who may write them every one, newest first."""
+        """Return the active ones, or all to those who may write announcements; newest first."""
         query = self.query
         table = self.parts.store.announcements
         offset = offset_of(query.after)
@@ -63,26 +63,26 @@ class Announcements(Action):
         status=201,
     )
     async def on_post(self) -> Announcement:
-        """It is shown on every page from 'starts_at' to 'ends_at'."""
+        """Show it on every page from 'starts_at' to 'ends_at'."""
         draft, now = self.body, time.time()
         if draft.ends_at <= now:
             raise InvalidRequest("'ends_at' is over already: nobody would see it.", "ends_at")
         async with self.audited("announce", "announcement", detail=draft.text) as line:
-            made = await self.parts.store.announcements.add(draft, self.person.name, now)
-            line.target = f"announcement {made.id}"
+            announcement = await self.parts.store.announcements.add(draft, self.person.name, now)
+            line.target = f"announcement {announcement.id}"
         self.parts.situations.announcements.invalidate()
-        return made
+        return announcement
 
 
 class OneAnnouncement(Action):
-    """One of them."""
+    """Announcement by its id."""
 
     path = "announcements/{announcement_id}"
     parameters = {"announcement_id": "[0-9]{1,9}"}
 
     @Operation("Withdraw an announcement.", scope=scope.ANNOUNCEMENTS_MANAGE)
     async def on_delete(self, announcement_id: str) -> None:
-        """It ends now, and stays in the list; one that has not begun is removed."""
+        """End it now and keep it in the list; remove it if it has not begun."""
         async with self.audited("withdraw-announcement", f"announcement {announcement_id}"):
             table = self.parts.store.announcements
             if await table.withdraw(int(announcement_id), time.time()) is None:

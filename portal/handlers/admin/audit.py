@@ -22,7 +22,7 @@ _Time = Annotated[
 
 
 class AuditFilter(Query):
-    """Which lines, and in which order."""
+    """Filters and order of the audit log."""
 
     actor: _Word = None
     action: _Word = None
@@ -40,23 +40,26 @@ class AuditFilter(Query):
     ] = "-at"  # fmt: skip
 
     def words(self) -> dict[str, Any]:
-        """The filters as the table takes them."""
+        """Return the filters as keyword arguments of the table's ``find``."""
         return {name: getattr(self, name) for name in AuditFilter.model_fields}
 
 
 class AuditQuery(PageQuery, AuditFilter):
-    """The same, a page of it."""
+    """Filters, order and page of the audit log."""
 
 
 class AuditLines(Endpoint):
-    """The audit log."""
+    """Audit log."""
 
     path = "audit"
 
     @Operation("The audit log.", query=AuditQuery, scope=AUDIT_READ)
     async def on_get(self) -> Page[AuditEntry]:
-        """Newest first. Lines that could not be written while the database was away are in the
-        service's log only."""
+        """Return the entries, newest first by default.
+
+        Entries that could not be written while the database was down are in the service's log
+        only.
+        """
         query = self.query
         items, total = await self.parts.store.audit.find(
             **query.words(), offset=offset_of(query.after), limit=query.limit
@@ -65,7 +68,7 @@ class AuditLines(Endpoint):
 
 
 class AuditCsv(CsvEndpoint):
-    """The audit log, as a file."""
+    """Audit log as a file."""
 
     path = "audit.csv"
     columns = tuple(AuditEntry.model_fields)
@@ -73,7 +76,7 @@ class AuditCsv(CsvEndpoint):
 
     @Operation("The audit log as CSV.", query=AuditFilter, scope=AUDIT_READ, media=MEDIA)
     async def rows(self) -> Sequence[AuditEntry]:
-        # One more than a file may have, so that too many are noticed.
+        # One more than a file may have, to notice that there are too many.
         items, _ = await self.parts.store.audit.find(**self.query.words(), limit=MOST + 1)
         return items
 

@@ -1,4 +1,4 @@
-"""``api/v1/openapi.json``: the API described by what its endpoints themselves say."""
+"""``api/v1/openapi.json``: the OpenAPI document, generated from the endpoints."""
 
 from __future__ import annotations
 
@@ -43,10 +43,12 @@ _ERRORS = {
 
 
 class ErrorText(Frozen):
-    """``code`` is a word for programs, ``message`` a sentence for people. Where somebody else has
-    edited the same (``edit_conflict``), ``current`` is the text that stands now, ``yours`` the one
-    that was not taken and ``number`` the version to go on from; where a course was not taken,
-    ``problems`` has all that is wrong with it. Else they are left out."""
+    """``code`` is a word for programs, ``message`` a sentence for people.
+
+    On an edit conflict (``edit_conflict``), ``current`` is the text that stands now, ``yours`` the
+    one that was not taken and ``number`` the version to go on from. If a course is not accepted,
+    ``problems`` lists all that is wrong with it. Otherwise they are left out.
+    """
 
     code: str
     message: str
@@ -57,17 +59,17 @@ class ErrorText(Frozen):
 
 
 class ErrorAnswer(Frozen):
-    """The answer of everything that went wrong."""
+    """Response body of every error."""
 
     error: ErrorText
 
 
 class Document(RootModel[dict[str, Any]]):
-    """An OpenAPI document."""
+    """OpenAPI document."""
 
 
 class OpenApiEndpoint(Endpoint):
-    """The document; it is made once (portal/app)."""
+    """OpenAPI document, made once (portal/app)."""
 
     path = "openapi.json"
 
@@ -80,7 +82,7 @@ ENDPOINTS = (OpenApiEndpoint,)
 
 
 def document(endpoints: Iterable[type[Endpoint]], prefix: str) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of ``endpoints``, served below ``prefix``."""
+    """Return the OpenAPI 3.1 document of ``endpoints``, served below ``prefix``."""
     endpoints = tuple(endpoints)
     schemas, definitions = _schemas(endpoints)
     queries = {kind.query for _, _, kind in _operations(endpoints)}
@@ -88,7 +90,9 @@ def document(endpoints: Iterable[type[Endpoint]], prefix: str) -> dict[str, Any]
     for endpoint, method, operation in _operations(endpoints):
         address = paths.setdefault("/" + endpoint.path, {})
         if endpoint.parameters:
-            address["parameters"] = [_path_parameter(*one) for one in endpoint.parameters.items()]
+            address["parameters"] = [
+                _path_parameter(*parameter) for parameter in endpoint.parameters.items()
+            ]
         query = definitions[_name(schemas[operation.query, "validation"])]
         address[method] = _operation(endpoint, method, operation, query, schemas)
     for name in (_name(schemas[query, "validation"]) for query in queries):
@@ -112,7 +116,7 @@ def document(endpoints: Iterable[type[Endpoint]], prefix: str) -> dict[str, Any]
                     "description": "A token of the Hub, made at /hub/token. 'token …' means the "
                     "same as 'Bearer …'. What an operation needs beyond a login is a scope of "
                     "the Hub:\n\n"
-                    + "\n".join(f"- `{scope}`: {words}" for scope, words in MEANINGS.items()),
+                    + "\n".join(f"- `{scope}`: {meaning}" for scope, meaning in MEANINGS.items()),
                 }
             },
         },
@@ -120,7 +124,7 @@ def document(endpoints: Iterable[type[Endpoint]], prefix: str) -> dict[str, Any]
 
 
 def document_bytes(endpoints: Iterable[type[Endpoint]], prefix: str) -> bytes:
-    """The same as it is sent."""
+    """Return the OpenAPI document as JSON in UTF-8."""
     return json.dumps(document(endpoints, prefix), ensure_ascii=False).encode()
 
 
@@ -133,7 +137,7 @@ def _operations(
 
 
 def _schemas(endpoints: tuple[type[Endpoint], ...]) -> tuple[dict[Any, Any], dict[str, Any]]:
-    """References by model and mode, and the definitions by name."""
+    """Return the references by model and mode, and the definitions by name."""
     wanted: dict[tuple[type[BaseModel], Literal["validation", "serialization"]], None] = {
         (ErrorAnswer, "serialization"): None
     }
@@ -158,26 +162,26 @@ def _operation(
     query: dict[str, Any],
     schemas: dict[Any, Any],
 ) -> dict[str, Any]:
-    words = {
+    entry = {
         "operationId": f"{method}_{re.sub(r'[^a-z0-9]+', '_', endpoint.path.lower()).strip('_')}",
         "summary": operation.summary,
         "tags": list(operation.tags) or [re.split(r"[/.]", endpoint.path)[0]],
         "parameters": _query_parameters(query),
         "responses": _responses(operation, schemas),
-        # OpenAPI 3.1: for a scheme that is not OAuth2, the names of the rights that it takes.
+        # OpenAPI 3.1: for a scheme other than OAuth2, the names of the required roles.
         "security": [{"token": [operation.scope] if operation.scope else []}],
     }
     about = inspect.cleandoc(getattr(endpoint, f"on_{method}").__doc__ or "")
     if about:
-        words["description"] = about
+        entry["description"] = about
     if operation.body is not None:
-        words["requestBody"] = {
+        entry["requestBody"] = {
             "required": body_required(operation.body),
             "content": {JSON: {"schema": schemas[operation.body, "validation"]}},
         }
     if operation.takes:
-        words["requestBody"] = {"required": False, "content": {operation.takes: {}}}
-    return words
+        entry["requestBody"] = {"required": False, "content": {operation.takes: {}}}
+    return entry
 
 
 def _path_parameter(name: str, pattern: str) -> dict[str, Any]:
@@ -186,27 +190,27 @@ def _path_parameter(name: str, pattern: str) -> dict[str, Any]:
 
 
 def _query_parameters(query: dict[str, Any]) -> list[dict[str, Any]]:
-    found = []
+    parameters = []
     for name, schema in query.get("properties", {}).items():
         parameter = {"name": name, "in": "query", "required": name in query.get("required", ())}
         schema = {key: value for key, value in schema.items() if key != "title"}
         if "description" in schema:
             parameter["description"] = schema.pop("description")
         # A query has no null: what is not given is left out.
-        kinds = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+        kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
         if len(kinds) == 1:
             del schema["anyOf"]
             schema |= kinds[0]
         if schema.get("default", 0) is None:
             del schema["default"]
-        found.append(parameter | {"schema": schema})
-    return found
+        parameters.append(parameter | {"schema": schema})
+    return parameters
 
 
 def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     if operation.media != JSON:
         kind = operation.media.partition(";")[0]
-        # A schema of a stream would be one of its events, and each kind has another.
+        # The schema would describe an event of the stream, and each kind has its own.
         content: dict[str, Any] = {} if kind == EVENTS else {"schema": {"type": "string"}}
         success: dict[str, Any] = {"description": operation.summary, "content": {kind: content}}
         status = operation.status
@@ -218,11 +222,11 @@ def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
             "content": {JSON: {"schema": schemas[operation.answer, "serialization"]}},
         }
         status = operation.status
-    answers = {str(status): success}
+    responses = {str(status): success}
     body = () if operation.body is None else (413, 415)
     for code in sorted({400, 403, 404, 405, 503, *body, *operation.errors}):
-        answers[str(code)] = {"description": _ERRORS.get(code, HTTPStatus(code).phrase + ".")}
+        responses[str(code)] = {"description": _ERRORS.get(code, HTTPStatus(code).phrase + ".")}
         if code >= HTTPStatus.BAD_REQUEST:
             schema = schemas[ErrorAnswer, "serialization"]
-            answers[str(code)]["content"] = {JSON: {"schema": schema}}
-    return answers
+            responses[str(code)]["content"] = {JSON: {"schema": schema}}
+    return responses

@@ -1,1 +1,1 @@
-"""The base of every handler: who asks, what an endpoint takes and gives, lists and files."""
+"""Base classes of the handlers: authentication, requests and responses, lists, files."""

@@ -1,5 +1,8 @@
-"""Base of everything that changes something: whose it is, and a line in the audit log whether it
-was done, refused or failed."""
+"""Base classes of handlers that change something.
+
+Each action checks whose object it is and leaves an entry in the audit log, whether done, refused
+or failed.
+"""
 
 from __future__ import annotations
 
@@ -21,29 +24,29 @@ _refreshes: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak re
 
 
 class Done(Frozen):
-    """What was done, in a sentence."""
+    """Confirmation of an action, as a sentence."""
 
     message: str
 
 
 @dataclass
 class Line:
-    """The line of the audit log that an action will leave."""
+    """Audit log entry that an action will leave."""
 
     target: str
     detail: str
 
 
 class Action(Endpoint):
-    """Base of everything that changes something."""
+    """Base class of handlers that change something."""
 
     @contextlib.asynccontextmanager
     async def audited(
         self, action: str, target: str, owner: str = "", detail: str = ""
     ) -> AsyncIterator[Line]:
-        """Do something, and write to the audit log how it went; errors go on to the person.
+        """Write the outcome of the enclosed block to the audit log; errors propagate.
 
-        What is known only afterwards can be written into the line that this gives.
+        The block may complete the entry that this yields with what is known only afterwards.
         """
         outcome, line = Outcome.DONE, Line(target, detail)
         try:
@@ -64,7 +67,7 @@ class Action(Endpoint):
     async def deny(
         self, target: str, error: PortalError, owner: str = "", detail: str = ""
     ) -> NoReturn:
-        """Write that this person asked for what is not theirs; always raises ``error``."""
+        """Record in the audit log that this person was denied access, and raise ``error``."""
         await self.parts.audit(
             self,
             "denied",
@@ -76,7 +79,7 @@ class Action(Endpoint):
         raise error
 
     async def failed(self, action: str, target: str, error: PortalError) -> NoReturn:
-        """Write that the action did not work; always raises ``error``."""
+        """Record in the audit log that the action failed, and raise ``error``."""
         async with self.audited(action, target):
             raise error
         raise AssertionError  # for mypy: a context manager could have kept the error
@@ -86,7 +89,7 @@ class Action(Endpoint):
         return self.operation.summary if self.operation else ""
 
     def done(self, message: str) -> Done:
-        """The answer; and the page of everyone is renewed without waiting for its interval."""
+        """Return the confirmation; refresh the dashboard in the background at once."""
         task = asyncio.ensure_future(self._refresh())
         _refreshes.add(task)
         task.add_done_callback(_refreshes.discard)
@@ -106,11 +109,11 @@ class Action(Endpoint):
     # -- the things that are acted on ----------------------------------------------------------
 
     async def session(self, id_: str, needs: str, action: str = "") -> SessionRecord:
-        """The session, when it is this person's own or ``needs`` is held.
+        """Return the session if it is this person's own or they hold ``needs``.
 
-        Raises NotFound where this person may not know of it, NotAllowed where they may. The audit
-        log has that as "denied"; where who may asks for one that is not there, as a failed
-        ``action``, if there is one.
+        Raises NotFound if this person may not know of it, NotAllowed if they may; the audit log
+        has both as "denied". If a holder of ``needs`` asks for a session that does not exist, the
+        log has a failed ``action``, if one is given.
         """
         record = await self._record(id_)
         if record is not None and (record.user == self.person.name or self.person.may(needs)):
@@ -128,7 +131,7 @@ class Action(Endpoint):
         await self.deny(target, nothing, owner, known)
 
     async def _record(self, id_: str) -> SessionRecord | None:
-        """While the database is away, the dashboard still knows the living ones."""
+        """Return the session's record; from the dashboard if the database is down."""
         try:
             return await self.parts.store.sessions.get(id_)
         except StoreUnavailable:
@@ -138,10 +141,10 @@ class Action(Endpoint):
             raise
 
     async def job(self, id_: str, action: str, *, own: bool) -> JobItem:
-        """The job with its owner's name, when JOBS_MANAGE is held or, with ``own``, it is theirs.
+        """Return the job, unmasked, if JOBS_MANAGE is held or, with ``own``, it is this person's.
 
-        Raises NotFound for a job that Slurm did not have at the last look, NotAllowed; in the
-        audit log as ``session`` says.
+        Raises NotFound for a job that Slurm did not have at the last poll, NotAllowed otherwise;
+        audited as in ``session``.
         """
         target, job = f"job {id_}", self.view.jobs.get(id_)
         may = self.person.may(scope.JOBS_MANAGE)
@@ -162,28 +165,31 @@ class Action(Endpoint):
 
 
 class SessionAction(Action):
-    """Base of what may end a session."""
+    """Base class of actions that may end a session."""
 
     async def stop(self, record: SessionRecord) -> None:
-        """End a session, through the Hub where its server is the one that the Hub has now."""
+        """End a session, through the Hub if it still has its server, else by cancelling the
+        job."""
         if await self._is_newest(record):
             with contextlib.suppress(NotFound):
                 await self.parts.hub.stop_server(
                     record.user, record.server, on_behalf_of=self.person.name
                 )
                 return
-        # The Hub has lost it, or has another in its place; its job may still be there.
+        # The Hub has lost the server or has another in its place; the job may still be there.
         if record.job_id not in self.view.jobs:
             raise Conflict("This session is over already.")
         await self.parts.control.cancel(record.job_id, record.account or record.user)
 
     async def _is_newest(self, record: SessionRecord) -> bool:
-        """Whether the Hub, asked to stop the server of this name, stops this session."""
+        """Return True if the Hub, asked to stop the server of this name, stops this session."""
         try:
             living, _ = await self.parts.store.sessions.find(
                 user=record.user, ended=False, limit=500
             )
         except StoreUnavailable:
-            living = [one for one in self.view.sessions.values() if one.user == record.user]
-        same = [one for one in living if one.server == record.server]
-        return not any(one.submitted_at > record.submitted_at for one in same)
+            living = [
+                session for session in self.view.sessions.values() if session.user == record.user
+            ]
+        same = [session for session in living if session.server == record.server]
+        return not any(session.submitted_at > record.submitted_at for session in same)

@@ -1,10 +1,10 @@
-"""What every handler has: who asks (by the Hub's word), errors in words, safe headers.
+"""Base classes of all handlers: authentication by the Hub, readable errors, security headers.
 
 Login is JupyterHub's: a token of the Hub in ``Authorization: token …``, or the cookie that its
-OAuth leaves in the browser. Cookies are believed for anything but a plain visit only together
-with the matching ``X-XSRFToken`` header or ``_xsrf`` argument: HubOAuth checks that while it
-reads the cookie (jupyterhub.services.auth.HubOAuth._get_user_cookie), so tornado's own
-``xsrf_cookies`` stays off, which would refuse requests with a token.
+OAuth leaves in the browser. For anything but a plain visit, a cookie counts only together with the
+matching ``X-XSRFToken`` header or ``_xsrf`` argument: HubOAuth checks that when it reads the
+cookie (jupyterhub.services.auth.HubOAuth._get_user_cookie). Tornado's own ``xsrf_cookies`` would
+refuse requests with a token and stays off.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ API_POLICY = "default-src 'none'; frame-ancestors 'none'"
 
 
 class NotLoggedIn(NotAllowed):
-    """The request carries no login that the Hub knows."""
+    """Request without a login that the Hub knows."""
 
     code = "not_logged_in"
 
 
 class SafeHandler(RequestHandler):
-    """Safe headers, and errors in words."""
+    """Handler with security headers and readable errors."""
 
     _refused_method = False
 
     @classmethod
     def methods(cls) -> list[str]:
-        """The HTTP methods that this handler answers."""
+        """Return the HTTP methods that this handler supports."""
         return [
             name
             for name in cls.SUPPORTED_METHODS
@@ -69,13 +69,13 @@ class SafeHandler(RequestHandler):
         super().send_error(status_code, **kwargs)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """A plain sentence; never a traceback."""
+        """Write the error as a plain sentence, never a traceback."""
         _, message = explain(status_code, kwargs.get("exc_info"))
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.finish(message + "\n")
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """tornado's would write the whole request, whose query may carry a token."""
+        """Log an error without the query, which may carry a token (tornado logs all of it)."""
         log = self.settings["log"]
         if isinstance(value, PortalError):
             log.info("%s: %s", self._request_summary(), value)
@@ -90,7 +90,7 @@ class SafeHandler(RequestHandler):
 
 
 class PortalHandler(HubOAuthenticated, SafeHandler):
-    """Base of pages and API: asks the Hub, without blocking the event loop, who the person is.
+    """Base class of pages and API: asks the Hub, without blocking, who the person is.
 
     ``self.person`` is set before ``get``, ``post``… run.
     """
@@ -99,11 +99,11 @@ class PortalHandler(HubOAuthenticated, SafeHandler):
 
     @property
     def parts(self) -> Parts:
-        """What the handlers work with."""
+        """Services that the handlers work with."""
         return self.settings["parts"]
 
     async def hub_model(self) -> Any:
-        """The Hub's model of who asks; None for nobody. It may be some seconds old."""
+        """Return the Hub's model of the requester, None for nobody; it may be some seconds old."""
         return await self.hub_auth.get_user(self, sync=False)
 
     async def prepare(self) -> None:
@@ -133,16 +133,16 @@ class PortalHandler(HubOAuthenticated, SafeHandler):
         )
 
     def refuse_stranger(self) -> None:
-        """Answer a request without a login: by the Hub's login page."""
+        """Redirect a request without a login to the Hub's login page."""
         self.redirect(self.get_login_url())
 
 
 class PageHandler(PortalHandler):
-    """Base of pages."""
+    """Base class of pages."""
 
 
 class APIHandler(PortalHandler):
-    """Base of ``api/v1/…``: JSON in and out, errors too."""
+    """Base class of ``api/v1/…``: JSON in and out, errors included."""
 
     def set_default_headers(self) -> None:
         super().set_default_headers()
@@ -150,12 +150,11 @@ class APIHandler(PortalHandler):
         self.set_header("Content-Type", "application/json")
 
     def compute_etag(self) -> str | None:
-        """None: what is asked for is new each time, and nothing keeps it (no-store)."""
+        """Return None: each response is new, and none is stored (no-store)."""
         return None
 
     def refuse_stranger(self) -> None:
-        """403, as the Hub's own API answers; a person who opens the address in a browser is led
-        through the login."""
+        """Answer 403, as the Hub's own API does; lead a browser's visit through the login."""
         visit = "text/html" in self.request.headers.get("Accept", "")
         if visit and self.request.method == "GET":
             super().refuse_stranger()
@@ -169,7 +168,7 @@ class APIHandler(PortalHandler):
         self.finish(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """``{"error": {"code": …, "message": …}}`` for every error; some have details beside."""
+        """Write ``{"error": {"code": …, "message": …}}`` for every error; some add details."""
         code, message = explain(status_code, kwargs.get("exc_info"))
         error = (kwargs.get("exc_info") or (None, None, None))[1]
         details = error.details if isinstance(error, PortalError) else {}
@@ -177,18 +176,18 @@ class APIHandler(PortalHandler):
 
 
 class NotFoundMixin:
-    """Answers 404 to every method and every person, logged in or not."""
+    """Mixin that answers 404 to every method and every person, logged in or not."""
 
     async def prepare(self) -> None:
         raise NotFound("There is nothing at this address.")
 
 
 class APINotFoundHandler(NotFoundMixin, APIHandler):
-    """Every address under ``api/`` that names nothing."""
+    """Unknown addresses under ``api/``."""
 
 
 class CallbackHandler(HubOAuthCallbackHandler, SafeHandler):
-    """Where the Hub's OAuth comes back to."""
+    """Callback of the Hub's OAuth."""
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         self.set_header("Content-Type", "text/plain; charset=utf-8")
@@ -196,7 +195,7 @@ class CallbackHandler(HubOAuthCallbackHandler, SafeHandler):
 
 
 def explain(status_code: int, exc_info: Any) -> tuple[str, str]:
-    """Code and message of an error for the one who asked; nothing of the inside of the service."""
+    """Return code and message of an error for the client; no internals of the service."""
     error = exc_info[1] if exc_info else None
     if isinstance(error, PortalError):
         return error.code, error.message

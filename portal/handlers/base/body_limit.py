@@ -1,4 +1,4 @@
-"""Requests that are too large: they are told so in a sentence, and never held in memory."""
+"""Refusal of requests that are too large: with a sentence, and without holding them in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .base import APIHandler
 
 
 class TooLarge(InvalidRequest):
-    """The body is larger than c.PortalService.max_body."""
+    """Body larger than c.PortalService.max_body."""
 
     code = "too_large"
     status = 413
@@ -21,9 +21,9 @@ class TooLarge(InvalidRequest):
 
 @stream_request_body
 class LargeHandler(APIHandler):
-    """Reads what is sent and forgets it, so that the client gets to read the answer.
+    """Handler that reads and discards the body, so that the client gets to read the answer.
 
-    tornado's own answer is a line without words, which a proxy turns into an error of its own.
+    Tornado's own answer is a bare status line, which a proxy turns into an error of its own.
     """
 
     def initialize(self, limit: int) -> None:
@@ -33,7 +33,7 @@ class LargeHandler(APIHandler):
         self.request.connection.set_max_body_size(DRAINED)  # type: ignore[union-attr]
 
     def check_xsrf_cookie(self) -> None:
-        """Nothing is done for anybody here."""
+        """Skip the check: the request has no effect."""
 
     def data_received(self, chunk: bytes) -> None:
         pass

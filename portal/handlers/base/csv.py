@@ -1,7 +1,7 @@
 """Lists as CSV files, for spreadsheets and data frames.
 
-UTF-8 without a byte order mark, as RFC 4180 has it, with a line of column names. Times are
-ISO 8601 in UTC, durations seconds, memory MiB; what is unknown is an empty cell.
+UTF-8 without a byte order mark, as in RFC 4180, with a line of column names. Times are ISO 8601 in
+UTC, durations seconds, memory MiB; unknown values are empty cells.
 """
 
 from __future__ import annotations
@@ -22,18 +22,17 @@ from .endpoint import Endpoint
 
 MEDIA = "text/csv; charset=utf-8; header=present"
 MOST = 100_000  # lines
-_CHUNK = 50  # lines that are made between two looks at other requests: 3 ms
-# A spreadsheet takes a cell that begins so for a formula, which can run programs and send data
-# away (OWASP, "CSV Injection"; the wide ones count where such letters are usual). In countries
-# where the comma stands in numbers, a semicolon begins a new cell.
+_CHUNK = 50  # lines made before other requests get a turn: 3 ms
+# Spreadsheets take a cell that begins like this for a formula, which can run programs and send
+# data away (OWASP, "CSV Injection"; full-width characters count where they are in use). Where the
+# comma is the decimal separator, a semicolon begins a new cell.
 _FORMULA = re.compile(r"\A(?=[=+\-@\t\r\n＝＋－＠])|(?<=;)(?=[ ]*[=+\-@＝＋－＠])")  # noqa: RUF001
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # a terminal would obey them
 
 
 class CsvEndpoint(Endpoint):
-    """Base of ``….csv``: ``rows()``, which is the operation, gives the models, and ``columns``
-    names their fields.
+    """Base class of ``….csv``: the operation ``rows()`` returns models with the ``columns``.
 
     ``times`` are the columns with Unix seconds. The operation's ``media`` is ``MEDIA``.
     """
@@ -43,15 +42,15 @@ class CsvEndpoint(Endpoint):
     times: ClassVar[frozenset[str]] = frozenset()
 
     async def rows(self) -> Sequence[BaseModel]:
-        """The whole list, as this person may see it."""
+        """Return the whole list, as this person may see it."""
         raise NotImplementedError
 
     async def on_get(self) -> None:
-        """The same list and filters as in JSON, whole, as a file."""
+        """Return the whole list as a file, with the filters of the JSON list."""
         await self.send(self.path.replace("/", "-"))
 
     async def send(self, name: str) -> None:
-        """Write the list as a file of this name."""
+        """Write the list as a file named ``name``."""
         rows = await self.rows()
         if len(rows) > MOST:
             raise InvalidRequest(
@@ -69,7 +68,7 @@ class CsvEndpoint(Endpoint):
 def lines(
     rows: Sequence[BaseModel], columns: Sequence[str], times: frozenset[str] = frozenset()
 ) -> Iterator[str]:
-    """The text of a CSV file, some lines at a time."""
+    """Yield the text of a CSV file, some lines at a time."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(columns)
@@ -82,7 +81,7 @@ def lines(
 
 
 def cell(value: Any, is_time: bool = False) -> Any:
-    """One cell: numbers as they are, everything else as text that no spreadsheet runs."""
+    """Return a cell's value: numbers as they are, all else as text that no spreadsheet runs."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
-"""Base of the API's endpoints: what one takes and gives is said once, in pydantic models.
+"""Base class of the API's endpoints: pydantic models declare requests and responses once.
 
-From the same ``Operation`` come the check of the request and the OpenAPI document
+The same ``Operation`` serves to check the request and to make the OpenAPI document
 (portal/handlers/admin/openapi.py).
 """
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 JSON = "application/json"
 METHODS = ("get", "post", "put", "patch", "delete")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
-# The second is what `curl -d` says; a cookie needs the X-XSRFToken header anyway.
+# The last is what `curl -d` sends; a cookie needs the X-XSRFToken header anyway.
 _BODY_TYPES = ("", JSON, "application/x-www-form-urlencoded")
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # as JSON writes it; no database takes it
 
 
 class Query(BaseModel):
-    """Base of query strings: values come as text, unknown names are refused."""
+    """Base class of query strings: values come as text, unknown names are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Nothing(Frozen):
-    """An answer without content (204)."""
+    """Response without content (204)."""
 
 
 class WrongContentType(InvalidRequest):
-    """The body is not said to be JSON."""
+    """Body that is not declared as JSON."""
 
     code = "unsupported_media_type"
     status = 415
@@ -50,14 +50,14 @@ class WrongContentType(InvalidRequest):
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of an endpoint, as a decorator of ``on_get``, ``on_post`` and so on.
+    """Method of an endpoint, as a decorator of ``on_get``, ``on_post`` and so on.
 
-    ``answer``, the model of a success, is what the method returns where nothing else is said;
-    ``Nothing`` answers 204. Where ``media`` is not JSON, the method writes the answer itself and
-    ``answer`` is ``Nothing`` too. ``scope``: what the person must hold ("": the login is enough).
-    ``sparse`` leaves out what the answer does not set. ``takes`` is the media type of a body that
-    is a file (see upload.py). ``errors`` are the statuses beside 400, 403, 404, 405, 413, 415 and
-    503 that it answers with.
+    ``answer`` is the model of a success, by default the annotated return type; ``Nothing`` answers
+    204. If ``media`` is not JSON, the method writes the response itself and ``answer`` is
+    ``Nothing`` too. ``scope``: the scope that the person must hold ("": the login is enough).
+    ``sparse`` leaves unset fields out of the response. ``takes`` is the media type of a body that
+    is a file (see upload.py). ``errors`` are the statuses it answers with besides 400, 403, 404,
+    405, 413, 415 and 503.
     """
 
     summary: str
@@ -82,16 +82,16 @@ class Operation:
 
 
 class Endpoint(APIHandler):
-    """One address of ``api/v1``: ``path`` with ``{names}``, each matching its ``parameters``.
+    """Address of ``api/v1``: ``path`` with ``{names}``, each matching its ``parameters``.
 
-    ``on_get(**parameters)``, ``on_post(…)`` return the answer's model; ``self.query`` and
-    ``self.body`` are checked before they run, and so is the scope.
+    ``on_get(**parameters)``, ``on_post(…)`` return the model of the response; ``self.query``,
+    ``self.body`` and the scope are checked before they run.
     """
 
     path: ClassVar[str]
     parameters: ClassVar[dict[str, str]] = {}  # name -> regular expression
-    operations: ClassVar[dict[str, Operation]]  # by method; from what is decorated
-    timed: ClassVar[bool] = True  # counted among the seconds that requests take
+    operations: ClassVar[dict[str, Operation]]  # by method; from the decorators
+    timed: ClassVar[bool] = True  # counted in the metric of request times
 
     query: Any
     body: Any
@@ -101,12 +101,14 @@ class Endpoint(APIHandler):
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         methods = {name: getattr(cls, by, None) for name, by in cls.written_by.items()}
-        found = {name: getattr(method, "operation", None) for name, method in methods.items()}
-        cls.operations = {name: one for name, one in found.items() if one is not None}
+        operations = {name: getattr(method, "operation", None) for name, method in methods.items()}
+        cls.operations = {
+            name: operation for name, operation in operations.items() if operation is not None
+        }
 
     @classmethod
     def route(cls, prefix: str) -> tuple[str, type[Endpoint]]:
-        """The row for tornado: any text between slashes, so that a wrong name is a clear 404."""
+        """Return the tornado route: any text between slashes matches, for a clear 404."""
         pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(cls.path))
         return f"{prefix}api/v1/{pattern}/?", cls
 
@@ -136,28 +138,28 @@ class Endpoint(APIHandler):
             self.set_header("Content-Type", operation.media)
 
     async def admit(self) -> None:
-        """Raise NotAllowed or NotFound for who may not ask this, before what they send is read."""
+        """Raise NotAllowed or NotFound if this person may not ask; runs before input is parsed."""
 
     def may(self, scope: str) -> bool:
-        """Whether the asker holds ``scope``."""
+        """Return True if the requester holds ``scope``."""
         return self.person.may(scope)
 
     @property
     def operation(self) -> Operation | None:
-        """What this request asks for; None for a method that is not there."""
+        """Operation of this request; None if the method is not supported."""
         method = "get" if self.request.method == "HEAD" else str(self.request.method).lower()
         return self.operations.get(method)
 
     @property
     def view(self) -> ClusterView:
-        """The newest view of the cluster. Raises SlurmUnavailable while there is none."""
+        """Newest view of the cluster. Raises SlurmUnavailable while there is none."""
         dashboard = self.parts.dashboard
         if dashboard.view is None:
             raise SlurmUnavailable(dashboard.error or "Slurm has not answered the portal yet.")
         return dashboard.view
 
     async def refused(self, what: str, scope: str) -> None:
-        """Write to the audit log that this person was refused, and say so: always raises."""
+        """Record the refusal in the audit log, and raise NotAllowed."""
         target = self.request.path.removeprefix(self.parts.prefix)
         await self.parts.audit(
             self, "denied", target, outcome=Outcome.REFUSED, detail=f"{what} Needs {scope}."
@@ -236,15 +238,15 @@ class Endpoint(APIHandler):
 
 
 def body_required(model: type[BaseModel]) -> bool:
-    """Whether the model has a field that must be given: else the body may be left out."""
+    """Return True if the model has a required field; otherwise the body may be left out."""
     return any(field.is_required() for field in model.model_fields.values())
 
 
 def complaint(error: ValidationError) -> InvalidRequest:
-    """The first thing that is wrong, in a sentence that names it."""
+    """Return the first validation error as a sentence that names the field."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"])[:100]
     if first["type"] == "extra_forbidden":
         return InvalidRequest(f"'{where}' is not known here; leave it out.", where)
-    words = str(first["msg"]).removeprefix("Value error, ")
-    return InvalidRequest(f"'{where}': {words}." if where else f"{words}.", where or None)
+    message = str(first["msg"]).removeprefix("Value error, ")
+    return InvalidRequest(f"'{where}': {message}." if where else f"{message}.", where or None)

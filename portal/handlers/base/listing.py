@@ -1,5 +1,7 @@
-"""Filters and orders of lists that are held in memory. They work on what the viewer may see, so
-that neither tells what the list itself does not."""
+"""Filters and orders of lists held in memory.
+
+They work on what the viewer may see, so that neither reveals more than the list itself.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,13 @@ _NUMBERS = re.compile(r"(\d+)")
 
 
 def among(words: str) -> frozenset[str]:
-    """The words of a filter, in small letters."""
+    """Return the words of a filter, in lower case."""
     return frozenset(word.strip().casefold() for word in words.split(","))
 
 
 @lru_cache(maxsize=1 << 16)  # job ids and names of nodes are the same at each refresh
 def natural(text: str) -> tuple[Any, ...]:
-    """A sort key in which gpu2 stands before gpu10."""
+    """Return a sort key that puts gpu2 before gpu10."""
     return tuple(
         (1, int(part), "") if part.isdecimal() else (0, 0, part)
         for part in _NUMBERS.split(text)
@@ -40,14 +42,16 @@ def natural(text: str) -> tuple[Any, ...]:
 
 
 def found(text: str) -> Callable[..., bool]:
-    """Whether one of the given values has ``text`` in it, whatever the case."""
+    """Return a predicate: True if one of the given values contains ``text``, ignoring case."""
     wanted = text.casefold()
     return lambda *values: any(value and wanted in str(value).casefold() for value in values)
 
 
 def ordered(items: Iterable[T], sort: str) -> list[T]:
-    """``items`` by the field that ``sort`` names, downwards with a "-"; what is unknown or not for
-    this viewer stands at the end either way. Equal ones stay in their order."""
+    """Sort ``items`` by the field that ``sort`` names, in descending order with a "-".
+
+    Values unknown or hidden from this viewer are last either way. The sort is stable.
+    """
     get = attrgetter(sort.removeprefix("-"))
     items = list(items)
     known = [item for item in items if get(item) is not None and get(item) != ()]
@@ -58,8 +62,10 @@ def ordered(items: Iterable[T], sort: str) -> list[T]:
 
 
 def matching(items: Sequence[T], query: Any, names: Iterable[str]) -> Sequence[T]:
-    """Those of ``items`` whose fields are among the words that ``query`` has for them; a filter
-    that was not given lets all through."""
+    """Return the ``items`` whose fields are among the words that ``query`` has for them.
+
+    A filter that is not given lets all through.
+    """
     for name in names:
         words = getattr(query, name)
         if words:
@@ -69,8 +75,10 @@ def matching(items: Sequence[T], query: Any, names: Iterable[str]) -> Sequence[T
 
 
 async def paged(select: Callable[[], Sequence[T]], query: PageQuery) -> Page[T]:
-    """The page that ``query`` asks for of what ``select`` finds; it runs in a thread, since a list
-    may have thousands of items."""
+    """Return the page of what ``select`` finds that ``query`` asks for.
+
+    ``select`` runs in a thread, since a list may have thousands of items.
+    """
     offset = offset_of(query.after)
     items = await asyncio.to_thread(select)
     return page(items[offset : offset + query.limit], query, len(items))

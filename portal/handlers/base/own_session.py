@@ -1,7 +1,7 @@
-"""Base of what a session's server asks for, with its own token: the asker is no person.
+"""Base class of endpoints that a session's server calls with its own token: no person asks.
 
-Such a token may do little: what concerns its own server (``SCOPE!server=NAME/SERVER``), and it may
-not use the rest of this service.
+Such a token is limited to its own server (``SCOPE!server=NAME/SERVER``), and may not use the rest
+of this service.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ from .action import Action
 from .base import NotLoggedIn
 
 _LARGEST = 64 * 1024  # bytes; a report of 64 GPUs is 12 kB
-# Longer than for people: a thousand sessions would ask the Hub for nothing else. A report of a
-# session that is over is refused all the same, since its job is.
+# Longer than for people, or a thousand sessions would keep the Hub busy. A report of a session
+# that is over is refused all the same, since its job is over too.
 _TOKEN_AGE = 300  # seconds
-# Which of its jobs asks: two do while a session moves. Whoever asks may know all of that anyway.
+# Names the job that asks: a session being resized has two. The asker may know of both anyway.
 _JOB_HEADER = "X-Portal-Job"
 _NOT_YET = "The portal does not see this session's job yet."
 
 
 class OwnSession(Action):
-    """``server``: the asker's server ("" is the default one); None: the token is no session's."""
+    """Base class of endpoints for a session's own server.
+
+    ``server``: the asker's server ("" is the default one); None: the token is not a session's.
+    """
 
     scope: ClassVar[str] = SESSION_OWN
     server: str | None = None
@@ -43,8 +46,11 @@ class OwnSession(Action):
         self.hub_auth = auth
 
     async def hub_model(self) -> Any:
-        """What acts on a session comes seldom, and asks the Hub anew: its name may be another
-        session's by now, and the token was revoked with the one before."""
+        """Return the Hub's model of the asker; uncached for what acts on a session.
+
+        Such requests are rare, and the server's name may be another session's by now and the token
+        of the one before revoked.
+        """
         token = self.hub_auth.get_token(self)
         if self.scope != SESSION_OWN or self.request.method in ("GET", "HEAD") or not token:
             return await super().hub_model()
@@ -56,60 +62,68 @@ class OwnSession(Action):
         await super().prepare()
 
     def check_hub_user(self, model: dict[str, Any]) -> dict[str, Any]:
-        """Everyone with a token comes as far as ``may``, which the audit log hears of."""
+        """Accept any token; ``may`` then refuses those of no session, and that is audited."""
         self.server = own_server(model, self.scope)
         return model
 
     def may(self, scope: str) -> bool:
-        """Operations here name the class's scope, and a session's token holds no other."""
+        """Return True if the token is a session's.
+
+        Operations here name the class's scope, and a session's token holds no other.
+        """
         return self.server is not None
 
     def refuse_stranger(self) -> NoReturn:
         raise NotLoggedIn("Send the session's own token in the header 'Authorization: token …'.")
 
     async def own(self) -> tuple[SessionRecord, Job]:
-        """The session whose token this is, and its running or waiting job.
+        """Return the session whose token this is, and its running or waiting job.
 
         Raises Unavailable while the portal does not see it yet, and for a server whose job is
         still to take the session's place; SlurmUnavailable.
         """
         view, name = self.view, self.person.name
         asker = self.request.headers.get(_JOB_HEADER, "")
-        found = [
+        pairs = [
             (record, view.snapshot.jobs[job_id])
             for job_id, record in view.sessions.items()
             if (record.user, record.server) == (name, self.server)
             and job_id in view.snapshot.jobs
             and asker in ("", job_id)
         ]
-        if found:
-            return max(found, key=lambda pair: pair[0].submitted_at)
+        if pairs:
+            return max(pairs, key=lambda pair: pair[0].submitted_at)
         raise Unavailable(_NOT_YET)
 
     async def own_record(self) -> SessionRecord:
-        """The session whose token this is, also one that began after the last look at Slurm: a
-        room's first guests come sooner. As ``own``; also raises StoreUnavailable."""
+        """Return the session whose token this is, even if it began after the last poll of Slurm.
+
+        A room's first guests come sooner than that. Raises what ``own`` does, and
+        StoreUnavailable.
+        """
         try:
             return (await self.own())[0]
         except Unavailable:
             asker = self.request.headers.get(_JOB_HEADER, "")
-            mine = [one for one in await self._recorded() if asker in ("", one.job_id)]
+            mine = [record for record in await self._recorded() if asker in ("", record.job_id)]
             if not mine:
                 raise
-            return max(mine, key=lambda one: one.submitted_at)
+            return max(mine, key=lambda record: record.submitted_at)
 
     async def _recorded(self) -> list[SessionRecord]:
-        """Of the asker's server, what lives and has a job, as the database has it: it can be
-        younger than the view."""
-        found, _ = await self.parts.store.sessions.find(
+        """Return the live sessions of the asker's server that have a job, from the database.
+
+        It can be newer than the view.
+        """
+        records, _ = await self.parts.store.sessions.find(
             user=self.person.name, ended=False, limit=500
         )
-        return [one for one in found if one.server == self.server and one.job_id]
+        return [record for record in records if record.server == self.server and record.job_id]
 
     async def own_job(self, job_id: str, action: str) -> tuple[SessionRecord, Job]:
-        """The session and its job, when the asker's session is the one of this job, and runs.
+        """Return the job and its session, if that is the asker's and the job has not ended.
 
-        Raises NotAllowed, with a line of ``action`` in the audit log; Unavailable.
+        Raises NotAllowed, with an entry for ``action`` in the audit log; Unavailable.
         """
         view, name = self.view, self.person.name
         record, job = view.sessions.get(job_id), view.snapshot.jobs.get(job_id)
@@ -120,7 +134,7 @@ class OwnSession(Action):
             raise Unavailable("This job is to take a session's place, and is no session yet.")
         if record is None:
             # It can be younger than the view, or Slurm is away.
-            if any(one.job_id == job_id for one in await self._recorded()):
+            if any(session.job_id == job_id for session in await self._recorded()):
                 raise Unavailable(_NOT_YET)
         await self.parts.audit(
             self,
@@ -134,13 +148,13 @@ class OwnSession(Action):
 
 
 def own_server(model: dict[str, Any], scope: str) -> str | None:
-    """The name of the server whose token this is; None for any other token.
+    """Return the name of the server whose token this is; None for any other token.
 
-    JupyterHub writes the filter as the names are, without escapes: ``!server=NAME/SERVER``, and
-    a user's name holds no slash (jupyterhub/scopes.py, expand_scopes).
+    JupyterHub writes the names in the filter without escapes, ``!server=NAME/SERVER``, and a
+    user's name holds no slash (jupyterhub/scopes.py, expand_scopes).
     """
     own = f"{scope}!server="
-    held = [one for one in model.get("scopes", ()) if one.startswith(own)]
+    held = [granted for granted in model.get("scopes", ()) if granted.startswith(own)]
     if len(held) != 1 or model.get("kind", "user") != "user":
         return None
     user, slash, server = held[0].removeprefix(own).partition("/")

@@ -1,4 +1,4 @@
-"""Lists, page by page: what a client asks for, and the envelope of every list."""
+"""Paging of lists: the query parameters of a client, and the envelope of every list."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CURSOR = re.compile(r"o([0-9]{1,9})")
 
 
 class PageQuery(Query):
-    """The part of a query string that every list takes."""
+    """Query parameters that every list takes."""
 
     limit: Annotated[
         int, Field(ge=1, le=MOST, description="How many items at most; 50 where not given.")
@@ -37,7 +37,7 @@ class PageQuery(Query):
 
 
 class Page(Frozen, Generic[T]):
-    """One page of a list. ``next`` asks for the page after it as ``after``; null at the end.
+    """Page of a list. ``next`` is the ``after`` of the page that follows; null at the end.
 
     ``total`` counts the whole list, with the same filters.
     """
@@ -48,7 +48,7 @@ class Page(Frozen, Generic[T]):
 
 
 def offset_of(after: str | None) -> int:
-    """How many items lie before the page; 0 without a cursor.
+    """Return the number of items before the page; 0 without a cursor.
 
     Raises InvalidRequest for anything that was not a ``next`` of this service.
     """
@@ -56,23 +56,23 @@ def offset_of(after: str | None) -> int:
         return 0
     try:
         text = base64.urlsafe_b64decode(after.encode("ascii") + b"=" * (-len(after) % 4))
-        found = _CURSOR.fullmatch(text.decode("ascii"))
+        match = _CURSOR.fullmatch(text.decode("ascii"))
     except (binascii.Error, ValueError):  # UnicodeError is a ValueError
-        found = None
-    if not found or cursor(int(found[1])) != after:
+        match = None
+    if not match or cursor(int(match[1])) != after:
         raise InvalidRequest(
             "'after' is not the 'next' of a page; leave it out to begin with the first.", "after"
         )
-    return int(found[1])
+    return int(match[1])
 
 
 def cursor(offset: int) -> str:
-    """What ``offset_of`` reads."""
+    """Return the opaque text that ``offset_of`` reads."""
     return base64.urlsafe_b64encode(f"o{offset}".encode()).decode().rstrip("=")
 
 
 def page(items: Sequence[T], query: PageQuery, total: int) -> Page[T]:
-    """The envelope of ``items``, which are the ones that ``query`` asks for out of ``total``."""
+    """Return the envelope of ``items``: the page that ``query`` asks for, of ``total`` in all."""
     end = offset_of(query.after) + len(items)
     more = bool(items) and end < total
     return Page(items=tuple(items), next=cursor(end) if more else None, total=total)

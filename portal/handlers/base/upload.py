@@ -1,4 +1,4 @@
-"""Base of what takes a file: its body goes to the disk as it comes, and never into memory."""
+"""Base class of uploads: the body goes to the disk as it arrives, and never into memory."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _AT_ONCE = 4  # files of one person: all lie on the disk while they come
 
 
 class Upload(Action):
-    """``POST`` and ``PUT`` have a file as their body, of ``most`` bytes; ``on_…`` finds it at
-    ``file``, for as long as it runs.
+    """Base class of endpoints whose ``POST`` and ``PUT`` take a file of up to ``most`` bytes.
 
-    Whoever may not, is told so after the file has come: a client that still writes reads nothing.
+    ``on_…`` finds it at ``file`` while it runs. A refusal is sent after the file has arrived: a
+    client that is still writing reads nothing.
     """
 
     takes_files: ClassVar[bool] = True
@@ -37,22 +37,22 @@ class Upload(Action):
 
     @property
     def most(self) -> int:
-        """The largest file, in bytes."""
+        """Largest file, in bytes."""
         raise NotImplementedError
 
     @property
     def place(self) -> Path:
-        """A folder of the service's own, for files that are coming."""
+        """Folder of the service's own for incoming files."""
         return Path(self.parts.courses.directory or "courses").resolve() / ".incoming"
 
     @property
     def file(self) -> Path:
-        """What came."""
+        """Path of the file that arrived."""
         return Path(self._spool.name)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing came."""
+        """Return True if nothing arrived."""
         return not self._received
 
     async def prepare(self) -> None:
@@ -66,7 +66,7 @@ class Upload(Action):
             await super().prepare()
             if length_of(self.request) > self.most:
                 raise self._too_large()
-            mine = sum(one.person.name == self.person.name for one in self._coming)
+            mine = sum(upload.person.name == self.person.name for upload in self._coming)
             if mine >= _AT_ONCE:
                 raise TooManyRequests(f"{mine} files of yours are coming already. Wait for them.")
             self._coming.add(self)
@@ -75,7 +75,7 @@ class Upload(Action):
             self._refusal = error
 
     async def data_received(self, chunk: bytes) -> None:
-        """Called by tornado with each piece, also of a body that no method takes."""
+        """Spool a chunk; tornado calls this also for a body that no method takes."""
         self._received += len(chunk)
         if self._refusal is None and self._received > self.most:
             self._refusal = self._too_large()

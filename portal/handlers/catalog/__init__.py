@@ -1,1 +1,1 @@
-"""The catalog by the API: environments, their versions, builds and tests."""
+"""Catalog endpoints: environments, their versions, builds and tests."""

@@ -1,4 +1,4 @@
-"""``api/v1/builds``: images that were or are being built."""
+"""``api/v1/builds``: builds of images, in progress and ended."""
 
 from __future__ import annotations
 
@@ -14,54 +14,54 @@ _ONE = {"build_id": WORK_ID}
 
 
 class BuildEndpoint(WorkEndpoint):
-    """Base of what is about one build."""
+    """Base class of endpoints for a single build."""
 
     kind = "build"
     parameters = _ONE
 
     async def work(self, id: str) -> Build:
-        """Any build: they are for admins only."""
+        """Return any build: they are for admins only."""
         return await self.parts.store.builds.get(int(id))
 
 
 class Builds(BuildEndpoint):
-    """All of them."""
+    """List of the builds."""
 
     path = "builds"
     parameters = {}
 
     @Operation("Builds of images, the newest first.", query=PageQuery, scope=ENVIRONMENTS_MANAGE)
     async def on_get(self) -> Page[Build]:
-        """Those that are under way and those that are over."""
+        """Return builds in progress and those that have ended."""
         query = self.query
         items, total = await self.parts.store.builds.all(offset_of(query.after), query.limit)
         return page(items, query, total)
 
 
 class OneBuild(BuildEndpoint):
-    """One of them."""
+    """Build by its id."""
 
     path = "builds/{build_id}"
 
     @Operation("One build.", scope=ENVIRONMENTS_MANAGE)
     async def on_get(self, build_id: str) -> Build:
-        """How far it is, or what came out."""
+        """Return its progress, or its result."""
         return await self.work(build_id)
 
 
 class BuildLog(BuildEndpoint):
-    """What its job wrote."""
+    """Log of a build's job."""
 
     path = "builds/{build_id}/log"
 
     @Operation("A piece of a build's log.", query=LogQuery, scope=ENVIRONMENTS_MANAGE)
     async def on_get(self, build_id: str) -> LogText:
-        """Plain text from 'offset' on."""
+        """Return plain text from 'offset' on."""
         return await self.log_text(build_id, self.query.offset)
 
 
 class BuildEvents(BuildEndpoint, WorkEvents):
-    """The same as it comes."""
+    """State and log of a build as an event stream."""
 
     path = "builds/{build_id}/events"
 
@@ -73,25 +73,25 @@ class BuildEvents(BuildEndpoint, WorkEvents):
         errors=(429,),
     )
     async def on_get(self, build_id: str) -> None:
-        """Events 'build' (as from builds/{build_id}) and 'log' (text and next offset)."""
+        """Send events 'build' (as from builds/{build_id}) and 'log' (text and next offset)."""
         await self.stream(build_id)
 
 
 class CancelBuild(Action):
-    """End it."""
+    """Cancellation of a build."""
 
     path = "builds/{build_id}/cancel"
     parameters = _ONE
 
     @Operation("Cancel a build.", scope=ENVIRONMENTS_MANAGE, errors=(409,))
     async def on_post(self, build_id: str) -> Build:
-        """For everyone who asked for it. Nothing half-made stays; what was pulled does."""
+        """Cancel it for all who asked for it. Nothing unfinished stays; what was pulled does."""
         async with self.audited("cancel-build", f"build {build_id}"):
             return await self.parts.workshop.cancel_build(int(build_id), self.person.name)
 
 
 class RetryBuild(Action):
-    """Once more."""
+    """Retry of a build."""
 
     path = "builds/{build_id}/retry"
     parameters = _ONE
@@ -100,7 +100,7 @@ class RetryBuild(Action):
         "Build once more what failed or was cancelled.", scope=ENVIRONMENTS_MANAGE, errors=(409,)
     )
     async def on_post(self, build_id: str) -> Build:
-        """A new build of the same digest; what was pulled is not pulled again."""
+        """Start a new build of the same digest; what was pulled is not pulled again."""
         async with self.audited("retry-build", f"build {build_id}") as line:
             build = await self.parts.workshop.retry(int(build_id), self.person.name)
             line.detail = f"Build {build.id}."

@@ -1,5 +1,7 @@
-"""``api/v1/environments/NAME/comparison`` and ``environment-comparison``: what differs between
-two versions, or two texts, of an environment."""
+"""``api/v1/environments/NAME/comparison`` and ``environment-comparison``.
+
+Differences between two versions, or two texts, of an environment.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ _Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
 class ComparisonQuery(Query):
-    """The numbers of two versions."""
+    """Numbers of two versions."""
 
     old: _Number
     new: _Number
@@ -41,20 +43,22 @@ class Texts(Frozen):
 
 
 class Lines(Frozen):
-    """Every line of both."""
+    """Every line of both texts."""
 
     lines: tuple[LineChange, ...]
 
 
 class Comparison(Lines):
-    """``packages``: those that are not the same; null where those of a version are not known, since
-    it was never built or tested."""
+    """Comparison of two versions. ``packages``: those that differ.
+
+    It is null if the packages of a version are unknown, since it was never built or tested.
+    """
 
     packages: tuple[PackageChange, ...] | None
 
 
 class VersionComparison(Endpoint):
-    """Two versions of one environment."""
+    """Comparison of two versions of an environment."""
 
     path = "environments/{environment}/comparison"
     parameters = NAME
@@ -65,33 +69,37 @@ class VersionComparison(Endpoint):
         scope=ENVIRONMENTS_MANAGE,
     )
     async def on_get(self, environment: str) -> Comparison:
-        """Their definitions line by line, and the packages in them."""
+        """Compare their definitions line by line, and the packages in them."""
         versions = self.parts.store.versions
         old, new = [await versions.get(environment, n) for n in (self.query.old, self.query.new)]
-        before, after = [await self._packages(one) for one in (old, new)]
+        before, after = [await self._packages(version) for version in (old, new)]
         return Comparison(
             lines=changed_lines(yaml_text(old.environment), yaml_text(new.environment)),
             packages=None if before is None or after is None else changed_packages(before, after),
         )
 
     async def _packages(self, version: EnvironmentVersion) -> list[str] | None:
-        """What a build, or else the newest test of this software, found in it."""
+        """Return the packages that a build, or else the newest test of this software, found."""
         store = self.parts.store
         if version.build_id is not None:
             try:
                 build = await store.builds.get(version.build_id)
             except NotFound:
                 build = None
-            found = _listed((build.result or {}).get("facts")) if build else None
-            if found is not None:
-                return found
+            packages = _listed((build.result or {}).get("facts")) if build else None
+            if packages is not None:
+                return packages
         verdicts = (await store.tests.verdicts()).get(version.environment.fingerprint, {})
-        tested = [found for one in verdicts.values() if (found := _listed(one.facts)) is not None]
+        tested = [
+            packages
+            for verdict in verdicts.values()
+            if (packages := _listed(verdict.facts)) is not None
+        ]
         return tested[0] if tested else None
 
 
 class TextComparison(Endpoint):
-    """Two texts, e.g. the one that somebody else has saved meanwhile and one's own."""
+    """Comparison of two texts, e.g. one's own and the one that somebody else saved meanwhile."""
 
     path = "environment-comparison"
 
@@ -99,14 +107,14 @@ class TextComparison(Endpoint):
         "What differs between two texts of a definition.", body=Texts, scope=ENVIRONMENTS_MANAGE
     )
     async def on_post(self) -> Lines:
-        """Line by line. Nothing is kept."""
+        """Compare line by line. Nothing is stored."""
         return Lines(lines=changed_lines(self.body.old, self.body.new))
 
 
 def _listed(facts: object) -> list[str] | None:
-    """The packages in ``Facts`` as they are kept; None where there are none."""
+    """Return the packages in stored ``Facts``; None if there are none."""
     packages = facts.get("packages") if isinstance(facts, dict) else None
-    return [str(one) for one in packages] if packages else None
+    return [str(package) for package in packages] if packages else None
 
 
 ENDPOINTS = (VersionComparison, TextComparison)

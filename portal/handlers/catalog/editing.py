@@ -1,4 +1,4 @@
-"""``api/v1/environments/validate`` and what changes a published environment."""
+"""``api/v1/environments/validate``, and changes to a published environment."""
 
 from __future__ import annotations
 
@@ -27,28 +27,30 @@ NAME = {"environment": "[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?"}
 
 
 class NewEnvironment(Frozen):
-    """``definition`` has the keys of an environment's file. ``comment`` says why."""
+    """New environment: ``definition`` has the keys of its file, ``comment`` says why."""
 
     definition: dict[str, Any]
     comment: Comment = ""
 
 
 class Edit(NewEnvironment):
-    """``base`` is the number of the version that was edited."""
+    """Edited environment. ``base`` is the number of the version that was edited."""
 
     base: Number
 
 
 class Text(Frozen):
-    """A definition to look at: its keys and values, or the YAML text of a file."""
+    """Definition to check: its keys and values, or the YAML text of a file."""
 
     definition: dict[str, Any] | None = None
     text: Annotated[str, StringConstraints(max_length=1_000_000)] | None = None
 
 
 class Validation(Frozen):
-    """What is wrong with it; ``definition`` and ``text`` in the portal's order and form. Where
-    something is wrong they are as they were given, ``definition`` null where the text is none."""
+    """Problems of a definition; ``definition`` and ``text`` in the portal's order and form.
+
+    If there are problems, both are as they were given; ``definition`` is null if a text was given.
+    """
 
     problems: tuple[CatalogError, ...]
     definition: dict[str, Any] | None
@@ -56,7 +58,7 @@ class Validation(Frozen):
 
 
 class Message(Frozen):
-    """What people read about it."""
+    """Message that people read about an environment."""
 
     message: Annotated[
         str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True), *PLAIN_TEXT
@@ -64,19 +66,19 @@ class Message(Frozen):
 
 
 class Back(Frozen):
-    """``number``: the version that is published again."""
+    """Version to publish again, by ``number``."""
 
     number: Number
 
 
 class Validate(Endpoint):
-    """Looks at a definition; changes nothing."""
+    """Check of a definition; changes nothing."""
 
     path = "environments/validate"
 
     @Operation("Say what is wrong with a definition.", body=Text, scope=ENVIRONMENTS_MANAGE)
     async def on_post(self) -> Validation:
-        """Give either 'definition' or 'text'. What is wrong is the answer, not an error."""
+        """Give either 'definition' or 'text'. Problems are the answer, not an error."""
         body: Text = self.body
         if (body.definition is None) == (body.text is None):
             raise InvalidRequest("Give either 'definition' or 'text'.", "definition")
@@ -89,9 +91,11 @@ class Validate(Endpoint):
             reading = read_definition(raw, "", catalog.rules, catalog.max_size)
         else:
             reading = self.parts.curator.check(given or {})
-        found = reading.environment
-        if found is not None:
-            return Validation(problems=(), definition=definition_of(found), text=yaml_text(found))
+        environment = reading.environment
+        if environment is not None:
+            return Validation(
+                problems=(), definition=definition_of(environment), text=yaml_text(environment)
+            )
         text = body.text if body.text is not None else _text_of(given or {})
         return Validation(problems=reading.errors, definition=given, text=text)
 
@@ -104,12 +108,12 @@ def _text_of(values: dict[str, Any]) -> str:
 
 
 class EnvironmentChange(Action):
-    """Base of what publishes another state of an environment."""
+    """Base class of endpoints that publish another state of an environment."""
 
     async def turned(self, name: str, state: EnvironmentState, message: str) -> EnvironmentVersion:
-        """Do it, and write it down."""
-        words = {"ready": "offer-again", "deprecated": "deprecate", "withdrawn": "withdraw"}
-        action = f"{words[state.value]}-environment"
+        """Publish the state, and record it in the audit log."""
+        verbs = {"ready": "offer-again", "deprecated": "deprecate", "withdrawn": "withdraw"}
+        action = f"{verbs[state.value]}-environment"
         async with self.audited(action, f"environment {name}", detail=message):
             return await self.parts.curator.turn(name, state, message, self.person.name)
 
@@ -118,14 +122,14 @@ _change = functools.partial(Operation, scope=ENVIRONMENTS_MANAGE, errors=(409,))
 
 
 class Rollback(EnvironmentChange):
-    """Back to an earlier version."""
+    """Rollback to an earlier version."""
 
     path = "environments/{environment}/rollback"
     parameters = NAME
 
     @_change("Publish an earlier version again.", body=Back)
     async def on_post(self, environment: str) -> EnvironmentVersion:
-        """What it was then becomes a new version, and is published."""
+        """Copy that version to a new one, and publish it."""
         number = self.body.number
         detail = f"Back to version {number}."
         async with self.audited(
@@ -135,38 +139,38 @@ class Rollback(EnvironmentChange):
 
 
 class Deprecate(EnvironmentChange):
-    """Offered with a message."""
+    """Deprecation: offered with a message."""
 
     path = "environments/{environment}/deprecate"
     parameters = NAME
 
     @_change("Offer it with a message that says what to use instead.", body=Message)
     async def on_post(self, environment: str) -> EnvironmentVersion:
-        """It can still be launched."""
+        """Mark it as deprecated; it can still be launched."""
         return await self.turned(environment, EnvironmentState.DEPRECATED, self.body.message)
 
 
 class Withdraw(EnvironmentChange):
-    """No longer offered."""
+    """Withdrawal: no longer offered."""
 
     path = "environments/{environment}/withdraw"
     parameters = NAME
 
     @_change("Offer it no longer.", body=Message)
     async def on_post(self, environment: str) -> EnvironmentVersion:
-        """Sessions that run in it go on."""
+        """Leave sessions that run in it as they are."""
         return await self.turned(environment, EnvironmentState.WITHDRAWN, self.body.message)
 
 
 class OfferAgain(EnvironmentChange):
-    """Offered as before."""
+    """Renewed offer, as before."""
 
     path = "environments/{environment}/offer-again"
     parameters = NAME
 
     @_change("Offer it again, after it was deprecated or withdrawn.")
     async def on_post(self, environment: str) -> EnvironmentVersion:
-        """Its message is gone with that."""
+        """Remove its message, too."""
         return await self.turned(environment, EnvironmentState.READY, "")
 
 

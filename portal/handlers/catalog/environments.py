@@ -1,4 +1,4 @@
-"""``api/v1/environments``: the catalog, as the person who asks may see it."""
+"""``api/v1/environments``: the catalog, as the requester may see it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ENDPOINTS", "as_seen_by_catalog"]
 
 
 class EnvironmentQuery(Query):
-    """Which environments."""
+    """Filter of the environments."""
 
     all: Annotated[
         bool,
@@ -34,8 +34,10 @@ class EnvironmentQuery(Query):
 
 
 class EnvironmentList(Frozen):
-    """The environments in the order of the launch page. ``errors``, for admins only, says what is
-    wrong in the files."""
+    """Environments in the order of the launch page.
+
+    ``errors``, for admins only, lists what is wrong in the files.
+    """
 
     items: tuple[EnvironmentItem, ...]
     next: str | None
@@ -43,13 +45,13 @@ class EnvironmentList(Frozen):
 
 
 class EnvironmentsEndpoint(Action):
-    """The catalog."""
+    """Catalog of environments."""
 
     path = "environments"
 
     @Operation("The environments that you may use.", query=EnvironmentQuery, sparse=True)
     async def on_get(self) -> EnvironmentList:
-        """Those that are offered, and that are for one of your groups or for everyone."""
+        """Return those that are offered to one of your groups or to everyone."""
         if self.query.all and not self.person.may(ENVIRONMENTS_MANAGE):
             await self.refused("All environments.", ENVIRONMENTS_MANAGE)
         catalog = self.parts.catalog
@@ -61,7 +63,7 @@ class EnvironmentsEndpoint(Action):
         if self.query.all:
             items = await _everything(shown)
         else:
-            items = [shown.item(found) for found in catalog.visible_to(shown.person)]
+            items = [shown.item(environment) for environment in catalog.visible_to(shown.person)]
         if shown.person.admin:
             return EnvironmentList(items=tuple(items), next=None, errors=tuple(catalog.errors))
         return EnvironmentList(items=tuple(items), next=None)
@@ -74,31 +76,31 @@ class EnvironmentsEndpoint(Action):
         errors=(409,),
     )
     async def on_post(self) -> EnvironmentVersion:
-        """Nobody else sees it before it is built, tested and published."""
+        """Save a draft that nobody else sees before it is built, tested and published."""
         name = str(self.body.definition.get("name", ""))[:63]
         async with self.audited("create-environment", f"environment {name}") as line:
-            made = await self.parts.curator.create(
+            version = await self.parts.curator.create(
                 self.body.definition, self.person.name, self.body.comment
             )
-            line.target = f"environment {made.name} version {made.number}"
-        return made
+            line.target = f"environment {version.name} version {version.number}"
+        return version
 
 
 async def _everything(shown: Shown) -> list[EnvironmentItem]:
-    """Also what is not offered, and what was never published."""
+    """Return all environments, including those that are not offered or were never published."""
     catalog, versions = shown.parts.catalog, shown.parts.store.versions
     newest, published = await versions.newest(), await versions.published()
     items = []
-    for name, found in catalog.environments.items():
-        if not catalog.sees(shown.person, found):
+    for name, environment in catalog.environments.items():
+        if not catalog.sees(shown.person, environment):
             continue
         offer, more = catalog.offers[name], {}
-        if name in newest and not (found.private or name in catalog.previews):
+        if name in newest and not (environment.private or name in catalog.previews):
             now = published.get(name)
             if now is None or newest[name].number > now.number:
                 more["draft"] = version_item(newest[name], now.number if now else None)
         offered = offer.environment is not None
-        items.append(shown.item(found, offered=offered, reason=offer.reason, **more))
+        items.append(shown.item(environment, offered=offered, reason=offer.reason, **more))
     for name, version in sorted(newest.items()):
         if name not in catalog.environments:
             draft = version.environment.model_copy(update={"state": version.state})
@@ -112,14 +114,14 @@ async def _everything(shown: Shown) -> list[EnvironmentItem]:
 
 
 class OneEnvironment(Action):
-    """One of them."""
+    """Environment by its name."""
 
     path = "environments/{environment}"
     parameters = NAME
 
     @Operation("One environment: what is inside, how its tests went, who uses it.", sparse=True)
     async def on_get(self, environment: str) -> EnvironmentDetail:
-        """Those who manage environments see drafts and what is not offered, too."""
+        """Include drafts and what is not offered for those who manage environments."""
         return await Shown(self.parts, self.person).one(environment)
 
     @Operation(
@@ -129,16 +131,19 @@ class OneEnvironment(Action):
         errors=(409,),
     )
     async def on_put(self, environment: str) -> EnvironmentVersion:
-        """People see it when it is published. Where somebody else has saved since 'base', that is
-        a conflict: the answer has both texts, and nothing is saved."""
+        """Save a version that people see when it is published.
+
+        If somebody else has saved since 'base', that is a conflict: the answer has both texts, and
+        nothing is saved.
+        """
         body: Edit = self.body
         async with self.audited("edit-environment", f"environment {environment}") as line:
-            made = await self.parts.curator.save(
+            version = await self.parts.curator.save(
                 environment, body.definition, body.base, self.person.name, body.comment
             )
-            line.target = f"environment {environment} version {made.number}"
+            line.target = f"environment {environment} version {version.number}"
             line.detail = body.comment
-        return made
+        return version
 
 
 ENDPOINTS = (EnvironmentsEndpoint, OneEnvironment)

@@ -1,4 +1,4 @@
-"""``api/v1/environments/NAME/favourite``: what a person wants to find first."""
+"""``api/v1/environments/NAME/favourite``: environments that a person wants to find first."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from .environments import as_seen_by_catalog
 
 
 class Favourite(Endpoint):
-    """Whether an environment is one of yours."""
+    """Favourite mark of an environment."""
 
     path = "environments/{environment}/favourite"
     parameters = {"environment": "[a-z0-9][a-z0-9._-]{0,62}"}
 
     @Operation("Make an environment a favourite.")
     async def on_put(self, environment: str) -> None:
-        """It stands first in your catalog and on your launch page."""
+        """Show it first in your catalog and on your launch page."""
         await self.parts.catalog.load()
-        found = self.parts.catalog.get(environment, as_seen_by_catalog(self.person))
-        await self.parts.store.favourites.set(self.person.name, found.name, time.time())
+        visible = self.parts.catalog.get(environment, as_seen_by_catalog(self.person))
+        await self.parts.store.favourites.set(self.person.name, visible.name, time.time())
 
     @Operation("Make it one no longer.")
     async def on_delete(self, environment: str) -> None:
-        """Nothing happens where it was none."""
+        """Remove the mark; no effect if it is not a favourite."""
         await self.parts.store.favourites.remove(self.person.name, environment)
 
 

@@ -1,4 +1,4 @@
-"""What is shown of environments, and of what only to those who manage them."""
+"""Items of the catalog for the API, with what only those who manage environments see."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from portal.models.session.resources import Resources
 if TYPE_CHECKING:
     from portal.services.services import Parts
 
-# The Hub calls everyone with an admin's token an admin, also where that token was made to do
-# little, e.g. to read metrics. One of these scopes says that it was not: the first is the Hub's
-# own, the second also comes with a login in a browser.
+# The Hub calls everyone with an admin's token an admin, even if that token is restricted, e.g. to
+# reading metrics. One of these scopes shows that it is not: the first is the Hub's own, the second
+# also comes with a login in a browser.
 _ADMINS = ("admin:users", NODES_MANAGE)
 _PUBLIC = {
     "name", "title", "kind", "message", "description", "icon", "tags", "digest", "server",
@@ -38,14 +38,16 @@ _HISTORY = 20  # versions
 
 
 def as_seen_by_catalog(person: Person) -> Person:
-    """The person with the rights over the catalog that this login or token has: who manages
-    environments sees as an admin does."""
+    """Return the person with the rights over the catalog that this login or token has.
+
+    Whoever manages environments sees as an admin does.
+    """
     admin = person.may(ENVIRONMENTS_MANAGE) or (person.admin and any(map(person.may, _ADMINS)))
     return person if admin == person.admin else person.model_copy(update={"admin": admin})
 
 
 class Shown:
-    """One person's view of the catalog at one moment."""
+    """View of the catalog for one person at one moment."""
 
     def __init__(self, parts: Parts, person: Person) -> None:
         self.parts, self.person = parts, as_seen_by_catalog(person)
@@ -54,8 +56,10 @@ class Shown:
         self.software: Mapping[str, Mapping[str, str]] = {}
 
     async def ask(self) -> None:
-        """Ask the database what it knows: two questions, however many environments there are.
-        While it is away, favourites and the like are not known, and that is all."""
+        """Query the database: two queries, however many environments there are.
+
+        If it is down, favourites and the like are not known, and that is all.
+        """
         store = self.parts.store
         try:
             self.favourites = frozenset(await store.favourites.of(self.person.name))
@@ -64,95 +68,111 @@ class Shown:
             return
         self.software = await self.parts.software.versions(self.parts.catalog.offering.verdicts)
 
-    def item(self, found: Environment, **more: Any) -> EnvironmentItem:
-        """One item of the list."""
-        return EnvironmentItem(**self._values(found), **more)
+    def item(self, environment: Environment, **more: Any) -> EnvironmentItem:
+        """Return an item of the list."""
+        return EnvironmentItem(**self._values(environment), **more)
 
     async def one(self, name: str) -> EnvironmentDetail:
-        """Everything of the environment of this name; for its owner also where it is not offered,
-        for those who manage environments a draft, too. Raises NotFound, StoreUnavailable."""
+        """Return all of the environment of this name.
+
+        Its owner gets it even if it is not offered, those who manage environments also a draft.
+        Raises NotFound, StoreUnavailable.
+        """
         catalog, manages = self.parts.catalog, self.person.may(ENVIRONMENTS_MANAGE)
         await catalog.load()
         await self.ask()
-        found = catalog.environments.get(name)
-        mine = found is not None and found.private and catalog.sees(self.person, found)
+        environment = catalog.environments.get(name)
+        mine = (
+            environment is not None
+            and environment.private
+            and catalog.sees(self.person, environment)
+        )
         if not (manages or mine):
             return await self.detail(catalog.get(name, self.person))
-        if found is not None and catalog.sees(self.person, found):
+        if environment is not None and catalog.sees(self.person, environment):
             offer = catalog.offers[name]
             return await self.detail(
-                found, offered=offer.environment is not None, reason=offer.reason
+                environment, offered=offer.environment is not None, reason=offer.reason
             )
         versions, _ = await self.parts.store.versions.of(name, limit=1)
-        if not versions or (found is not None and found.private):
+        if not versions or (environment is not None and environment.private):
             raise not_there(name)
         newest = versions[0]
         draft = newest.environment.model_copy(update={"state": newest.state})
         return await self.detail(draft, offered=False, reason="It is not published.")
 
-    async def detail(self, found: Environment, **more: Any) -> EnvironmentDetail:
-        """Everything of one environment. Raises StoreUnavailable."""
-        store, name = self.parts.store, found.name
-        verdicts = await store.tests.verdicts_of(found.fingerprint)
+    async def detail(self, environment: Environment, **more: Any) -> EnvironmentDetail:
+        """Return all of an environment. Raises StoreUnavailable."""
+        store, name = self.parts.store, environment.name
+        verdicts = await store.tests.verdicts_of(environment.fingerprint)
         facts = facts_of(verdicts)
-        tests = await store.tests.newest(found.fingerprint)
+        tests = await store.tests.newest(environment.fingerprint)
         users = self._users(name)
         if self.person.admin:
             more |= {
                 "users": tuple(sorted(set(users))),
-                "definition": definition_of(found),
-                "text": yaml_text(found),
+                "definition": definition_of(environment),
+                "text": yaml_text(environment),
             }
-            if not found.private:
+            if not environment.private:
                 more |= await self._history(name)
         return EnvironmentDetail(
-            **self._values(found) | {"versions": facts.versions},
+            **self._values(environment) | {"versions": facts.versions},
             **more,
             distribution=facts.distribution,
             architecture=facts.architecture,
             packages=facts.packages,
             added=facts.added,
-            tests=tuple(self._test(one) for _, one in sorted(tests.items())),
+            tests=tuple(self._test(test) for _, test in sorted(tests.items())),
             measurements=measured(await store.measurements.of(name)),
             sessions_now=len(users),
         )
 
-    def _values(self, found: Environment) -> dict[str, Any]:
-        tested, name = self.parts.catalog.offering.tested(found), found.name
-        mark = self.parts.catalog.offering.mark_of(found)
+    def _values(self, environment: Environment) -> dict[str, Any]:
+        tested, name = self.parts.catalog.offering.tested(environment), environment.name
+        mark = self.parts.catalog.offering.mark_of(environment)
         shown = _PUBLIC | _MANAGED if self.person.admin else _PUBLIC
-        software = next((one.fingerprint for one in tested.values()), "")
-        from_registry = found.source is not None and found.source.startswith("docker://")
+        software = next((verdict.fingerprint for verdict in tested.values()), "")
+        from_registry = environment.source is not None and environment.source.startswith(
+            "docker://"
+        )
         return {
-            **found.model_dump(include=shown),
-            "state": found.state,
-            "source": found.source if from_registry or self.person.admin else None,
+            **environment.model_dump(include=shown),
+            "state": environment.state,
+            "source": environment.source if from_registry or self.person.admin else None,
             "size": mark[0] if mark else None,
-            # All of it, since the answer leaves out what is not set.
-            "default": Resources(**found.default.model_dump()),
+            # All of it, since the response omits fields that are not set.
+            "default": Resources(**environment.default.model_dump()),
             "limits": Limits(
-                gpus=found.max_gpus,
-                cpus=found.max_cpus,
-                memory=found.max_memory,
-                time=found.max_time,
+                gpus=environment.max_gpus,
+                cpus=environment.max_cpus,
+                memory=environment.max_memory,
+                time=environment.max_time,
             ),
             "versions": dict(self.software.get(software, {})),
             "favourite": name in self.favourites,
             "last_used": self.last_used.get(name),
-            "tested_at": max((one.at for one in tested.values()), default=None),
+            "tested_at": max((verdict.at for verdict in tested.values()), default=None),
             "preview": name in self.parts.catalog.previews,
         }
 
     def _users(self, name: str) -> list[str]:
         view = self.parts.dashboard.view
         records = view.sessions.values() if view else ()
-        return [one.user for one in records if one.environment == name and one.ended_at is None]
+        return [
+            record.user
+            for record in records
+            if record.environment == name and record.ended_at is None
+        ]
 
     async def _history(self, name: str) -> dict[str, Any]:
-        found, _ = await self.parts.store.versions.of(name, limit=_HISTORY)
+        versions, _ = await self.parts.store.versions.of(name, limit=_HISTORY)
         now = (await self.parts.store.versions.published()).get(name)
         number = now.number if now else None
-        return {"number": number, "history": tuple(version_item(one, number) for one in found)}
+        return {
+            "number": number,
+            "history": tuple(version_item(version, number) for version in versions),
+        }
 
     def _test(self, test: EnvironmentTest) -> TestItem:
         result = TestResult.model_validate(test.result) if test.result else None
@@ -177,21 +197,23 @@ class Shown:
 
 
 def version_item(version: EnvironmentVersion, published: int | None) -> VersionItem:
-    """A version as lists show it; ``published`` is the number of the one that people see."""
+    """Return a version as lists show it; ``published`` is the number that people see."""
     values = version.model_dump(include=set(VersionItem.model_fields) - {"published"})
     return VersionItem(**values, published=version.number == published)
 
 
 def facts_of(verdicts: Mapping[str, Verdict]) -> Facts:
-    """What the tests of one environment have read: without GPUs, and what only a node with GPUs
-    could tell (the driver) from one of those."""
-    found = [Facts.model_validate(verdicts[name].facts) for name in sorted(verdicts)]
-    if not found:
+    """Return what the tests of an environment have read.
+
+    The facts are those without GPUs, and what only a node with GPUs could tell (the driver).
+    """
+    runs = [Facts.model_validate(verdicts[name].facts) for name in sorted(verdicts)]
+    if not runs:
         return Facts()
-    versions = {name: text for one in reversed(found) for name, text in one.versions.items()}
-    return found[0].model_copy(update={"versions": versions})
+    versions = {name: text for facts in reversed(runs) for name, text in facts.versions.items()}
+    return runs[0].model_copy(update={"versions": versions})
 
 
 def not_there(name: str) -> NotFound:
-    """In the words of the catalog, whether there is none or it is not for this person."""
+    """Return the error in the words of the catalog, whether there is none or it is hidden."""
     return NotFound(f"There is no environment '{name[:63]}' that you may use.")

@@ -1,4 +1,4 @@
-"""Images per second, as benchmark notebooks measured them: sessions tell, everyone may see."""
+"""Images per second, measured by benchmark notebooks: sessions report, everyone may read."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..base.endpoint import Endpoint, Operation
 from ..base.own_session import OwnSession
 from .environments import as_seen_by_catalog
 
-_pace = Pace(least=1.0, gap=0.0)  # a benchmark takes longer, and a loop fills no table
+_pace = Pace(least=1.0, gap=0.0)  # a benchmark takes longer; a loop must not fill the table
 
 
 class OwnMeasurements(OwnSession):
-    """``session/measurements``: what a session measured."""
+    """``session/measurements``: measurements reported by a session."""
 
     path = "session/measurements"
 
@@ -33,8 +33,11 @@ class OwnMeasurements(OwnSession):
         tags=("session",),
     )
     async def on_post(self) -> None:
-        """With the session's own token only. Type and number of GPUs are those that Slurm gave to
-        the session's job; no more of them than that can have been used."""
+        """Use the session's own token only.
+
+        Type and number of GPUs are those that Slurm gave to the session's job; no more than that
+        can have been used.
+        """
         if _pace.admit((self.person.name, self.server), time.monotonic()):
             raise TooManyRequests("One measurement a second is enough. Send it again in a moment.")
         record, job = await self.own()
@@ -60,8 +63,10 @@ class OwnMeasurements(OwnSession):
         )
 
     async def _version(self, record: SessionRecord) -> int | None:
-        """The environment's version that the session runs in; None where it was published later,
-        or never."""
+        """Return the version of the environment that the session runs in.
+
+        None if it was published later, or never.
+        """
         version = (await self.parts.store.versions.published()).get(record.environment)
         if version is None or (version.published_at or 0.0) > record.submitted_at:
             return None
@@ -69,10 +74,10 @@ class OwnMeasurements(OwnSession):
 
 
 def used_gpus(report: MeasurementReport, job: Job, *, simulated: bool) -> int:
-    """On how many GPUs it was measured. Where GPUs are simulated no framework finds any, and what
-    was measured on CPUs stands for all of the job's, marked as simulated.
+    """Return the number of GPUs that it was measured on.
 
-    Raises InvalidRequest for more GPUs than the job has.
+    If GPUs are simulated, no framework finds any: what was measured on CPUs stands for all of the
+    job's, marked as simulated. Raises InvalidRequest for more GPUs than the job has.
     """
     if report.gpus > job.gpus:
         raise InvalidRequest(
@@ -82,13 +87,13 @@ def used_gpus(report: MeasurementReport, job: Job, *, simulated: bool) -> int:
 
 
 class Measurements(Frozen):
-    """What was measured in one environment."""
+    """Measurements in an environment."""
 
     items: tuple[Measured, ...]
 
 
 class EnvironmentMeasurements(Endpoint):
-    """An environment's figures."""
+    """Measurements in an environment, by its name."""
 
     path = "environments/{name}/measurements"
     parameters = {"name": r"[a-z0-9._-]{1,63}"}
@@ -98,11 +103,11 @@ class EnvironmentMeasurements(Endpoint):
         "number of GPUs and precision."
     )
     async def on_get(self, name: str) -> Measurements:
-        """Of an environment that you may use; of any other there is none."""
+        """Return those of an environment that you may use; any other is not found."""
         catalog = self.parts.catalog
         await catalog.load()
         person = as_seen_by_catalog(self.person)
-        if name not in {one.name for one in catalog.visible_to(person)}:
+        if name not in {environment.name for environment in catalog.visible_to(person)}:
             raise NotFound(f"There is no environment '{name}' for you.")
         return Measurements(items=measured(await self.parts.store.measurements.of(name)))
 

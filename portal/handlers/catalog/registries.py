@@ -1,4 +1,4 @@
-"""``api/v1/registries``: where images come from, and what one logs in there with.
+"""``api/v1/registries``: registries that images come from, and their credentials.
 
 A password goes in and never comes out: not here, not in the audit log, not in the service's log.
 """
@@ -28,14 +28,16 @@ MOST = 200  # registries
 
 
 class RegistryBody(RegistryDraft):
-    """A registry as it is to be. ``host`` is that of the address. A password that is left out
-    stays as it is; an empty one is forgotten."""
+    """Registry to keep. ``host`` is that of the address.
+
+    A password that is left out stays as it is; an empty one is deleted.
+    """
 
     host: Annotated[str, StringConstraints(pattern=rf"^({HOST})?$")] = ""
 
 
 class Check(Frozen):
-    """What to ask for; nothing: only whether the registry takes the password."""
+    """Image to ask for; none: check only whether the registry takes the password."""
 
     source: Annotated[
         str,
@@ -45,7 +47,7 @@ class Check(Frozen):
 
 
 class RegistryList(Endpoint):
-    """All of them."""
+    """List of the registries."""
 
     path = "registries"
 
@@ -53,14 +55,14 @@ class RegistryList(Endpoint):
         "The registries that images are pulled from.", query=PageQuery, scope=ENVIRONMENTS_MANAGE
     )
     async def on_get(self) -> Page[Registry]:
-        """By host. Their passwords are not told."""
-        kept = [one.registry for one in await self.parts.store.registries.all()]
+        """Return them by host, without their passwords."""
+        registries = [row.registry for row in await self.parts.store.registries.all()]
         offset = offset_of(self.query.after)
-        return page(kept[offset : offset + self.query.limit], self.query, len(kept))
+        return page(registries[offset : offset + self.query.limit], self.query, len(registries))
 
 
 class OneRegistry(Action):
-    """One of them."""
+    """Registry by its host."""
 
     path = "registries/{registry}"
     parameters = {"registry": HOST}
@@ -72,17 +74,20 @@ class OneRegistry(Action):
         errors=(409,),
     )
     async def on_put(self, registry: str) -> Registry:
-        """Its password is encrypted before it is kept. Where the password that is kept would be
-        sent somewhere else from now on, it has to be entered again."""
+        """Encrypt the password before it is stored.
+
+        If the stored password would be sent somewhere else from now on, it has to be entered
+        again.
+        """
         draft, host = self.body, registry.lower()
         async with self.audited("set-registry", f"registry {host}") as line:
             if draft.host.lower() not in ("", host):
                 raise InvalidRequest(
                     f"'host' is '{draft.host}', the address says '{host}'.", "host"
                 )
-            everything = await self.parts.store.registries.all()
-            old = next((one for one in everything if one.registry.host == host), None)
-            if old is None and len(everything) >= MOST:
+            rows = await self.parts.store.registries.all()
+            old = next((row for row in rows if row.registry.host == host), None)
+            if old is None and len(rows) >= MOST:
                 raise Conflict(f"There are {MOST} registries already; remove one before.")
             await asyncio.to_thread(_check_files, draft, self.parts.registries.secrets)
             secret = await self._secret(draft, host, old)
@@ -103,15 +108,18 @@ class OneRegistry(Action):
 
     @Operation("Forget a registry.", scope=ENVIRONMENTS_MANAGE)
     async def on_delete(self, registry: str) -> None:
-        """Its password is forgotten; images that are there stay."""
+        """Delete its password, too; images that are there stay."""
         host = registry.lower()
         async with self.audited("remove-registry", f"registry {host}"):
             if not await self.parts.store.registries.remove(host):
                 raise NotFound(f"No registry '{host}' is kept.")
 
     async def _secret(self, draft: RegistryBody, host: str, old: KeptRegistry | None) -> str:
-        """What the database is to keep as the password. One that is kept, here or in a file, goes
-        to the place that it was entered for, and to another one only from who knows it."""
+        """Return the password for the database to keep.
+
+        A password kept here or in a file goes to the place that it was entered for; to send it
+        elsewhere, it must be entered again.
+        """
         secrets = self.parts.registries.secrets
         if draft.password_file:
             if draft.password:
@@ -137,8 +145,10 @@ class OneRegistry(Action):
 
 
 def _elsewhere(draft: RegistryBody, old: KeptRegistry | None) -> bool:
-    """Whether a password that nobody enters would go to another place than before, or with less
-    to guard it; the address in the path is the registry's and does not change."""
+    """Return True if a password not entered again would go elsewhere, or with less to guard it.
+
+    The address in the path is the registry's and does not change.
+    """
     if old is None:
         return True
     was = old.registry
@@ -151,7 +161,7 @@ def _elsewhere(draft: RegistryBody, old: KeptRegistry | None) -> bool:
 
 
 class RegistryCheck(Action):
-    """Whether a registry answers."""
+    """Check of a registry."""
 
     path = "registries/{registry}/check"
     parameters = {"registry": HOST}
@@ -162,27 +172,27 @@ class RegistryCheck(Action):
         scope=ENVIRONMENTS_MANAGE,
     )
     async def on_post(self, registry: str) -> Done:
-        """The answer is a sentence; so is each error. Nothing is pulled."""
+        """Return the result as a sentence, like each error. Nothing is pulled."""
         host, text = registry.lower(), self.body.source
         async with self.audited("check-registry", f"registry {host}", detail=text):
-            kept = await self.parts.store.registries.all()
+            registries = await self.parts.store.registries.all()
             if not text:
-                return Done(message=await self.parts.registries.check(host, kept))
+                return Done(message=await self.parts.registries.check(host, registries))
             try:
                 source = parse_source(text)
             except ValueError as error:
                 raise InvalidRequest(f"{error}.", "source") from None
             if source.kind is not SourceKind.OCI or source.host != host:
                 raise InvalidRequest(f"{source} is not an image of '{host}'.", "source")
-            found = await self.parts.registries.resolve(source, kept)
+            image = await self.parts.registries.resolve(source, registries)
             return Done(
-                message=f"{source} is {found.digest}, for {found.architecture}, "
-                f"{found.size / 1e6:.1f} MB to pull."
+                message=f"{source} is {image.digest}, for {image.architecture}, "
+                f"{image.size / 1e6:.1f} MB to pull."
             )
 
 
 def _check_files(draft: RegistryBody, secrets: Secrets) -> None:
-    """Raises InvalidRequest where a file that is named cannot be used. Blocking."""
+    """Raise InvalidRequest if a file that is named cannot be used. Blocking."""
     if draft.password_file:
         secrets.read(draft.password_file)
     if draft.ca_file:
@@ -195,7 +205,7 @@ def _check_files(draft: RegistryBody, secrets: Secrets) -> None:
 
 
 def _told(registry: Registry, *, changed: bool) -> str:
-    """What the audit log says of it."""
+    """Return the detail for the audit log."""
     parts = [f"user {registry.username}" if registry.username else ""]
     if registry.password_file:
         parts.append(f"password in {registry.password_file}")

@@ -1,4 +1,4 @@
-"""``api/v1/environment-requests``: what people miss in the catalog, and what became of it."""
+"""``api/v1/environment-requests``: requests for missing environments, and their outcome."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_OPEN = 5  # requests of one person that nobody has answered yet
 
 
 class RequestQuery(PageQuery):
-    """Which requests."""
+    """Filters and page of the requests."""
 
     mine: Annotated[
         bool, Field(description="Only your own. Who may not curate the catalog gets no others.")
@@ -33,7 +33,7 @@ class RequestQuery(PageQuery):
 
 
 class Answer(Frozen):
-    """What became of a request. ``environment`` is the name of what was made of it."""
+    """Answer to a request. ``environment`` is the name of the environment made for it."""
 
     state: Literal[RequestState.DONE, RequestState.DECLINED]
     answer: Annotated[
@@ -43,14 +43,16 @@ class Answer(Frozen):
 
 
 class EnvironmentRequests(Action):
-    """All of them, or one's own."""
+    """Requests for environments: everyone's, or one's own."""
 
     path = "environment-requests"
 
     @Operation("What was asked for in the catalog.", query=RequestQuery)
     async def on_get(self) -> Page[EnvironmentRequest]:
-        """Your own, with the answers; everyone's for those who curate the catalog. The newest
-        first."""
+        """Return your own with their answers, newest first.
+
+        Those who curate the catalog get everyone's.
+        """
         query = self.query
         everyone = self.person.may(ENVIRONMENTS_MANAGE) and not query.mine
         items, total = await self.parts.store.environment_requests.all(
@@ -63,25 +65,25 @@ class EnvironmentRequests(Action):
 
     @Operation("Ask for an environment.", body=EnvironmentRequestDraft, status=201, errors=(429,))
     async def on_post(self) -> EnvironmentRequest:
-        """Those who curate the catalog see it, and you see their answer."""
+        """Send a request to those who curate the catalog; you will see their answer."""
         draft, person = self.body, self.person.name
         detail = " ".join(part for part in (draft.source, draft.text) if part)
         action, target = "request-environment", "environment-requests"
         async with self.audited(action, target, owner=person, detail=detail) as line:
-            made = await self.parts.store.environment_requests.add(
+            request = await self.parts.store.environment_requests.add(
                 draft, person, time.time(), MOST_OPEN
             )
-            if made is None:
+            if request is None:
                 raise TooManyRequests(
                     f"{MOST_OPEN} requests of yours wait for an answer. Ask for more when some "
                     "of them are answered."
                 )
-            line.target = f"environment request {made.id}"
-        return made
+            line.target = f"environment request {request.id}"
+        return request
 
 
 class EnvironmentRequestAnswer(Action):
-    """The answer to one."""
+    """Answer to a request."""
 
     path = "environment-requests/{request_id}/answer"
     parameters = {"request_id": "[0-9]{1,9}"}
@@ -93,25 +95,25 @@ class EnvironmentRequestAnswer(Action):
         errors=(409,),
     )
     async def on_post(self, request_id: str) -> EnvironmentRequest:
-        """It is closed with that, and the person who asked sees the answer."""
-        given, table = self.body, self.parts.store.environment_requests
+        """Close the request; the person who asked sees the answer."""
+        answer, table = self.body, self.parts.store.environment_requests
         target = f"environment request {request_id}"
-        if given.state is RequestState.DECLINED and not given.answer:
+        if answer.state is RequestState.DECLINED and not answer.answer:
             raise InvalidRequest("'answer': say why it is declined.", "answer")
-        async with self.audited("answer-request", target, detail=given.answer) as line:
-            asked = await table.get(int(request_id))
-            line.detail = f"{given.state}: {given.answer}"
-            if asked.state is not RequestState.OPEN:
+        async with self.audited("answer-request", target, detail=answer.answer) as line:
+            request = await table.get(int(request_id))
+            line.detail = f"{answer.state}: {answer.answer}"
+            if request.state is not RequestState.OPEN:
                 raise Conflict(
-                    f"Request {request_id} was answered already, by {asked.answered_by}."
+                    f"Request {request_id} was answered already, by {request.answered_by}."
                 )
             return await table.answer(
-                asked.id,
-                given.state,
-                given.answer,
+                request.id,
+                answer.state,
+                answer.answer,
                 self.person.name,
                 time.time(),
-                given.environment,
+                answer.environment,
             )
 
 

@@ -1,5 +1,8 @@
-"""``api/v1/environment-tests``: smoke tests of environments. Admins see those of the catalog;
-people those of what they registered themselves, which nobody else sees."""
+"""``api/v1/environment-tests``: smoke tests of environments.
+
+Admins see those of the catalog; people those of what they registered themselves, which nobody else
+sees.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +27,19 @@ _ONE = {"test_id": WORK_ID}
 
 
 class TestEndpoint(WorkEndpoint):
-    """Base of what is about one test."""
+    """Base class of endpoints for a single test."""
 
     __test__ = False  # not a test of pytest's
     kind = "test"
     parameters = _ONE
 
     async def work(self, id: str) -> EnvironmentTest:
-        """Those of the catalog for admins, and for a person those of their own environments."""
+        """Return a test: of the catalog for admins, of one's own environments for everyone."""
         return await _test_for(self, id)
 
 
 class Tests(Endpoint):
-    """All of them, without those of what others registered for themselves."""
+    """List of the tests, without those of other people's own environments."""
 
     __test__ = False
     path = "environment-tests"
@@ -45,7 +48,7 @@ class Tests(Endpoint):
         "Smoke tests of environments, the newest first.", query=PageQuery, scope=ENVIRONMENTS_MANAGE
     )
     async def on_get(self) -> Page[EnvironmentTest]:
-        """Those that are under way and those that are over."""
+        """Return tests in progress and those that have ended."""
         query = self.query
         await self.parts.catalog.load()
         items, total = await self.parts.store.tests.without(
@@ -55,30 +58,30 @@ class Tests(Endpoint):
 
 
 class OneTest(TestEndpoint):
-    """One of them."""
+    """Test by its id."""
 
     path = "environment-tests/{test_id}"
 
     @Operation("One smoke test.")
     async def on_get(self, test_id: str) -> EnvironmentTest:
-        """How far it is, or what came out."""
+        """Return its progress, or its result."""
         return await self.work(test_id)
 
 
 class TestLog(TestEndpoint):
-    """What its job wrote."""
+    """Log of a test's job."""
 
     path = "environment-tests/{test_id}/log"
 
     @Operation("A piece of a test's log.", query=LogQuery)
     async def on_get(self, test_id: str) -> LogText:
-        """Plain text from 'offset' on."""
+        """Return plain text from 'offset' on."""
         await self.work(test_id)
         return await self.log_text(test_id, self.query.offset)
 
 
 class TestEvents(TestEndpoint, WorkEvents):
-    """The same as it comes."""
+    """State and log of a test as an event stream."""
 
     path = "environment-tests/{test_id}/events"
 
@@ -89,26 +92,26 @@ class TestEvents(TestEndpoint, WorkEvents):
         errors=(429,),
     )
     async def on_get(self, test_id: str) -> None:
-        """Events 'test' (as from environment-tests/{test_id}) and 'log' (text and next offset)."""
+        """Send events 'test' (as environment-tests/{test_id}) and 'log' (text and next offset)."""
         await self.stream(test_id)
 
 
 class CancelTest(Action):
-    """End it."""
+    """Cancellation of a test."""
 
     path = "environment-tests/{test_id}/cancel"
     parameters = _ONE
 
     @Operation("Cancel a test.", scope=ENVIRONMENTS_MANAGE, errors=(409,))
     async def on_post(self, test_id: str) -> EnvironmentTest:
-        """It then says nothing of the environment."""
+        """Discard the test: it then says nothing about the environment."""
         async with self.audited("cancel-test", f"test {test_id}"):
             await _test_for(self, test_id)
             return await self.parts.workshop.cancel_test(int(test_id), self.person.name)
 
 
 class TestEnvironment(Action):
-    """What is in the catalog, once more."""
+    """New test of an environment of the catalog."""
 
     __test__ = False
     path = "environments/{environment}/test"
@@ -121,35 +124,37 @@ class TestEnvironment(Action):
         status=202,
     )
     async def on_post(self, environment: str) -> StartedTests:
-        """In jobs of Slurm, without GPUs and on each type of GPU. What fails is not offered any
-        more."""
+        """Test it in Slurm jobs, without GPUs and on each type of GPU.
+
+        If it fails, it is not offered any more.
+        """
         async with self.audited("test-environment", f"environment {environment}"):
             await self.parts.catalog.load()
-            found = self.parts.catalog.environments.get(environment)
-            if found is None or found.private:
+            entry = self.parts.catalog.environments.get(environment)
+            if entry is None or entry.private:
                 raise NotFound(f"There is no environment '{environment}' in the catalog.")
             tests = await self.parts.workshop.test(
-                found, None, self.body.gpu_types, self.person.name
+                entry, None, self.body.gpu_types, self.person.name
             )
         return StartedTests(items=tuple(tests))
 
 
 class NotTested(Frozen):
-    """What could not be tested, and why."""
+    """Environment that could not be tested, and the reason."""
 
     environment: str
     reason: str
 
 
 class AllTests(Done):
-    """The tests that were started or joined."""
+    """Tests that were started or joined."""
 
     items: tuple[EnvironmentTest, ...]
     left_out: Annotated[tuple[NotTested, ...], Field(description="Withdrawn ones are not named.")]
 
 
 class TestAll(Action):
-    """The whole catalog, once more."""
+    """New test of the whole catalog."""
 
     __test__ = False
     path = "environments/test-all"
@@ -158,19 +163,23 @@ class TestAll(Action):
         "Test every environment of the catalog again.", scope=ENVIRONMENTS_MANAGE, status=202
     )
     async def on_post(self) -> AllTests:
-        """A few at a time, so that people wait for two GPUs at most. What people registered for
-        themselves is theirs to test."""
+        """Test a few at a time, so that people wait for two GPUs at most.
+
+        Environments that people registered for themselves are theirs to test.
+        """
         async with self.audited("test-environments", "all environments") as line:
             await self.parts.catalog.load()
             tests: list[EnvironmentTest] = []
             left_out = []
-            for one in self.parts.catalog.environments.values():
-                if not _due(one):
+            for environment in self.parts.catalog.environments.values():
+                if not _due(environment):
                     continue
                 try:
-                    tests += await self.parts.workshop.test(one, None, None, self.person.name)
+                    tests += await self.parts.workshop.test(
+                        environment, None, None, self.person.name
+                    )
                 except InvalidRequest as error:
-                    left_out.append(NotTested(environment=one.name, reason=error.message))
+                    left_out.append(NotTested(environment=environment.name, reason=error.message))
             number = len({test.name for test in tests})
             line.detail = f"{len(tests)} tests of {number} environments."
         return AllTests(
@@ -187,18 +196,24 @@ def _due(environment: Environment) -> bool:
 ENDPOINTS = (Tests, OneTest, TestLog, TestEvents, CancelTest, TestAll, TestEnvironment)
 
 
-def _others(asked: Endpoint) -> frozenset[str]:
-    """The names of what others than who asks have registered for themselves."""
-    known = asked.parts.catalog.environments.values()
-    return frozenset(one.name for one in known if one.private and one.owner != asked.person.name)
+def _others(handler: Endpoint) -> frozenset[str]:
+    """Return the names of environments that other people registered for themselves."""
+    known = handler.parts.catalog.environments.values()
+    return frozenset(
+        environment.name
+        for environment in known
+        if environment.private and environment.owner != handler.person.name
+    )
 
 
-async def _test_for(asked: Endpoint, id: str) -> EnvironmentTest:
-    """One test, if who asks may see it. Raises NotFound."""
-    test = await asked.parts.store.tests.get(int(id))
-    await asked.parts.catalog.load()
-    found = asked.parts.catalog.environments.get(test.name)
-    own = found is not None and found.private and found.owner == asked.person.name
-    if test.name in _others(asked) or not (own or asked.person.may(ENVIRONMENTS_MANAGE)):
+async def _test_for(handler: Endpoint, id: str) -> EnvironmentTest:
+    """Return a test, if the requester may see it. Raises NotFound."""
+    test = await handler.parts.store.tests.get(int(id))
+    await handler.parts.catalog.load()
+    environment = handler.parts.catalog.environments.get(test.name)
+    own = (
+        environment is not None and environment.private and environment.owner == handler.person.name
+    )
+    if test.name in _others(handler) or not (own or handler.person.may(ENVIRONMENTS_MANAGE)):
         raise NotFound(f"There is no test {id}.")
     return test

@@ -1,4 +1,4 @@
-"""``api/v1/own-environments``: what people register for themselves."""
+"""``api/v1/own-environments``: environments that people register for themselves."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from .versions import StartedTests
 
 
 class OwnItem(Frozen):
-    """One of them. ``state``: testing, ready or failed; ``reason``: why it cannot be launched.
-    ``tests``: the newest for each GPU type."""
+    """Environment of one's own. ``state``: testing, ready or failed.
+
+    ``reason``: why it cannot be launched. ``tests``: the newest for each GPU type.
+    """
 
     name: str
     title: str
@@ -29,8 +31,11 @@ class OwnItem(Frozen):
 
 
 class OwnList(Frozen):
-    """``allowed``: whether one may register (more); ``refusal``: why not. ``most``: how many one
-    may have."""
+    """Environments of one's own.
+
+    ``allowed``: whether you may register (more); ``refusal``: why not. ``most``: how many you may
+    have.
+    """
 
     items: tuple[OwnItem, ...]
     allowed: bool
@@ -39,10 +44,10 @@ class OwnList(Frozen):
 
 
 class OwnAction(Action):
-    """Base of both."""
+    """Base class of endpoints that return an environment of one's own."""
 
     async def item(self, environment: Environment) -> OwnItem:
-        """How it stands with one."""
+        """Return the environment with its state and tests."""
         own = self.parts.own
         tests = tuple((await own.tests(environment)).values())
         reason = own.reason(environment)
@@ -65,19 +70,19 @@ class OwnAction(Action):
 
 
 class OwnEnvironmentsEndpoint(OwnAction):
-    """One's own."""
+    """Environments of one's own."""
 
     path = "own-environments"
 
     @Operation("The environments that you registered.")
     async def on_get(self) -> OwnList:
-        """Nobody else sees them, admins neither."""
+        """Return your own only; nobody else sees them, not even admins."""
         own, person = self.parts.own, self.person
-        found = [await self.item(one) for one in await own.of(person)]
+        items = [await self.item(environment) for environment in await own.of(person)]
         refusal = own.refusal(person)
         return OwnList(
-            items=tuple(found),
-            allowed=not refusal and len(found) < own.most,
+            items=tuple(items),
+            allowed=not refusal and len(items) < own.most,
             refusal=refusal,
             most=own.most,
         )
@@ -89,31 +94,31 @@ class OwnEnvironmentsEndpoint(OwnAction):
         errors=(409,),
     )
     async def on_post(self) -> OwnItem:
-        """It is tested in jobs of yours, and offered to you, and only you, when it has passed."""
+        """Test it in jobs of yours; when it has passed, it is offered to you alone."""
         async with self.audited(
             "register-environment", "own environment", self.person.name, self.body.path
         ) as line:
-            made = await self.parts.own.register(self.body, self.person)
-            line.target = f"environment {made.name}"
-        return await self.item(made)
+            environment = await self.parts.own.register(self.body, self.person)
+            line.target = f"environment {environment.name}"
+        return await self.item(environment)
 
 
 class OneOwnEnvironment(Action):
-    """One of them."""
+    """Environment of one's own, by its name."""
 
     path = "own-environments/{environment}"
     parameters = NAME
 
     @Operation("Forget an environment of yours.", errors=(409,))
     async def on_delete(self, environment: str) -> None:
-        """Its files stay as they are; sessions that run in it go on."""
+        """Leave its files as they are; sessions that run in it go on."""
         target = f"environment {environment}"
         async with self.audited("remove-environment", target, self.person.name):
             await self.parts.own.remove(environment, self.person)
 
 
 class TestOwnEnvironment(Action):
-    """Once more."""
+    """New test of an environment of one's own."""
 
     __test__ = False  # not a test of pytest's
     path = "own-environments/{environment}/test"
@@ -121,7 +126,7 @@ class TestOwnEnvironment(Action):
 
     @Operation("Test an environment of yours again.", status=202)
     async def on_post(self, environment: str) -> StartedTests:
-        """In jobs of yours, without GPUs and on each type of GPU."""
+        """Test it in jobs of yours, without GPUs and on each type of GPU."""
         async with self.audited("test-environment", f"environment {environment}", self.person.name):
             tests = await self.parts.own.test(environment, self.person)
         return StartedTests(items=tuple(tests))

@@ -1,4 +1,4 @@
-"""``api/v1/environments/NAME/versions``: every version, and what is done with one."""
+"""``api/v1/environments/NAME/versions``: every version, and actions on one of them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _Group = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 
 
 class VersionText(Frozen):
-    """A version as the file of the catalog that it would be."""
+    """Version as the text of a catalog file."""
 
     number: int
     text: str
 
 
 class GpuTypes(Frozen):
-    """On which types of GPU; null: all that it is offered for."""
+    """Types of GPU to test on; null: all that it is offered for."""
 
     gpu_types: Annotated[
         tuple[Annotated[str, StringConstraints(max_length=64)], ...] | None, Field(max_length=100)
@@ -38,28 +38,27 @@ class GpuTypes(Frozen):
 
 
 class StartedTests(Frozen):
-    """The tests that were started or joined."""
+    """Tests that were started or joined."""
 
     items: tuple[EnvironmentTest, ...]
 
 
 class Audience(Frozen):
-    """Who sees it: members of one of the groups or courses; both empty: everyone. null: as the
-    version says."""
+    """Groups and courses whose members see it; both empty: everyone. null: as the version says."""
 
     groups: Annotated[tuple[_Group, ...] | None, Field(max_length=200)] = None
     courses: Annotated[tuple[Name, ...] | None, Field(max_length=200)] = None
 
 
 class Previewed(Frozen):
-    """``name``: of the environment that admins can launch now."""
+    """Preview of a version. ``name``: of the environment that admins can launch now."""
 
     name: str
     title: str
 
 
 class Versions(Action):
-    """All of them."""
+    """Versions of an environment."""
 
     path = "environments/{environment}/versions"
     parameters = NAME
@@ -70,7 +69,7 @@ class Versions(Action):
         scope=ENVIRONMENTS_MANAGE,
     )
     async def on_get(self, environment: str) -> Page[EnvironmentVersion]:
-        """Who changed what, when."""
+        """Return who changed what, and when."""
         query = self.query
         items, total = await self.parts.store.versions.of(
             environment, offset_of(query.after), query.limit
@@ -81,48 +80,51 @@ class Versions(Action):
 
 
 class VersionAction(Action):
-    """Base of what is done with one version."""
+    """Base class of actions on a version."""
 
     async def version(self, environment: str, number: str) -> EnvironmentVersion:
-        """Raises NotFound."""
+        """Return the version. Raises NotFound."""
         return await self.parts.store.versions.get(environment, int(number))
 
 
 class OneVersion(VersionAction):
-    """One version."""
+    """Version by its number."""
 
     path = "environments/{environment}/versions/{number}"
     parameters = VERSION
 
     @Operation("One version of an environment.", scope=ENVIRONMENTS_MANAGE)
     async def on_get(self, environment: str, number: str) -> EnvironmentVersion:
-        """With its whole definition."""
+        """Return it with its whole definition."""
         return await self.version(environment, number)
 
 
 class TextOfVersion(VersionAction):
-    """The same as YAML."""
+    """YAML text of a version."""
 
     path = "environments/{environment}/versions/{number}/text"
     parameters = VERSION
 
     @Operation("A version as the YAML of a file.", scope=ENVIRONMENTS_MANAGE)
     async def on_get(self, environment: str, number: str) -> VersionText:
-        """Two of them can be compared line by line."""
+        """Return text that can be compared line by line with that of another version."""
         version = await self.version(environment, number)
         return VersionText(number=version.number, text=yaml_text(version.environment))
 
 
 class BuildVersion(VersionAction):
-    """Its image."""
+    """Build of a version's image."""
 
     path = "environments/{environment}/versions/{number}/build"
     parameters = VERSION
 
     @Operation("Build the image of a version.", scope=ENVIRONMENTS_MANAGE, errors=(409, 502))
     async def on_post(self, environment: str, number: str) -> Build:
-        """A job in Slurm; it is tested after that. An image that is there already is used, and a
-        build of the same that is under way is joined."""
+        """Build it in a Slurm job, and test it after that.
+
+        An image that is there already is used, and a build of the same that is in progress is
+        joined.
+        """
         target = f"environment {environment} version {number}"
         async with self.audited("build-environment", target):
             version = await self.version(environment, number)
@@ -130,7 +132,7 @@ class BuildVersion(VersionAction):
 
 
 class TestVersion(VersionAction):
-    """Its smoke test."""
+    """Smoke test of a version."""
 
     __test__ = False  # not a test of pytest's
     path = "environments/{environment}/versions/{number}/test"
@@ -143,7 +145,7 @@ class TestVersion(VersionAction):
         errors=(409, 502),
     )
     async def on_post(self, environment: str, number: str) -> StartedTests:
-        """Without GPUs, and on each type of GPU."""
+        """Test it without GPUs, and on each type of GPU."""
         target = f"environment {environment} version {number}"
         async with self.audited("test-environment", target):
             version = await self.version(environment, number)
@@ -154,7 +156,7 @@ class TestVersion(VersionAction):
 
 
 class PublishVersion(VersionAction):
-    """For people."""
+    """Publication of a version."""
 
     path = "environments/{environment}/versions/{number}/publish"
     parameters = VERSION
@@ -163,8 +165,10 @@ class PublishVersion(VersionAction):
         "Offer a version to people.", body=Audience, scope=ENVIRONMENTS_MANAGE, errors=(409,)
     )
     async def on_post(self, environment: str, number: str) -> EnvironmentVersion:
-        """It must have passed its test; virtual environments and modules need none. Where
-        something else was published since it was edited, that is a conflict, with both texts."""
+        """Publish a version that has passed its test; virtual environments and modules need none.
+
+        If something else was published since it was edited, that is a conflict, with both texts.
+        """
         target = f"environment {environment} version {number}"
         async with self.audited("publish-environment", target) as line:
             done = await self.parts.curator.publish(
@@ -177,7 +181,7 @@ class PublishVersion(VersionAction):
 
 
 class PreviewVersion(VersionAction):
-    """For admins."""
+    """Preview of a version for admins."""
 
     path = "environments/{environment}/versions/{number}/preview"
     parameters = VERSION
@@ -188,11 +192,11 @@ class PreviewVersion(VersionAction):
         errors=(409,),
     )
     async def on_post(self, environment: str, number: str) -> Previewed:
-        """Under a name of its own, in the place of an earlier preview."""
+        """Offer it to admins under a name of its own, in place of an earlier preview."""
         target = f"environment {environment} version {number}"
         async with self.audited("preview-environment", target):
-            made = await self.parts.curator.preview(environment, int(number))
-        return Previewed(name=made.name, title=made.title)
+            preview = await self.parts.curator.preview(environment, int(number))
+        return Previewed(name=preview.name, title=preview.title)
 
 
 ENDPOINTS = (

@@ -1,5 +1,7 @@
-"""What leads from a version to its builds and tests and back, and what a reference is before it is
-built: ``builds/ID/versions``, ``environments/NAME/versions/N/tests``, ``images/resolve``."""
+"""Builds, tests and versions that belong together, and resolution of image references.
+
+``builds/ID/versions``, ``environments/NAME/versions/N/tests``, ``images/resolve``.
+"""
 
 from __future__ import annotations
 
@@ -18,31 +20,31 @@ from .versions import VERSION
 
 
 class BuildVersions(Frozen):
-    """The oldest first."""
+    """Versions that a build is for, the oldest first."""
 
     items: tuple[EnvironmentVersion, ...]
 
 
 class VersionsOfBuild(Endpoint):
-    """What a build is for."""
+    """Versions that a build is for."""
 
     path = "builds/{build_id}/versions"
     parameters = {"build_id": "[0-9]{1,9}"}
 
     @Operation("The versions of environments that a build is for.", scope=ENVIRONMENTS_MANAGE)
     async def on_get(self, build_id: str) -> BuildVersions:
-        """None for a build that nobody waits for any more."""
+        """Return an empty list for a build that nobody waits for any more."""
         return BuildVersions(items=tuple(await self.parts.store.versions.of_build(int(build_id))))
 
 
 class VersionTests(Frozen):
-    """The newest of each type of GPU; "" (without GPUs) first."""
+    """Newest test for each type of GPU; "" (without GPUs) first."""
 
     items: tuple[EnvironmentTest, ...]
 
 
 class TestsOfVersion(Endpoint):
-    """How the tests of a version went."""
+    """Tests of a version."""
 
     __test__ = False  # not a test of pytest's
     path = "environments/{environment}/versions/{number}/tests"
@@ -50,20 +52,20 @@ class TestsOfVersion(Endpoint):
 
     @Operation("The newest tests of a version of an environment.", scope=ENVIRONMENTS_MANAGE)
     async def on_get(self, environment: str, number: str) -> VersionTests:
-        """Of the same software: versions that differ in their titles alone share them."""
+        """Return tests of the same software: versions that differ only in titles share them."""
         version = await self.parts.store.versions.get(environment, int(number))
-        found = await self.parts.store.tests.newest(version.environment.fingerprint)
-        return VersionTests(items=tuple(test for _, test in sorted(found.items())))
+        tests = await self.parts.store.tests.newest(version.environment.fingerprint)
+        return VersionTests(items=tuple(test for _, test in sorted(tests.items())))
 
 
 class Reference(Frozen):
-    """An OCI reference, as an admin pastes it."""
+    """OCI reference, as pasted by an admin."""
 
     source: Annotated[str, StringConstraints(min_length=1, max_length=1024, strip_whitespace=True)]
 
 
 class ResolveImage(Endpoint):
-    """What a tag is now."""
+    """Image that a tag refers to now."""
 
     path = "images/resolve"
 
@@ -71,13 +73,16 @@ class ResolveImage(Endpoint):
         "Ask a registry which image a reference is now.", body=Reference, scope=ENVIRONMENTS_MANAGE
     )
     async def on_post(self) -> ResolvedImage:
-        """Nothing is pulled, and nothing is kept. A build asks again, and pins what it finds."""
+        """Resolve the reference without pulling or storing anything.
+
+        A build resolves it again, and pins what it finds.
+        """
         try:
             source = parse_source(self.body.source)
         except ValueError as error:
             raise InvalidRequest(f"{error}.", "source") from None
-        kept = await self.parts.store.registries.all()
-        return await self.parts.workshop.registries.resolve(source, kept)
+        registries = await self.parts.store.registries.all()
+        return await self.parts.workshop.registries.resolve(source, registries)
 
 
 ENDPOINTS = (VersionsOfBuild, TestsOfVersion, ResolveImage)

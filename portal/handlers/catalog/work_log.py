@@ -1,4 +1,4 @@
-"""The log of a build or test, in pieces or as it comes: the base of both."""
+"""Base classes for the log of a build or test, in pieces or as an event stream."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from portal.models.catalog.image_job import LIVE
 from ..base.endpoint import Endpoint, Query
 
 WORK_ID = "[0-9]{1,9}"
-_EVERY = 1.0  # seconds between two looks
-_BEAT = 20  # looks without news, until a proxy is told that the stream is alive
+_EVERY = 1.0  # seconds between two polls
+_BEAT = 20  # polls without news until a comment tells proxies that the stream is alive
 _SLOWEST = 30.0  # seconds that a viewer may take to read one event
-_LONGEST = 300.0  # then the browser connects anew, with the rights that it has then
+_LONGEST = 300.0  # seconds; then the browser reconnects, with the rights that it has then
 _MOST = 20  # streams at the same time, of everyone
-_EACH = 5  # of one person, who must not keep others from theirs
+_EACH = 5  # of one person, so that nobody takes all of them
 
 
 class LogQuery(Query):
-    """From which byte on."""
+    """Offset in a log, in bytes."""
 
     offset: Annotated[
         int, Field(ge=0, le=2**53, description="'next' of the answer before; 0 for the beginning.")
@@ -36,41 +36,46 @@ class LogQuery(Query):
 
 
 class LogText(Frozen):
-    """A piece of a log: plain text, about 64 KiB at most. ``next``: the offset to go on from; the
-    same as was asked for where there is nothing more now."""
+    """Piece of a log: plain text, about 64 KiB at most.
+
+    ``next``: the offset to go on from; the same as was asked for if there is nothing more now.
+    """
 
     text: str
     next: int
 
 
 class WorkEndpoint(Endpoint):
-    """Base of what is about one build or one test."""
+    """Base class of endpoints for a single build or test."""
 
     kind: ClassVar[WorkKind]
 
     @abstractmethod
     async def work(self, id: str) -> Build | EnvironmentTest:
-        """The one that this person may see. Raises NotFound."""
+        """Return the build or test, if this person may see it. Raises NotFound."""
 
     async def log_text(self, id: str, offset: int) -> LogText:
-        """A piece of its log."""
+        """Return a piece of its log."""
         text, end = await self.parts.workshop.log_text(self.kind, int(id), offset)
         return LogText(text=text, next=end)
 
 
 class WorkEvents(WorkEndpoint):
-    """Base of both event streams."""
+    """Base class of both event streams."""
 
     _open: ClassVar[set[WorkEvents]] = set()
     _sending: asyncio.Task[None] | None = None
 
     async def stream(self, id: str) -> None:
-        """Events: 'build' or 'test' (its state, at first and when it changes) and 'log' (text that
-        is new, with the offset after it). It ends after the last state, or after some minutes."""
+        """Send events until after the last state, or for some minutes.
+
+        'build' or 'test' is its state, at first and on each change; 'log' is new text, with the
+        offset after it.
+        """
         await self.work(id)
         if self.settings["ending"].is_set():
             raise Unavailable("The portal's service is being restarted.")
-        mine = sum(one.person.name == self.person.name for one in self._open)
+        mine = sum(stream.person.name == self.person.name for stream in self._open)
         if mine >= _EACH or len(self._open) >= _MOST:
             raise TooManyRequests("Too many logs are followed at the moment. Ask for pieces of it.")
         self.set_header("X-Accel-Buffering", "no")  # nginx
@@ -104,10 +109,10 @@ class WorkEvents(WorkEndpoint):
                 if piece.text:
                     await self._event("log", piece.model_dump_json())
                     quiet = 0
-            said = work.model_dump_json()
-            if said != last:
-                await self._event(self.kind, said)
-                last, quiet = said, 0
+            state = work.model_dump_json()
+            if state != last:
+                await self._event(self.kind, state)
+                last, quiet = state, 0
             if work.state not in LIVE:
                 return
             quiet += 1

@@ -1,1 +1,1 @@
-"""The cluster by the API: nodes, GPUs, jobs, their history and usage."""
+"""Cluster endpoints: nodes, GPUs, jobs, their history and usage."""

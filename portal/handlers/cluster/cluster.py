@@ -11,7 +11,7 @@ from ..base.endpoint import Endpoint, Operation
 
 
 class PartitionItem(Frozen):
-    """One partition. ``max_time`` in seconds; null means no limit."""
+    """Partition of the cluster. ``max_time`` in seconds; null means no limit."""
 
     name: str
     state: str
@@ -21,8 +21,10 @@ class PartitionItem(Frozen):
 
 
 class TelemetryStatus(Frozen):
-    """Where the GPUs' use is known from: "prometheus", "simulated" or "none" (only what sessions
-    report). ``error`` says why the source does not answer, ``taken_at`` when it last did."""
+    """Source of the GPUs' use: "prometheus", "simulated" or "none" (only what sessions report).
+
+    ``error`` says why it does not answer, ``taken_at`` when it last did.
+    """
 
     source: str
     simulated: bool
@@ -31,16 +33,19 @@ class TelemetryStatus(Frozen):
 
 
 class StoreStatus(Frozen):
-    """Whether the portal's database answers: if not, the sentence, and since when."""
+    """Status of the portal's database: the error if it does not answer, and since when."""
 
     error: str
     error_since: float | None
 
 
 class ClusterAnswer(Frozen):
-    """The cluster. ``age`` is seconds since Slurm last answered; ``error`` says why it does not
-    now. ``rights`` are your scopes here, without their prefix; ``control`` is what Slurm lets
-    the portal's account do, for those who may ask for it."""
+    """State of the cluster.
+
+    ``age`` is seconds since Slurm last answered; ``error`` says why it does not now. ``rights``
+    are your scopes here, without their prefix; ``control`` is what Slurm lets the portal's account
+    do, for those who may ask for it.
+    """
 
     stream: str
     version: int
@@ -56,7 +61,7 @@ class ClusterAnswer(Frozen):
 
 
 class ClusterEndpoint(Endpoint):
-    """The cluster."""
+    """Cluster in numbers."""
 
     path = "cluster"
 
@@ -73,13 +78,13 @@ class ClusterEndpoint(Endpoint):
             summary=view.summary,
             partitions=tuple(
                 PartitionItem(
-                    name=one.name,
-                    state=one.state,
-                    default=one.default,
-                    nodes=len(one.nodes),
-                    max_time=one.max_time,
+                    name=partition.name,
+                    state=partition.state,
+                    default=partition.default,
+                    nodes=len(partition.nodes),
+                    max_time=partition.max_time,
                 )
-                for one in view.snapshot.partitions.values()
+                for partition in view.snapshot.partitions.values()
             ),
             telemetry=TelemetryStatus(
                 source=parts.telemetry.source,
@@ -96,15 +101,17 @@ class ClusterEndpoint(Endpoint):
 
 
 class BoardEndpoint(Endpoint):
-    """The grid."""
+    """Grid of nodes and GPUs."""
 
     path = "board"
     _mark = ""
 
     @Operation("All nodes and GPUs at one version.", answer=Board, errors=(304,))
     async def on_get(self) -> None:
-        """The same bytes for all who may see the same: what is yours comes with 'events' or
-        'changes'. The ETag is the version."""
+        """Return the same bytes to all who may see the same. The ETag is the version.
+
+        What is yours comes with 'events' or 'changes'.
+        """
         view, named = self.view, self.person.may(JOBS_READ)
         zipped = "gzip" in self.request.headers.get("Accept-Encoding", "")
         self._mark = "-".join(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class GpuFilter(Query):
-    """Which GPUs, and in which order."""
+    """Filters and order of the GPUs."""
 
     partition: Words = None
     node: Words = None
@@ -38,7 +38,7 @@ class GpuFilter(Query):
 
 
 class GpuQuery(PageQuery, GpuFilter):
-    """The same, a page of it."""
+    """Filters, order and page of the GPUs."""
 
 
 class GpusEndpoint(Endpoint):
@@ -48,7 +48,7 @@ class GpusEndpoint(Endpoint):
 
     @Operation("The GPUs.", query=GpuQuery)
     async def on_get(self) -> Page[GpuItem]:
-        """What belongs to others has no user and no environment, unless you may see whose it is."""
+        """Hide user and environment of what belongs to others, unless you may see whose it is."""
         view, person, query = self.view, self.person, self.query
         return await paged(lambda: selected(view, person, query), query)
 
@@ -69,12 +69,12 @@ ENDPOINTS = (GpusEndpoint, GpusCsv)
 
 
 def selected(view: ClusterView, person: Person, query: GpuFilter) -> Sequence[GpuItem]:
-    """The GPUs that ``query`` asks for, in its order, as this person may see them."""
+    """Return the GPUs that ``query`` asks for, in its order, as this person may see them."""
     return chosen(view, sort_cache.gpus(view, person, query.sort), query)
 
 
 def chosen(view: ClusterView, items: Sequence[GpuItem], query: GpuFilter) -> Sequence[GpuItem]:
-    """Those of ``items`` that the filters let through."""
+    """Return the ``items`` that pass the filters."""
     if query.partition:
         partitions = among(query.partition)
         names = {

@@ -1,4 +1,4 @@
-"""``api/v1/history``: the cluster over time, in as many points as one asks for."""
+"""``api/v1/history``: the cluster over time, in the requested number of points."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ _Time = Annotated[float, Field(ge=0, le=32503680000, allow_inf_nan=False)]  # up
 
 
 class HistoryQuery(Query):
-    """From ``start`` to ``end`` (Unix seconds; the last day where neither is given), at most
-    three years, in ``points``."""
+    """Span from ``start`` to ``end`` (Unix seconds), at most three years, in ``points``.
+
+    The last day if neither is given.
+    """
 
     start: _Time | None = None
     end: _Time | None = None
@@ -53,13 +55,13 @@ class HistoryEndpoint(Endpoint):
 
     @Operation("The cluster over time: means of equal parts of the time.", query=HistoryQuery)
     async def on_get(self) -> Page[HistoryPoint]:
-        """A part without a sample has nulls. All points stand on one page."""
+        """Return all points on one page; a part without a sample has nulls."""
         points = await points_of(self)
         return Page(items=tuple(points), next=None, total=len(points))
 
 
 class HistoryCsv(CsvEndpoint):
-    """The same, as a file."""
+    """GPUs, queue and sessions over time, as a file."""
 
     path = "history.csv"
     columns = tuple(HistoryPoint.model_fields)
@@ -74,6 +76,6 @@ ENDPOINTS = (HistoryEndpoint, HistoryCsv)
 
 
 async def points_of(handler: Endpoint) -> list[HistoryPoint]:
-    """What the store has for the handler's query."""
+    """Return the points that the store has for the handler's query."""
     start, end = handler.query.times
     return await handler.parts.store.history.points(start, end, handler.query.points)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class JobFilter(Query):
-    """Which jobs, and in which order."""
+    """Filters and order of the jobs."""
 
     partition: Words = None
     type: Words = None  # of its GPUs
@@ -44,7 +44,7 @@ class JobFilter(Query):
 
 
 class JobQuery(PageQuery, JobFilter):
-    """The same, a page of it."""
+    """Filters, order and page of the jobs."""
 
 
 class JobsEndpoint(Endpoint):
@@ -54,8 +54,11 @@ class JobsEndpoint(Endpoint):
 
     @Operation("The jobs.", query=JobQuery)
     async def on_get(self) -> Page[JobItem]:
-        """Of jobs of others, user, name, account, environment and session_id are null, unless you
-        may see whose they are; filters, search and order know no more than that."""
+        """Return null for user, name, account, environment and session_id of others' jobs.
+
+        They are set if you may see whose the jobs are; filters, search and order see no more than
+        you.
+        """
         view, person, query = self.view, self.person, self.query
         return await paged(lambda: selected(view, person, query), query)
 
@@ -74,7 +77,7 @@ class JobsCsv(CsvEndpoint):
 
 
 class JobEndpoint(Endpoint):
-    """One job."""
+    """Job by its id."""
 
     path = "jobs/{job_id}"
     parameters = {"job_id": JOB_ID}
@@ -92,12 +95,12 @@ ENDPOINTS = (JobsEndpoint, JobsCsv, JobEndpoint)
 
 
 def selected(view: ClusterView, person: Person, query: JobFilter) -> Sequence[JobItem]:
-    """The jobs that ``query`` asks for, in its order, as this person may see them."""
+    """Return the jobs that ``query`` asks for, in its order, as this person may see them."""
     return chosen(view, sort_cache.jobs(view, person, query.sort), query)
 
 
 def chosen(view: ClusterView, items: Sequence[JobItem], query: JobFilter) -> Sequence[JobItem]:
-    """Those of ``items`` that the filters let through."""
+    """Return the ``items`` that pass the filters."""
     items = matching(items, query, ("partition", "user", "state", "account", "environment"))
     if query.type:
         # Slurm names the type of what a job holds only where the site accounts for types.

@@ -1,4 +1,4 @@
-"""``/services/portal/metrics``: how the service itself is, for Prometheus.
+"""``/services/portal/metrics``: state of the service itself, for Prometheus.
 
 The name of a route is the only label that comes from a request, and there are as many as routes.
 """
@@ -32,7 +32,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
 
 class Metrics:
-    """What is counted here, and what is asked of the parts when Prometheus comes."""
+    """Metrics that are counted here, and those collected from the services on each scrape."""
 
     def __init__(self, parts: Parts) -> None:
         self.registry = CollectorRegistry()
@@ -49,7 +49,7 @@ class Metrics:
         )
 
     def count(self, handler: Any) -> None:
-        """A request was answered."""
+        """Count a request that was answered."""
         if isinstance(handler, Endpoint) and not handler.timed:
             return
         route = getattr(handler, "path", "") if isinstance(handler, Endpoint) else ""
@@ -62,7 +62,7 @@ class Metrics:
 
 
 class PartsCollector(Collector):
-    """The state of the parts at the moment of the question."""
+    """Collector of the state of the services at the time of a scrape."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -124,12 +124,12 @@ class PartsCollector(Collector):
 
     def _slurm(self) -> Iterator[Metric]:
         runner = self._parts.cluster.runner
-        for name, words, counts in (
+        for name, text, counts in (
             ("portal_slurm_commands", "Slurm commands that were started.", runner.runs),
             ("portal_slurm_command_failures", "Slurm commands that failed.", runner.failures),
             ("portal_slurm_command_seconds", "Time that Slurm commands took.", runner.seconds),
         ):
-            family = CounterMetricFamily(name, words, labels=("command",))
+            family = CounterMetricFamily(name, text, labels=("command",))
             for command, number in dict(counts).items():
                 family.add_metric([command], number)
             yield family
@@ -150,7 +150,7 @@ class PartsCollector(Collector):
 
 
 class MetricsHandler(APIHandler):
-    """The exposition, in the format that the asker prefers."""
+    """Exposition, in the format that the client prefers."""
 
     async def get(self) -> None:
         if not self.person.may(METRICS_READ):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NodeFilter(Query):
-    """Which nodes, and in which order."""
+    """Filters and order of the nodes."""
 
     partition: Words = None
     type: Words = None  # of a GPU
@@ -34,7 +34,7 @@ class NodeFilter(Query):
 
 
 class NodeQuery(PageQuery, NodeFilter):
-    """The same, a page of it."""
+    """Filters, order and page of the nodes."""
 
 
 class NodesEndpoint(Endpoint):
@@ -60,7 +60,7 @@ class NodesCsv(CsvEndpoint):
 
 
 class NodeEndpoint(Endpoint):
-    """One node."""
+    """Node by its name."""
 
     path = "nodes/{node}"
     parameters = {"node": NODE_NAME}
@@ -77,7 +77,7 @@ ENDPOINTS = (NodesEndpoint, NodesCsv, NodeEndpoint)
 
 
 def selected(view: ClusterView, query: NodeFilter) -> list[NodeItem]:
-    """The nodes that ``query`` asks for, in its order."""
+    """Return the nodes that ``query`` asks for, in its order."""
     items = sorted(view.nodes.values(), key=lambda item: natural(item.name))
     if query.partition:
         partitions = among(query.partition)

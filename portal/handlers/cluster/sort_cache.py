@@ -1,4 +1,4 @@
-"""Orders of all jobs and GPUs, made once a version for everyone who looks.
+"""Sorted lists of all jobs and GPUs, made once per version for all viewers.
 
 Sorting ten thousand jobs takes tens of milliseconds. Viewers share the order of what all of them
 see alike; what is one's own is put into it.
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=Frozen)
 
-_NAMES = frozenset({"user", "name", "account", "environment"})  # that not everybody sees
+_NAMES = frozenset({"user", "name", "account", "environment"})  # fields that not everybody sees
 
 
 class Shown(Sequence[T]):
-    """``shared`` as one viewer sees it: ``show`` is asked for an item only when it is looked at, so
-    a page of ten thousand jobs costs what a page costs."""
+    """``shared`` as one viewer sees it: ``show`` is called for an item only when it is accessed.
+
+    So a page of ten thousand jobs costs what a page costs.
+    """
 
     def __init__(self, shared: Sequence[T], show: Callable[[T], T]) -> None:
         self._shared = shared
@@ -53,7 +55,7 @@ class Shown(Sequence[T]):
 
 
 class Orders(Generic[T]):
-    """Orders of one kind of items; ``base`` sorts them where nothing else does."""
+    """Sorted lists of one kind of items; ``base`` is the key of their base order."""
 
     def __init__(self, base: Callable[[T], Any]) -> None:
         self._base = base
@@ -63,10 +65,12 @@ class Orders(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, view: ClusterView, named: bool, items: Mapping[str, T], sort: str) -> Sequence[T]:
-        """The ``items`` of a view, with names or without, in the order that ``sort`` names ("": the
-        base order; "-": its reverse). Takes tens of milliseconds for the first of a version: call
-        it in a thread. The answer is shared: do not change it."""
-        with self._lock:  # who wants the same one waits for it
+        """Return the ``items`` of a view, with names or without, in the order that ``sort`` names.
+
+        "" is the base order, "-" its reverse. The first call for a version takes tens of
+        milliseconds: call it in a thread. The result is shared: do not change it.
+        """
+        with self._lock:  # callers that want the same order wait for it
             made = self._made.setdefault(view, {})
             if (named, "") not in made:
                 made[named, ""] = self._sorted(named, items)
@@ -76,7 +80,7 @@ class Orders(Generic[T]):
             return made[named, sort]
 
     def _sorted(self, named: bool, items: Mapping[str, T]) -> Sequence[T]:
-        # Most stand where they stood in the version before, and sorting is quick then.
+        # Most are where they were in the version before, which makes sorting fast.
         keys = [key for key in self._last.get(named, ()) if key in items]
         known = set(keys)
         keys += [key for key in items if key not in known]
@@ -90,11 +94,11 @@ _GPUS = Orders[GpuItem](lambda item: (natural(item.node), item.index))
 
 
 def jobs(view: ClusterView, person: Person, sort: str) -> Sequence[JobItem]:
-    """All jobs as this person may see them, in this order."""
+    """Return all jobs as this person may see them, in this order."""
     named, own = person.may(JOBS_READ), view.own_jobs(person.name)
     placed = view.jobs if named else view.unnamed_jobs
     sort = {"id": "", "-id": "-"}.get(sort, sort)
-    if sort.removeprefix("-") == "position":  # it is in no item before one looks at it
+    if sort.removeprefix("-") == "position":  # set in an item only when it is accessed
         whole = {item.id: item for item in placed.all()} | own
         base = _JOBS.get(view, named, placed.bare, "")
         return ordered((whole[item.id] for item in base), sort)
@@ -108,7 +112,7 @@ def jobs(view: ClusterView, person: Person, sort: str) -> Sequence[JobItem]:
 
 
 def gpus(view: ClusterView, person: Person, sort: str) -> Sequence[GpuItem]:
-    """All GPUs as this person may see them, in this order."""
+    """Return all GPUs as this person may see them, in this order."""
     named, own = person.may(JOBS_READ), view.own_gpus(person.name)
     items = view.gpus if named else view.unnamed_gpus
     sort = {"node": "", "-node": "-"}.get(sort, sort)

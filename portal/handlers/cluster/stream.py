@@ -1,4 +1,4 @@
-"""``api/v1/events`` and ``api/v1/changes``: what is new, as it comes or when one asks.
+"""``api/v1/events`` and ``api/v1/changes``: news of the cluster, as a stream or on request.
 
 A browser's EventSource sends the login's cookie, but no header; its request is no plain visit
 either (Sec-Fetch-Mode: cors), so it needs the argument ``_xsrf`` (see
@@ -22,10 +22,10 @@ from ..base.endpoint import Endpoint, Operation, Query
 from .metrics import Metrics
 
 _SLOWEST = 30.0  # seconds that a viewer may take to read one event
-# After this the browser connects anew by itself and goes on where it was: whoever lost the login
-# or a role meanwhile is not shown more.
+# After this the browser reconnects by itself and goes on where it was: whoever lost the login or a
+# role meanwhile is shown no more.
 _LONGEST = 300.0
-_STEPS = 12  # versions that one may be behind: of more, the board is the shorter answer
+_STEPS = 12  # versions that a client may be behind; for more, the board is the shorter answer
 
 
 class EventsQuery(Query):
@@ -35,10 +35,10 @@ class EventsQuery(Query):
 
 
 class EventsEndpoint(Endpoint):
-    """The event stream."""
+    """Event stream of the cluster."""
 
     path = "events"
-    timed = False  # it lasts as long as its viewer looks
+    timed = False  # it lasts as long as its viewer stays
     _sending: asyncio.Task[None] | None = None
 
     @Operation(
@@ -48,9 +48,12 @@ class EventsEndpoint(Endpoint):
         errors=(429,),
     )
     async def on_get(self) -> None:
-        """Events: 'reset' (fetch the board anew), 'change' (Changes, the same for all who may see
-        the same) and 'own' (what is yours, with its names). The id of an event, sent back as
-        Last-Event-ID, continues after it. A stream ends after some minutes; connect again then."""
+        """Send events 'reset', 'change' and 'own'.
+
+        'reset': fetch the board anew; 'change': Changes, the same for all who may see the same;
+        'own': what is yours, with its names. The id of an event, sent back as Last-Event-ID,
+        continues after it. A stream ends after some minutes; connect again then.
+        """
         self.view  # noqa: B018 - 503 while there is nothing to tell
         if self.settings["ending"].is_set():  # it would be cut off, which the proxy does not tell
             raise Unavailable("The portal's service is being restarted.")
@@ -81,14 +84,14 @@ class EventsEndpoint(Endpoint):
 
 
 class ChangesQuery(Query):
-    """The version that one has, as the board or the changes before named it."""
+    """Version that the client has, as named by the board or the previous changes."""
 
     stream: Annotated[str, Field(max_length=100)]
     version: Annotated[int, Field(ge=0, le=2**53)]
 
 
 class ChangesAnswer(Frozen):
-    """What is new since. With ``reset``, that is not known any more: fetch the board anew."""
+    """Changes since a version. ``reset``: it is not known any more; fetch the board anew."""
 
     reset: bool
     changes: tuple[Changes, ...]
@@ -96,13 +99,13 @@ class ChangesAnswer(Frozen):
 
 
 class ChangesEndpoint(Endpoint):
-    """The event stream for those who cannot have one."""
+    """Polling for clients that cannot have the event stream."""
 
     path = "changes"
 
     @Operation("What is new since a version.", query=ChangesQuery)
     async def on_get(self) -> ChangesAnswer:
-        """Ask every few seconds where 'events' does not get through."""
+        """Ask every few seconds if 'events' does not get through."""
         dashboard, query = self.parts.dashboard, self.query
         behind = self.view.version - query.version
         changes = None

@@ -17,7 +17,7 @@ from ..base.endpoint import Endpoint, Operation, Query
 from ..base.listing import Text, found, ordered
 from ..base.paging import Page, PageQuery, offset_of, page
 
-_PERIODS = 12  # that are shown where no start is given
+_PERIODS = 12  # shown if no start is given
 _LENGTH = {"week": 7 * 86_400, "month": 31 * 86_400}  # seconds
 _LONGEST = 10 * 366 * 86_400
 
@@ -25,7 +25,7 @@ _Time = Annotated[float | None, Field(ge=0, le=32503680000, allow_inf_nan=False)
 
 
 class MyUsageFilter(Query):
-    """Which periods, and in which order. Days, weeks (ISO 8601) and months are UTC's."""
+    """Filters and order of usage. Days, weeks (ISO 8601) and months are in UTC."""
 
     period: Literal["week", "month"] = "week"
     start: Annotated[
@@ -42,7 +42,7 @@ class MyUsageFilter(Query):
     ] = "-period"  # fmt: skip
 
     def span(self, now: float) -> tuple[float, float]:
-        """Start and end. Raises InvalidRequest for a span that makes no sense."""
+        """Return start and end. Raises InvalidRequest for a span that makes no sense."""
         end = now if self.end is None else self.end
         start = end - _PERIODS * _LENGTH[self.period] if self.start is None else self.start
         start = max(0.0, start)
@@ -53,28 +53,28 @@ class MyUsageFilter(Query):
         return start, end
 
     def choose(self, rows: Sequence[UsageRow]) -> list[UsageRow]:
-        """Those that the filter lets through, in its order; of one period the most first."""
+        """Return the rows that pass the filter, in its order; within a period the most first."""
         chosen = [row for row in rows if not self.text or found(self.text)(row.key)]
         chosen.sort(key=lambda row: (-row.held_hours, row.key))
         return ordered(chosen, self.sort)
 
 
 class UsageFilter(MyUsageFilter):
-    """The same, and whose."""
+    """Filters, order and grouping of usage."""
 
     by: Literal["user", "group", "environment", "course", "account"] = "user"
 
 
 class UsageQuery(PageQuery, UsageFilter):
-    """The same, a page of it."""
+    """Filters, order, grouping and page of usage."""
 
 
 class MyUsageQuery(PageQuery, MyUsageFilter):
-    """The same, a page of it."""
+    """Filters, order and page of one's own usage."""
 
 
 class UsagePage(Page[UsageRow]):
-    """GPU-hours. ``simulated``: the site's telemetry is invented, and so is what was used.
+    """Page of GPU-hours. ``simulated``: telemetry is invented, and so is what was used.
 
     What was used is known of the measured part only. A key may be "": a job that has none.
     """
@@ -88,11 +88,11 @@ class _Base(Endpoint):
     def made(self, rows: Sequence[UsageRow], start: float, end: float) -> UsagePage:
         query = self.query
         chosen, offset = query.choose(rows), offset_of(query.after)
-        one = page(chosen[offset : offset + query.limit], query, len(chosen))
+        paged = page(chosen[offset : offset + query.limit], query, len(chosen))
         return UsagePage(
-            items=one.items,
-            next=one.next,
-            total=one.total,
+            items=paged.items,
+            next=paged.next,
+            total=paged.total,
             start=start,
             end=end,
             simulated=self.parts.telemetry.simulated,
@@ -109,7 +109,7 @@ class _Base(Endpoint):
 
 
 class Usage(_Base):
-    """Everyone's."""
+    """Usage of everyone."""
 
     path = "usage"
 
@@ -119,25 +119,25 @@ class Usage(_Base):
         scope=USAGE_READ,
     )
     async def on_get(self) -> UsagePage:
-        """A job counts for each group of its session's owner; other jobs are under "" there."""
+        """Count a job for each group of its session's owner; other jobs are under "" there."""
         start, end = self.query.span(time.time())
         return self.made(await self.everyones(start, end), start, end)
 
 
 class MyUsage(_Base):
-    """One's own."""
+    """Usage of one's own."""
 
     path = "usage/mine"
 
     @Operation("Your own GPU-hours by environment.", query=MyUsageQuery)
     async def on_get(self) -> UsagePage:
-        """The key is the environment; "" are your jobs outside the portal."""
+        """Return rows with the environment as key; "" are your jobs outside the portal."""
         start, end = self.query.span(time.time())
         return self.made(await self.mine(start, end), start, end)
 
 
 class UsageCsv(_Base, CsvEndpoint):
-    """Everyone's, as a file."""
+    """Usage of everyone, as a file."""
 
     path = "usage.csv"
     columns = tuple(UsageRow.model_fields)
@@ -148,7 +148,7 @@ class UsageCsv(_Base, CsvEndpoint):
 
 
 class MyUsageCsv(_Base, CsvEndpoint):
-    """One's own, as a file."""
+    """Usage of one's own, as a file."""
 
     path = "usage/mine.csv"
     columns = tuple(UsageRow.model_fields)

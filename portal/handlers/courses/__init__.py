@@ -1,1 +1,1 @@
-"""Courses by the API."""
+"""Course endpoints."""

@@ -1,4 +1,4 @@
-"""Base of what concerns one course: who may ask for it."""
+"""Base class of endpoints for a single course: who may use them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NOTHING = "There is no course '{}' for you."
 
 
 class CourseAction(Action):
-    """One address below ``courses/{course}``. ``kept`` and ``role`` are known when a method runs.
+    """Base class below ``courses/{course}``; ``kept`` and ``role`` are set when a method runs.
 
-    ``roles``: what the asker must be in the course; ``admins``: whether who holds COURSES_MANAGE
-    may ask, too (never for what lies in students' sessions). ``changers``: the same as ``roles``
-    for what is no GET, where that takes more. Whoever may not gets 403, in the same words where
-    there is no such course, and a line in the audit log.
+    ``roles``: those in the course that may ask; ``admins``: whether holders of COURSES_MANAGE may,
+    too (never for what lies in students' sessions). ``changers``: like ``roles``, for methods
+    other than GET if they take more. All others get 403, in the same words if there is no such
+    course, and an entry in the audit log.
     """
 
     parameters: ClassVar[dict[str, str]] = {"course": COURSE}
@@ -36,22 +36,22 @@ class CourseAction(Action):
     role: Role | None = None  # None: an admin who is not in the course
 
     async def admit(self) -> None:
-        """Let in who may ask; everyone else is in the audit log."""
+        """Admit those who may ask; record all others in the audit log."""
         name = self.path_kwargs["course"]
         book, roles = self.parts.book, self.roles
         if self.changers is not None and self.request.method not in ("GET", "HEAD"):
             roles = self.changers
         try:
-            found: Membership | None = await book.membership(self.person.name, name)
+            membership: Membership | None = await book.membership(self.person.name, name)
         except (NotAllowed, NotFound):
-            found = None
-        if found is not None and found.role in roles:
-            self.kept, self.role = found.kept, found.role
+            membership = None
+        if membership is not None and membership.role in roles:
+            self.kept, self.role = membership.kept, membership.role
             return
         if self.admins and self.may(COURSES_MANAGE):
             self.kept, self.role = await book.course(name), None
             return
-        known = f"They are {found.role} there." if found else "They are not in it."
+        known = f"They are {membership.role} there." if membership else "They are not in it."
         await self.parts.audit(
             self,
             "denied",
@@ -59,7 +59,7 @@ class CourseAction(Action):
             outcome=Outcome.REFUSED,
             detail=f"{self._summary} {known}".strip(),
         )
-        if found is None:
+        if membership is None:
             raise NotAllowed(_NOTHING.format(name))
-        needs = " or ".join(sorted(str(one) for one in roles))
-        raise NotAllowed(f"You are {found.role} of this course; this takes its {needs}.")
+        needs = " or ".join(sorted(str(role) for role in roles))
+        raise NotAllowed(f"You are {membership.role} of this course; this takes its {needs}.")

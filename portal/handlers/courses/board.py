@@ -1,4 +1,4 @@
-"""``api/v1/courses/{course}/board``: how every student's session is, for who teaches."""
+"""``api/v1/courses/{course}/board``: state of every student's session, for those who teach."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from .access import CourseAction
 
 
 class BoardQuery(Query):
-    """The version that one has already."""
+    """Version that the client has already."""
 
     version: Annotated[str, Field(max_length=40)] = ""
 
 
 class BoardAnswer(CourseBoard):
-    """The board; ``same``: nothing on it has changed since the version that was asked with, and
-    its tiles are left out."""
+    """Board of a course. ``same``: nothing on it has changed since the version asked with.
+
+    Its tiles are left out then.
+    """
 
     same: bool = False
 
 
 class BoardOfCourse(CourseAction):
-    """The live board."""
+    """Live board of a course."""
 
     path = "courses/{course}/board"
     roles = STAFF
@@ -36,9 +38,12 @@ class BoardOfCourse(CourseAction):
         "The live board of a course: every student's session.", query=BoardQuery, sparse=True
     )
     async def on_get(self, course: str) -> BoardAnswer:
-        """For the course's instructors and assistants; who only manages courses sees how sessions
-        are, and nothing of what students do in them. Made from memory, at most every 1.5 seconds
-        for all who watch. What a tile leaves out is its default."""
+        """Return it to the course's instructors and assistants.
+
+        Who only manages courses sees how sessions are, and nothing of what students do in them. It
+        is made from memory, at most every 1.5 seconds for all who watch. What a tile leaves out is
+        its default.
+        """
         board = await self.parts.boards.of(self.kept, private=self.role is not None)
         if self.query.version == board.version:
             return BoardAnswer(

@@ -1,5 +1,4 @@
-"""Folders that a course collects: begun, looked at and taken away by its staff, given by its
-sessions."""
+"""Folders that a course collects: managed by its staff, handed in by its sessions."""
 
 from __future__ import annotations
 
@@ -30,28 +29,30 @@ _END = b""
 
 
 class CollectDraft(Frozen):
-    """Which folder is collected: as it is in everyone's home."""
+    """Folder to collect, as it is named in everyone's home."""
 
     folder: Annotated[str, StringConstraints(min_length=1, max_length=500)]
 
 
 class GivenQuery(Query):
-    """``problem``: why there is nothing, in a sentence; then the body is empty. ``left_out``: how
-    many things the session did not pack."""
+    """``problem``: why there is nothing, in a sentence; then the body is empty.
+
+    ``left_out``: how many things the session did not pack.
+    """
 
     problem: Annotated[str, StringConstraints(max_length=500)] = ""
     left_out: Annotated[int, Field(ge=0, le=10**9)] = 0
 
 
 class CourseCollects(CourseAction):
-    """The course's collections."""
+    """Collections of a course."""
 
     path = "courses/{course}/collects"
     admins = False  # what lies in students' sessions is the course's alone
 
     @Operation("What a course collected: who gave, when, how much, and who is missing.", tags=_TAGS)
     async def on_get(self, course: str) -> CollectList:
-        """For the course's staff only."""
+        """Return the collections to the course's staff only."""
         return CollectList(items=await self.parts.collecting.items(self.kept))
 
     @Operation(
@@ -63,33 +64,33 @@ class CourseCollects(CourseAction):
         errors=(409,),
     )
     async def on_post(self, course: str) -> Collect:
-        """For the course's staff only. Links, and what is outside of the folder, never come."""
+        """Collect as one of the course's staff. Links, and things outside of it, never come."""
         collecting = self.parts.collecting
         async with self.audited("collect", f"course {course}", detail=self.body.folder):
-            made = await collecting.begin(self.kept, self.body.folder, self.person.name)
+            collect = await collecting.begin(self.kept, self.body.folder, self.person.name)
         self.parts.open_collects.forget()
-        return made
+        return collect
 
 
 class OneCollect(CourseAction):
-    """Base of what is done with one collection."""
+    """Base class of actions on a single collection."""
 
     parameters = {"course": COURSE, "id": _ID}
     admins = False
 
     async def collect(self, id: str) -> Collect:
-        """The collection. Raises NotFound."""
+        """Return the collection. Raises NotFound."""
         return await self.parts.store.collects.get(self.kept.name, int(id))
 
 
 class CloseCollect(OneCollect):
-    """Its end."""
+    """End of a collection."""
 
     path = "courses/{course}/collects/{id}/close"
 
     @Operation("Take nothing more for a collection.", tags=_TAGS)
     async def on_post(self, course: str, id: str) -> Collect:
-        """For the course's staff only. What was given stays."""
+        """Close it as one of the course's staff. What was given stays."""
         collects = self.parts.store.collects
         async with self.audited("close-collection", f"course {course}", detail=id):
             closed = await collects.close(course, int(id), time.time())
@@ -98,13 +99,13 @@ class CloseCollect(OneCollect):
 
 
 class DownloadCollect(OneCollect):
-    """All that was given."""
+    """All that was handed in for a collection."""
 
     path = "courses/{course}/collects/{id}/download"
 
     @Operation("Everything that was given to a collection, as a zip file.", media=ZIP, tags=_TAGS)
     async def on_get(self, course: str, id: str) -> None:
-        """For the course's staff only. A folder for each person; the file's name has the date."""
+        """Return a folder per person, to the course's staff only; the file's name has the date."""
         collecting, collect = self.parts.collecting, await self.collect(id)
         name = f"{course}-{collecting.name(self.kept, collect)}.zip"
         async with self.audited("download-collection", f"course {course}", detail=name):
@@ -125,7 +126,7 @@ class DownloadCollect(OneCollect):
 
 
 class OwnCollect(Upload, OwnCourseSession):
-    """What the session that asks gives."""
+    """Folder that the session hands in."""
 
     path = "session/collects/{id}"
     parameters = {"id": _ID}
@@ -143,8 +144,10 @@ class OwnCollect(Upload, OwnCourseSession):
         errors=(409, 429),
     )
     async def on_put(self, id: str) -> None:
-        """With the session's own token only, and to its own course. Plain files are kept; links,
-        devices and names that lead out are left out."""
+        """Use the session's own token only, for its own course.
+
+        Plain files are kept; links, devices and names that lead out are left out.
+        """
         record, collecting = await self.of_course(), self.parts.collecting
         if kind_of(record) != "course":
             raise Conflict("Folders are collected from the sessions of the course alone.")

@@ -1,4 +1,4 @@
-"""``api/v1/courses``: which there are, making one, and writing it."""
+"""``api/v1/courses``: list, creation and editing of courses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
 class CourseItem(Frozen):
-    """A course in a list. ``role``: what the asker is in it; null for an admin who is not."""
+    """Course in a list. ``role``: of the asker in it; null for an admin who is not."""
 
     name: str
     title: str
@@ -50,7 +50,7 @@ class CourseItem(Frozen):
 
 
 class PinnedEnvironment(Frozen):
-    """What the course's sessions run in until somebody changes it."""
+    """Environment that the course's sessions run in until somebody changes it."""
 
     title: str
     image: str
@@ -59,7 +59,7 @@ class PinnedEnvironment(Frozen):
 
 
 class CourseDetail(Frozen):
-    """A course as its staff see it. ``number`` counts its edits: send back the one you saw.
+    """Course as its staff see it. ``number`` counts its edits: send back the one you saw.
 
     ``may``: what the asker can do with it now. ``problems``: what would be in the way of saving it
     as it is, hints included.
@@ -83,7 +83,7 @@ class CourseDetail(Frozen):
 
 
 class CourseQuery(PageQuery):
-    """Which courses."""
+    """Filters and page of the courses."""
 
     state: Annotated[CourseState | None, Field(description="Only those in this state.")] = None
     mine: Annotated[
@@ -92,29 +92,31 @@ class CourseQuery(PageQuery):
 
 
 class NewCourse(Frozen):
-    """``instructor``: whose it is; you, where nobody is named. Only admins name others."""
+    """New course. ``instructor``: whose it is; null: yours. Only admins name others."""
 
     course: Course
     instructor: Login | None = None
 
 
 class CourseEdit(Frozen):
-    """``number``: of the state that was edited."""
+    """Edited course. ``number``: of the state that was edited."""
 
     course: Course
     number: Number
 
 
 class CourseText(Frozen):
-    """A course to look at: whatever is in the form. ``name``: the one that is edited, if any."""
+    """Course to check: whatever is in the form. ``name``: the one that is edited, if any."""
 
     course: dict[str, Any]
     name: CourseName | None = None
 
 
 class CourseValidation(Frozen):
-    """What is wrong with it, hints included; ``version`` and ``environment_title`` are what it
-    would be pinned to. ``meetings`` counts all of them."""
+    """Problems of a course, hints included. ``meetings``: how many there are in all.
+
+    ``version`` and ``environment_title`` are what it would be pinned to.
+    """
 
     problems: tuple[CourseProblem, ...]
     version: int | None = None
@@ -123,39 +125,42 @@ class CourseValidation(Frozen):
 
 
 class CourseList(Action):
-    """Everyone's own, and for admins all of them."""
+    """Courses that one is in, and for admins all of them."""
 
     path = "courses"
 
     async def admit(self) -> None:
-        """Making one is for who may."""
+        """Deny the creation of a course to those who may not."""
         if self.request.method == "POST":
             await demand_creation(self)
 
     @Operation("The courses that you are in.", query=CourseQuery, tags=TAGS)
     async def on_get(self) -> Page[CourseItem]:
-        """Students see those that are approved. Who holds the scope for it gets everyone's, with
-        the requests."""
+        """Return courses of all states to their staff, approved ones to students.
+
+        Holders of the scope for it get everyone's, with the requests.
+        """
         mine = await self.parts.book.mine(self.person.name)
-        found = {
-            name: one
-            for name, one in mine.items()
-            if one.role in STAFF or one.kept.state is CourseState.APPROVED
+        memberships = {
+            name: entry
+            for name, entry in mine.items()
+            if entry.role in STAFF or entry.kept.state is CourseState.APPROVED
         }
-        kept = {name: one.kept for name, one in found.items()}
+        courses = {name: entry.kept for name, entry in memberships.items()}
         if self.person.may(COURSES_MANAGE) and not self.query.mine:
-            kept = {one.name: one for one in await self.parts.store.courses.all()}
+            courses = {entry.name: entry for entry in await self.parts.store.courses.all()}
         state = self.query.state
-        chosen = [one for _, one in sorted(kept.items()) if state in (None, one.state)]
+        chosen = [entry for _, entry in sorted(courses.items()) if state in (None, entry.state)]
         begin = offset_of(self.query.after)
         items = [
-            course_item(one, mine.get(one.name)) for one in chosen[begin : begin + self.query.limit]
+            course_item(entry, mine.get(entry.name))
+            for entry in chosen[begin : begin + self.query.limit]
         ]
         return page(items, self.query, len(chosen))
 
     @Operation("Make a course.", body=NewCourse, status=201, errors=(409,), tags=TAGS)
     async def on_post(self) -> CourseDetail:
-        """It is a draft: submit it when it is ready."""
+        """Create a draft: submit it when it is ready."""
         draft: NewCourse = self.body
         async with self.audited("create-course", f"course {draft.course.name}"):
             kept = await self.parts.desk.create(draft.course, self.person, draft.instructor or "")
@@ -164,14 +169,16 @@ class CourseList(Action):
 
 
 class CourseValidate(Action):
-    """Looks at a course; changes nothing."""
+    """Check of a course; changes nothing."""
 
     path = "courses/validate"
 
     @Operation("Say what is wrong with a course.", body=CourseText, tags=TAGS)
     async def on_post(self) -> CourseValidation:
-        """What is wrong is the answer, not an error. It is compared with the one of that name
-        where you teach that."""
+        """Return what is wrong as the answer, not as an error.
+
+        It is compared with the course of that ``name``, if you teach that.
+        """
         body: CourseText = self.body
         before = None
         if body.name is not None:
@@ -191,30 +198,33 @@ class CourseValidate(Action):
         )
 
     async def _before(self, name: str) -> KeptCourse:
-        found = (await self.parts.book.mine(self.person.name)).get(name)
-        if found is not None and found.role in STAFF:
-            return found.kept
+        membership = (await self.parts.book.mine(self.person.name)).get(name)
+        if membership is not None and membership.role in STAFF:
+            return membership.kept
         if self.person.may(COURSES_MANAGE):
             return await self.parts.store.courses.get(name)
         await self.deny(f"course {name}", NotAllowed(f"There is no course '{name}' for you."))
 
 
 class OneCourse(CourseAction):
-    """One of them."""
+    """Course by its name."""
 
     path = "courses/{course}"
     changers = INSTRUCTORS
 
     @Operation("A course.", tags=TAGS)
     async def on_get(self, course: str) -> CourseDetail:
-        """For its staff and for admins; as it is now, also where a command has changed it."""
+        """Return it to its staff and to admins, as it is now, even if a command has changed it."""
         kept = await self.parts.book.course(course, fresh=True)
         return await detail(self, kept, self.role, checked=True)
 
     @Operation("Change a course.", body=CourseEdit, errors=(409,), tags=TAGS)
     async def on_put(self, course: str) -> CourseDetail:
-        """For its instructors and admins. After its approval, more than was approved takes an
-        admin, unless courses need no approval here."""
+        """Change it as one of its instructors or an admin.
+
+        After its approval, more than was approved takes an admin, unless courses need no approval
+        here.
+        """
         async with self.audited("edit-course", f"course {course}"):
             kept = await self.parts.desk.edit(
                 self.kept, self.body.course, self.body.number, self.person
@@ -223,7 +233,7 @@ class OneCourse(CourseAction):
 
 
 async def demand_creation(handler: Action) -> None:
-    """Raise NotAllowed, with a line in the audit log, for who may not make courses."""
+    """Raise NotAllowed, with an entry in the audit log, for those who may not make courses."""
     try:
         handler.parts.desk.demand_creation(handler.person)
     except NotAllowed as error:
@@ -231,7 +241,7 @@ async def demand_creation(handler: Action) -> None:
 
 
 def course_item(kept: KeptCourse, mine: Membership | None) -> CourseItem:
-    """How a course is listed."""
+    """Return the course as lists show it."""
     course = kept.course
     return CourseItem(
         name=kept.name,
@@ -250,11 +260,11 @@ def course_item(kept: KeptCourse, mine: Membership | None) -> CourseItem:
 async def detail(
     handler: Action, kept: KeptCourse, role: Role | None, *, checked: bool = False
 ) -> CourseDetail:
-    """How a course is shown to its staff. ``checked``: with what is wrong with it now."""
-    found: Checked | None = None
+    """Return the course as its staff see it. ``checked``: with what is wrong with it now."""
+    result: Checked | None = None
     if checked and kept.state is not CourseState.ARCHIVED:
         try:
-            found = await handler.parts.desk.check(kept.course, handler.person, kept)
+            result = await handler.parts.desk.check(kept.course, handler.person, kept)
         except PortalError as error:
             handler.parts.log.warning("The course %s was not checked: %s", kept.name, error)
     return CourseDetail(
@@ -272,14 +282,14 @@ async def detail(
         answered_at=kept.answered_at,
         archived_at=kept.archived_at,
         may=may_do(kept, role, handler.person.may(COURSES_MANAGE)),
-        problems=found.problems if found else (),
+        problems=result.problems if result else (),
     )
 
 
 def may_do(kept: KeptCourse, role: Role | None, manages: bool) -> tuple[str, ...]:
-    """The actions that this person can take now."""
+    """Return the actions that this person can take now."""
     teaches, state = role is Role.INSTRUCTOR or manages, kept.state
-    found = {
+    actions = {
         "edit": teaches and state is not CourseState.ARCHIVED,
         "submit": teaches and state in (CourseState.DRAFT, CourseState.REFUSED),
         "approve": manages and state in (CourseState.DRAFT, CourseState.REQUESTED),
@@ -288,21 +298,21 @@ def may_do(kept: KeptCourse, role: Role | None, manages: bool) -> tuple[str, ...
         "copy": teaches,
         "roster": teaches and state is not CourseState.ARCHIVED,
     }
-    return tuple(name for name, may in found.items() if may)
+    return tuple(name for name, may in actions.items() if may)
 
 
 def problems_of(error: ValidationError) -> list[CourseProblem]:
-    """pydantic's findings, each with the name of its field."""
-    found = []
-    for one in error.errors(include_url=False, include_context=False, include_input=False):
-        words = str(one["msg"]).removeprefix("Value error, ")
-        field = ".".join(str(step) for step in one["loc"])[:100]
-        if one["type"] == "extra_forbidden":
-            words = "this is not known here; leave it out"
-        if not field and "ends before" in words:
+    """Return pydantic's findings, each with the name of its field."""
+    problems = []
+    for finding in error.errors(include_url=False, include_context=False, include_input=False):
+        message = str(finding["msg"]).removeprefix("Value error, ")
+        field = ".".join(str(step) for step in finding["loc"])[:100]
+        if finding["type"] == "extra_forbidden":
+            message = "this is not known here; leave it out"
+        if not field and "ends before" in message:
             field = "ends"
-        found.append(CourseProblem(field=field, message=f"{words[:1].upper()}{words[1:]}."))
-    return found[:100]
+        problems.append(CourseProblem(field=field, message=f"{message[:1].upper()}{message[1:]}."))
+    return problems[:100]
 
 
 def _pinned(environment: Environment | None, version: int | None) -> PinnedEnvironment | None:

@@ -1,4 +1,4 @@
-"""What a course hands out: to its staff, on the page; to its sessions, as one file."""
+"""Handouts of a course: for its staff, on the page; for its sessions, as one file."""
 
 from __future__ import annotations
 
@@ -34,15 +34,17 @@ class FileQuery(Query):
 
 
 class HandoutReport(Frozen):
-    """What a session did with the handouts: the revision that is in its folder now, and what its
-    student should know."""
+    """Report of a session on the handouts.
+
+    ``revision`` is in its folder now; ``message`` is what its student should know.
+    """
 
     revision: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{40,64})?$")] = ""
     message: Annotated[str, Field(max_length=1000)] = ""
 
 
 class CourseHandoutFiles(Upload, CourseAction):
-    """The files that everyone in the course gets."""
+    """Files that everyone in the course gets."""
 
     path = "courses/{course}/handouts"
 
@@ -57,7 +59,7 @@ class CourseHandoutFiles(Upload, CourseAction):
         errors=(502,),
     )
     async def on_get(self, course: str) -> HandoutState:
-        """For its staff, and who manages courses."""
+        """Return it to its staff, and to those who manage courses."""
         return await self.parts.handouts.state(self.kept)
 
     @Operation(
@@ -68,8 +70,10 @@ class CourseHandoutFiles(Upload, CourseAction):
         errors=(409, 429, 502),
     )
     async def on_post(self, course: str) -> HandoutState:
-        """It lies over what the course's source has under the same name. Sessions that run get it
-        within seconds, others at their start."""
+        """Override what the course's source has under the same name.
+
+        Sessions that run get it within seconds, others at their start.
+        """
         handouts = self.parts.handouts
         async with self.audited("hand-out", f"course {course}", detail=self.query.path):
             _not_archived(self.kept.state)
@@ -83,7 +87,7 @@ class CourseHandoutFiles(Upload, CourseAction):
         errors=(409, 502),
     )
     async def on_delete(self, course: str) -> HandoutState:
-        """What the course's source has under that name is handed out again."""
+        """Hand out again what the course's source has under that name."""
         handouts = self.parts.handouts
         async with self.audited("take-back", f"course {course}", detail=self.query.path):
             _not_archived(self.kept.state)
@@ -92,7 +96,7 @@ class CourseHandoutFiles(Upload, CourseAction):
 
 
 class RefreshCourseHandouts(CourseAction):
-    """Fetching them anew."""
+    """Refresh of the handouts."""
 
     path = "courses/{course}/handouts/refresh"
 
@@ -100,7 +104,7 @@ class RefreshCourseHandouts(CourseAction):
         "Fetch what the course's repository or folder has now.", tags=_TAGS, errors=(409, 502)
     )
     async def on_post(self, course: str) -> HandoutState:
-        """Where that fails, what was handed out before stays, and the answer says why."""
+        """Keep what was handed out before if that fails; the answer says why."""
         async with self.audited("fetch-handouts", f"course {course}"):
             _not_archived(self.kept.state)
             await self.parts.handouts.refresh(self.kept, self.person.name)
@@ -108,7 +112,7 @@ class RefreshCourseHandouts(CourseAction):
 
 
 class OwnHandouts(OwnCourseSession):
-    """The handouts for the session that asks."""
+    """Handouts for the session that asks."""
 
     path = "session/handouts"
 
@@ -120,14 +124,14 @@ class OwnHandouts(OwnCourseSession):
         errors=(304, 409, 502),
     )
     async def on_get(self) -> None:
-        """With the session's own token only, and of its own course. The ETag is the revision."""
+        """Use the session's own token only, for its own course. The ETag is the revision."""
         record = await self.of_course()
         await self.parts.book.membership(record.user, record.course)
         revision, path = await self.parts.handouts.bundle(record.course)
         try:
             size = (await asyncio.to_thread(path.stat)).st_size
             file = await asyncio.to_thread(path.open, "rb")
-        except OSError as error:  # a newer revision has come this moment, or the disk is away
+        except OSError as error:  # replaced by a newer revision just now, or the disk is away
             raise Unavailable(f"The handouts cannot be read now: {error.strerror}.") from None
         self.set_header("ETag", f'"{revision}"')
         with file:
@@ -144,7 +148,7 @@ class OwnHandouts(OwnCourseSession):
 
 
 class OwnHandoutReport(OwnCourseSession):
-    """What became of them."""
+    """Report on the handouts of the session that asks."""
 
     path = "session/handouts/report"
 
@@ -156,13 +160,15 @@ class OwnHandoutReport(OwnCourseSession):
         errors=(409,),
     )
     async def on_put(self) -> None:
-        """With the session's own token only. The board of its course shows it; what rehearsals,
-        previews and rooms tell is left out."""
+        """Use the session's own token only.
+
+        The board of its course shows it; what rehearsals, previews and rooms tell is left out.
+        """
         record = await self.of_course()
         if kind_of(record) != "course":
             return
-        text = "".join(one if one.isprintable() else " " for one in self.body.message)
-        told = Presence(
+        text = "".join(char if char.isprintable() else " " for char in self.body.message)
+        presence = Presence(
             course=record.course,
             person=record.user,
             session_id=record.id,
@@ -170,7 +176,7 @@ class OwnHandoutReport(OwnCourseSession):
             handout=self.body.revision,
             handout_message=text,
         )
-        await self.parts.store.presence.took_handout(told)
+        await self.parts.store.presence.took_handout(presence)
 
 
 def _not_archived(state: CourseState) -> None:

@@ -1,4 +1,4 @@
-"""``api/v1/courses/{course}/…``: what becomes of a course, and when it meets."""
+"""``api/v1/courses/{course}/…``: life cycle and meetings of a course."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from .courses import TAGS, CourseDetail, Number, detail
 
 _Answer = Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True), *PLAIN_TEXT]
 _NOBODY: frozenset[Role] = frozenset()  # admins alone, by their scope
-_SPAN = 200 * 86400.0  # seconds of meetings that are shown where no end is given
+_SPAN = 200 * 86400.0  # seconds of meetings that are shown if no end is given
 _MOST_MEETINGS = 1000
 _Time = Annotated[float, Field(ge=0, le=32503680000, allow_inf_nan=False)]
 
 
 class CourseStep(Frozen):
-    """``number``: of the state that was looked at."""
+    """Step in a course's life cycle. ``number``: of the state that was looked at."""
 
     number: Number
 
 
 class CourseAnswer(CourseStep):
-    """An admin's answer to a request."""
+    """Answer of an admin to a request."""
 
     answer: _Answer = ""
 
 
 class CourseCopy(Frozen):
-    """The next term's: ``begins`` moves all dates. ``students``: the list of them comes along."""
+    """Copy for another term: ``begins`` moves all dates. ``students``: their list comes along."""
 
     name: CourseName
     begins: date
@@ -48,14 +48,14 @@ class CourseCopy(Frozen):
 
 
 class MeetingQuery(Query):
-    """Which meetings."""
+    """Span of the meetings."""
 
     since: Annotated[_Time | None, Field(description="Unix seconds. Else: now.")] = None
     until: Annotated[_Time | None, Field(description="Unix seconds. Else: 200 days later.")] = None
 
 
 class MeetingItem(Frozen):
-    """One meeting, in Unix seconds."""
+    """Meeting, in Unix seconds."""
 
     begins: float
     ends: float
@@ -69,14 +69,14 @@ class MeetingList(Frozen):
 
 
 class CourseSubmit(CourseAction):
-    """Asking for its approval."""
+    """Request for a course's approval."""
 
     path = "courses/{course}/submit"
     roles = INSTRUCTORS
 
     @Operation("Ask for a course's approval.", body=CourseStep, errors=(409,), tags=TAGS)
     async def on_post(self, course: str) -> CourseDetail:
-        """Where the site wants no approval, it is approved with that."""
+        """Submit it; it is approved with that if the site wants no approval."""
         async with self.audited("submit-course", f"course {course}") as line:
             kept = await self.parts.desk.submit(self.kept, self.body.number, self.person)
             line.detail = f"It is {kept.state} now."
@@ -84,7 +84,7 @@ class CourseSubmit(CourseAction):
 
 
 class CourseApprove(CourseAction):
-    """An admin's yes."""
+    """Approval by an admin."""
 
     path = "courses/{course}/approve"
     roles = _NOBODY
@@ -93,7 +93,7 @@ class CourseApprove(CourseAction):
         "Approve a course.", body=CourseAnswer, scope=COURSES_MANAGE, errors=(409,), tags=TAGS
     )
     async def on_post(self, course: str) -> CourseDetail:
-        """It runs on its days from now on."""
+        """Let it run on its days from now on."""
         body: CourseAnswer = self.body
         async with self.audited("approve-course", f"course {course}", detail=body.answer):
             kept = await self.parts.desk.approve(self.kept, body.number, self.person, body.answer)
@@ -101,7 +101,7 @@ class CourseApprove(CourseAction):
 
 
 class CourseRefuse(CourseAction):
-    """An admin's no."""
+    """Refusal by an admin."""
 
     path = "courses/{course}/refuse"
     roles = _NOBODY
@@ -118,21 +118,21 @@ class CourseRefuse(CourseAction):
 
 
 class CourseArchive(CourseAction):
-    """Putting it away."""
+    """Archival of a course."""
 
     path = "courses/{course}/archive"
     roles = INSTRUCTORS
 
     @Operation("Archive a course.", body=CourseStep, errors=(409,), tags=TAGS)
     async def on_post(self, course: str) -> CourseDetail:
-        """Its sessions, reservations and shares end; everybody's work stays."""
+        """End its sessions, reservations and shares; everybody's work stays."""
         async with self.audited("archive-course", f"course {course}"):
             kept = await self.parts.desk.archive(self.kept, self.body.number)
         return await detail(self, kept, self.role)
 
 
 class CourseCopied(CourseAction):
-    """The same for another term."""
+    """Copy of a course for another term."""
 
     path = "courses/{course}/copy"
     roles = INSTRUCTORS
@@ -141,8 +141,11 @@ class CourseCopied(CourseAction):
         "Copy a course to another term.", body=CourseCopy, status=201, errors=(409,), tags=TAGS
     )
     async def on_post(self, course: str) -> CourseDetail:
-        """A draft with the same staff. Single dates move by whole weeks; holidays are left out,
-        and so is the roster where it is not asked for."""
+        """Make a draft with the same staff.
+
+        Single dates move by whole weeks; holidays are left out, and so is the roster unless it is
+        asked for.
+        """
         body: CourseCopy = self.body
         async with self.audited("copy-course", f"course {course}", detail=f"To {body.name}."):
             kept = await self.parts.desk.copy(
@@ -157,21 +160,23 @@ class CourseCopied(CourseAction):
 
 
 class CourseMeetings(CourseAction):
-    """Its calendar."""
+    """Calendar of a course."""
 
     path = "courses/{course}/meetings"
     roles = EVERYONE
 
     @Operation("When a course meets.", query=MeetingQuery, tags=TAGS)
     async def on_get(self, course: str) -> MeetingList:
-        """Those that are on at some moment of the span."""
+        """Return those that are on at some moment of the span."""
         since = time.time() if self.query.since is None else self.query.since
         until = since + _SPAN if self.query.until is None else self.query.until
         if until < since:
             raise InvalidRequest("'until' is before 'since'.", "until")
-        found = meetings(self.kept.course, since, until)[:_MOST_MEETINGS]
+        listed = meetings(self.kept.course, since, until)[:_MOST_MEETINGS]
         return MeetingList(
-            items=tuple(MeetingItem(begins=one.begins, ends=one.ends) for one in found),
+            items=tuple(
+                MeetingItem(begins=meeting.begins, ends=meeting.ends) for meeting in listed
+            ),
             timezone=self.kept.course.timezone,
         )
 

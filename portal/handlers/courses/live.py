@@ -1,5 +1,7 @@
-"""What goes on in a course's sessions: messages, hands and help, from the staff's pages and from
-the sessions themselves."""
+"""Messages, raised hands and help in a course's sessions.
+
+From the staff's pages and from the sessions themselves.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ _SESSION = ("session",)
 
 
 class MessageDraft(Frozen):
-    """What is written to a course: plain text, for so many minutes."""
+    """Message to a course: plain text, for so many minutes."""
 
     text: Annotated[
         str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True), *PLAIN_TEXT
@@ -43,21 +45,23 @@ class MessageList(Frozen):
 
 
 class HelpDraft(Frozen):
-    """For how long a helper wants to be in."""
+    """Time for which a helper wants to be in."""
 
     minutes: Annotated[int, Field(ge=1, le=8 * 60)] = 15
 
 
 class HelpAnswer(Frozen):
-    """How far it is. ``url`` is the session's address for the helper, "" until it is granted."""
+    """State of the help. ``url``: the session's address for the helper, "" until it is granted."""
 
     help: Help
     url: str = ""
 
 
 class HelpList(Frozen):
-    """Help that is asked or granted now, the oldest first, and what was, the newest first.
-    ``policy`` is "ask", "always" or "off"; ``why_off`` the sentence why nobody can be helped."""
+    """Help that is asked or granted now, oldest first, and past help, newest first.
+
+    ``policy`` is "ask", "always" or "off"; ``why_off`` says why nobody can be helped.
+    """
 
     open: tuple[Help, ...]
     over: tuple[Help, ...]
@@ -67,26 +71,26 @@ class HelpList(Frozen):
 
 
 class HandDraft(Frozen):
-    """What a raised hand asks."""
+    """Question of a raised hand."""
 
     text: Annotated[str, StringConstraints(max_length=300, strip_whitespace=True), *PLAIN_TEXT] = ""
 
 
 class HelpReply(Frozen):
-    """What the one whose session it is says to a helper."""
+    """Reply to a helper from the owner of the session."""
 
     answer: Literal["agree", "refuse", "end"]
 
 
 class Guest(Frozen):
-    """Somebody who may be in a session that is not theirs, for so many seconds more."""
+    """Person who may be in a session that is not theirs, for so many seconds more."""
 
     person: str
     seconds: float
 
 
 class GuestList(Frozen):
-    """Everybody beside its owner who may be in the session that asks."""
+    """Everybody besides its owner who may be in the session that asks."""
 
     guests: tuple[Guest, ...]
 
@@ -95,13 +99,13 @@ class GuestList(Frozen):
 
 
 class CourseMessages(CourseAction):
-    """All of a course's."""
+    """Messages to a course."""
 
     path = "courses/{course}/messages"
 
     @Operation("The messages to a course.", tags=_TAGS)
     async def on_get(self, course: str) -> MessageList:
-        """For the course's staff: the newest hundred, those that are over too."""
+        """Return the newest hundred to the course's staff, including those that are over."""
         return MessageList(items=tuple(await self.parts.store.course_messages.of(course)))
 
     @Operation(
@@ -112,24 +116,26 @@ class CourseMessages(CourseAction):
         tags=_TAGS,
     )
     async def on_post(self, course: str) -> CourseMessage:
-        """JupyterLab shows it in every session of the course within seconds, until its minutes are
-        over or it is withdrawn."""
+        """Show it in JupyterLab, in every session of the course within seconds.
+
+        It stays until its minutes are over or it is withdrawn.
+        """
         draft, store, by = self.body, self.parts.store, self.person.name
         async with self.audited("message-course", f"course {course}", detail=draft.text):
-            made = await messages.post(store, course, draft.text, draft.minutes, by, time.time())
+            message = await messages.post(store, course, draft.text, draft.minutes, by, time.time())
         self.parts.situations.courses.forget()
-        return made
+        return message
 
 
 class OneCourseMessage(CourseAction):
-    """One of them."""
+    """Message by its id."""
 
     path = "courses/{course}/messages/{message_id}"
     parameters = {**CourseAction.parameters, "message_id": _ID}
 
     @Operation("Withdraw a message to a course.", tags=_TAGS)
     async def on_delete(self, course: str, message_id: str) -> None:
-        """It is no longer shown, and stays in the list."""
+        """Show it no longer, and keep it in the list."""
         what = f"Message {message_id}."
         async with self.audited("withdraw-message", f"course {course}", detail=what):
             table = self.parts.store.course_messages
@@ -138,7 +144,7 @@ class OneCourseMessage(CourseAction):
 
 
 class CourseHand(CourseAction):
-    """The hand of one of its people."""
+    """Raised hand of a member."""
 
     path = "courses/{course}/people/{person}/hand"
     parameters = {**CourseAction.parameters, "person": PERSON}
@@ -146,14 +152,14 @@ class CourseHand(CourseAction):
 
     @Operation("Lower somebody's raised hand.", tags=_TAGS)
     async def on_delete(self, course: str, person: str) -> None:
-        """For the course's staff: it was seen to. Nothing happens where none is up."""
+        """Lower it as one of the course's staff, once it was seen to; no effect if none is up."""
         async with self.audited("lower-hand", f"course {course}", person):
             await self.parts.store.presence.lower_hand(course, person)
         self.parts.situations.courses.forget()
 
 
 class CoursePersonHelp(CourseAction):
-    """Help for one of its students."""
+    """Help for a student."""
 
     path = "courses/{course}/people/{person}/help"
     parameters = {**CourseAction.parameters, "person": PERSON}
@@ -167,9 +173,11 @@ class CoursePersonHelp(CourseAction):
         tags=_TAGS,
     )
     async def on_post(self, course: str, person: str) -> HelpAnswer:
-        """For the course's staff, never for an admin who is not of it. The student agrees in
-        JupyterLab, unless the course says that nobody needs to; who asks again gets how far it is,
-        with the session's address once it is granted. It ends by itself."""
+        """Ask as one of the course's staff, never as an admin who is not of it.
+
+        The student agrees in JupyterLab, unless the course says that nobody needs to. Ask again to
+        learn its state, with the session's address once it is granted. It ends by itself.
+        """
         minutes, helper = self.body.minutes, self.person.name
         detail = f"Course {course}, for {minutes} minutes."
         async with self.audited("ask-to-help", f"course {course}", person, detail) as line:
@@ -181,20 +189,20 @@ class CoursePersonHelp(CourseAction):
 
 
 class CourseHelp(CourseAction):
-    """Who helps whom."""
+    """Help in a course."""
 
     path = "courses/{course}/help"
 
     @Operation("Who helps whom in a course.", tags=_TAGS)
     async def on_get(self, course: str) -> HelpList:
-        """For the course's staff. ``over`` holds the newest hundred."""
+        """Return it to the course's staff. ``over`` holds the newest hundred."""
         helping = self.parts.helping
         open_ = helping.of_course(course)
-        going = {one.id for one in open_}
-        kept = await self.parts.store.help.of(course)
+        going = {entry.id for entry in open_}
+        recorded = await self.parts.store.help.of(course)
         return HelpList(
             open=open_,
-            over=tuple(one for one in kept if one.id not in going),
+            over=tuple(entry for entry in recorded if entry.id not in going),
             policy=helping.policy(self.kept),
             why_off=helping.why_off(self.kept),
             most_minutes=self.parts.courses.help_minutes,
@@ -202,14 +210,14 @@ class CourseHelp(CourseAction):
 
 
 class EndCourseHelp(CourseAction):
-    """The end of one of them."""
+    """End of help for a student."""
 
     path = "courses/{course}/help/{help_id}/end"
     parameters = {**CourseAction.parameters, "help_id": _ID}
 
     @Operation("End help in a student's session, or no longer ask for it.", tags=_TAGS)
     async def on_post(self, course: str, help_id: str) -> Help:
-        """For the course's staff, whoever of them helps. The helper is out at once."""
+        """End it as one of the course's staff, whoever helps. The helper is out at once."""
         helping, now = self.parts.helping, time.time()
         help = await helping.get(int(help_id), now)
         if help.course != course:
@@ -222,10 +230,10 @@ class EndCourseHelp(CourseAction):
 
 
 class OwnCourseSession(OwnSession):
-    """Base: the session that asks belongs to a course."""
+    """Base class for sessions of a course."""
 
     async def of_course(self) -> SessionRecord:
-        """Raises Conflict for a session of no course; as ``own_record``."""
+        """Return the session. Raises Conflict if it is of no course; as ``own_record``."""
         record = await self.own_record()
         if not kind_of(record):
             raise Conflict("This session belongs to no course.")
@@ -233,7 +241,7 @@ class OwnCourseSession(OwnSession):
 
 
 class OwnPresence(OwnCourseSession):
-    """Who is there."""
+    """Presence in the session that asks."""
 
     path = "session/presence"
 
@@ -245,8 +253,11 @@ class OwnPresence(OwnCourseSession):
         tags=_SESSION,
     )
     async def on_put(self) -> None:
-        """With the session's own token only. Kept for a course's own sessions, and of rooms, who
-        is in; what rehearsals and previews tell is left out."""
+        """Use the session's own token only.
+
+        It is kept for a course's own sessions, and of rooms, who is in; what rehearsals and
+        previews tell is left out.
+        """
         record = await self.of_course()
         if kind_of(record) == "course":
             store, now = self.parts.store, time.time()
@@ -259,13 +270,15 @@ class OwnPresence(OwnCourseSession):
 
 
 async def _absent(handler: OwnCourseSession, record: SessionRecord) -> bool:
-    """Whether this session's owner is in the course and had not joined it before opening it."""
+    """Return True if the owner is in the course and had not joined it before opening this."""
     mine = await handler.parts.book.of(record.user)
-    return any(one.course == record.course and one.joined_at is None for one in mine)
+    return any(
+        membership.course == record.course and membership.joined_at is None for membership in mine
+    )
 
 
 class OwnHand(OwnCourseSession):
-    """The session's owner's hand."""
+    """Raised hand of the session's owner."""
 
     path = "session/hand"
 
@@ -277,7 +290,7 @@ class OwnHand(OwnCourseSession):
         tags=_SESSION,
     )
     async def on_put(self) -> None:
-        """With the session's own token only. The course's staff see it until it is lowered."""
+        """Use the session's own token only. The course's staff see it until it is lowered."""
         record = await self.of_course()
         if kind_of(record) != "course":
             raise Conflict("Hands are raised in one's own session of the course.")
@@ -287,7 +300,7 @@ class OwnHand(OwnCourseSession):
 
     @Operation("Lower it.", scope=SESSION_OWN, errors=(409,), tags=_SESSION)
     async def on_delete(self) -> None:
-        """With the session's own token only."""
+        """Use the session's own token only."""
         record = await self.of_course()
         if kind_of(record) == "course":
             await self.parts.store.presence.raise_hand(lowered(record, time.time()))
@@ -295,7 +308,7 @@ class OwnHand(OwnCourseSession):
 
 
 class OwnHelp(OwnCourseSession):
-    """The word of the one whose session it is."""
+    """Reply of the session's owner to a helper."""
 
     path = "session/help/{help_id}"
     parameters = {"help_id": _ID}
@@ -308,8 +321,7 @@ class OwnHelp(OwnCourseSession):
         tags=_SESSION,
     )
     async def on_post(self, help_id: str) -> Help:
-        """With the session's own token only. "end" serves at any time; the helper is out at
-        once."""
+        """Use the session's own token only. "end" works at any time; the helper is out at once."""
         record = await self.of_course()
         helping, now, answer = self.parts.helping, time.time(), self.body.answer
         help = await helping.get(int(help_id), now)
@@ -326,7 +338,7 @@ class OwnHelp(OwnCourseSession):
 
 
 class OwnGuests(OwnCourseSession):
-    """Who may be in."""
+    """People who may be in the session."""
 
     path = "session/guests"
 
@@ -337,14 +349,14 @@ class OwnGuests(OwnCourseSession):
         tags=_SESSION,
     )
     async def on_get(self) -> GuestList:
-        """With the session's own token only. Its server lets nobody else in."""
+        """Use the session's own token only. Its server lets nobody else in."""
         record, now = await self.of_course(), time.time()
         if kind_of(record) == "room":
-            found = await self.parts.rooms.guests(record, now)
+            guests = await self.parts.rooms.guests(record, now)
         else:
-            found = self.parts.helping.guests(record.id)
+            guests = self.parts.helping.guests(record.id)
         return GuestList(
-            guests=tuple(Guest(person=who, seconds=left) for who, left in found.items())
+            guests=tuple(Guest(person=who, seconds=left) for who, left in guests.items())
         )
 
 

@@ -1,6 +1,7 @@
-"""What a course's staff does to its students' sessions: start, stop, restart, extend; one or all.
+"""Actions of a course's staff on students' sessions, one or all: start, stop, restart, extend.
 
-Only servers ``course-NAME`` of the course's members are ever reached, whatever else runs of them.
+Only servers ``course-NAME`` of the course's members are ever reached, whatever else of theirs
+runs.
 """
 
 from __future__ import annotations
@@ -30,30 +31,36 @@ LOGIN = r"[^\s\x00-\x1f\x7f,:/]{1,255}"
 _DAY = 86400.0
 _STOPPING = 90.0  # seconds that a restart waits for the old session to be gone
 _LOOK = 0.5
-_AT_ONCE = 8  # scontrol's, of one request
+_AT_ONCE = 8  # scontrol processes of one request
 
 
 class CoursePersonAction(CourseAction, SessionAction):
-    """Base of what is done to the sessions of a course's members."""
+    """Base class of actions on the sessions of a course's members."""
 
     roles = STAFF
 
     async def member(self, person: str) -> CourseMember:
-        """The member. For somebody else: NotAllowed, and a line in the audit log."""
-        for one in await self.parts.book.of(person, fresh=True):
-            if one.course == self.kept.name:
-                return one
+        """Return the member; for others raise NotAllowed, with an entry in the audit log."""
+        for member in await self.parts.book.of(person, fresh=True):
+            if member.course == self.kept.name:
+                return member
         error = NotAllowed(f"{person} is not in the course '{self.kept.name}'.")
         await self.deny(self.target, error, person, f"{person} is not in it.")
 
     async def living(self) -> dict[str, SessionRecord]:
-        """The course's sessions that have not ended, by person."""
+        """Return the course's sessions that have not ended, by person."""
         store, name = self.parts.store, self.kept.name
-        found = newest_sessions(self.kept, await store.sessions.of_course(name, time.time() - _DAY))
-        return {person: one for person, one in found.items() if one.state is not SessionState.ENDED}
+        newest = newest_sessions(
+            self.kept, await store.sessions.of_course(name, time.time() - _DAY)
+        )
+        return {
+            person: session
+            for person, session in newest.items()
+            if session.state is not SessionState.ENDED
+        }
 
     async def living_of(self, person: str) -> SessionRecord:
-        """This member's. Raises Conflict where there is none."""
+        """Return this member's session. Raises Conflict if there is none."""
         await self.member(person)
         record = (await self.living()).get(person)
         if record is None:
@@ -68,7 +75,7 @@ class CoursePersonAction(CourseAction, SessionAction):
             hub = self.parts.hub
             try:
                 await hub.start_server(person, server, options)
-            except NotFound:  # never logged in: the Hub is told of them, as at a start for all
+            except NotFound:  # never logged in: created in the Hub, as by a start for all
                 refused = (await hub.make_people([person])).get(person)
                 if refused:
                     raise Conflict(refused) from None
@@ -81,7 +88,7 @@ class CoursePersonAction(CourseAction, SessionAction):
             await self.deny(self.target, refusal(person), person, "They have not joined it.")
 
     async def stop_one(self, record: SessionRecord) -> None:
-        """Stop it, in the name of who asks."""
+        """Stop a session, in the name of the requester."""
         detail = f"In the course '{self.kept.name}'."
         async with self.audited("stop-session", f"session {record.id}", record.user, detail):
             await self.stop(record)
@@ -91,19 +98,19 @@ class CoursePersonAction(CourseAction, SessionAction):
         return f"course {self.kept.name}"
 
     def told(self, message: str) -> Done:
-        """The answer, and a new board for the next who asks."""
+        """Return the answer, and have the board made anew for the next request."""
         self.parts.boards.forget(self.kept.name)
         return self.done(message)
 
 
 class OpenDraft(Frozen):
-    """``preview``: a session as its students have it, for the course's staff."""
+    """``preview``: a session as students have it, for the course's staff."""
 
     preview: bool = False
 
 
 class OpenOwn(CoursePersonAction):
-    """One's own session of the course."""
+    """Start of one's own session of the course."""
 
     path = "courses/{course}/open"
     roles = EVERYONE
@@ -111,8 +118,10 @@ class OpenOwn(CoursePersonAction):
 
     @Operation("Start one's own session of a course.", body=OpenDraft, errors=(409,))
     async def on_post(self, course: str) -> Done:
-        """The Hub judges it as a launch of one's own. One that runs or starts already is left as
-        it is."""
+        """Start it by the Hub's rules for a launch of your own.
+
+        One that runs or starts already is left as it is.
+        """
         preview = self.body.preview
         if preview and self.role not in STAFF:
             await self.deny(self.target, NotAllowed("Only the course's staff has previews."))
@@ -129,7 +138,7 @@ class OpenOwn(CoursePersonAction):
 
 
 class Join(CourseAction):
-    """Taking part in a course oneself."""
+    """Participation in a course."""
 
     path = "courses/{course}/join"
     roles = EVERYONE
@@ -137,14 +146,14 @@ class Join(CourseAction):
 
     @Operation("Join a course that one is in: from then on its staff start one's sessions.")
     async def on_post(self, course: str) -> Done:
-        """Of whoever asks, and nobody else."""
+        """Join yourself, and nobody else."""
         async with self.audited("join-course", f"course {course}", self.person.name):
             await joined(self, course)
         return self.done("You have joined the course.")
 
 
 async def joined(handler: CourseAction, course: str) -> None:
-    """Note that whoever asks takes part in the course."""
+    """Record that the requester takes part in the course."""
     parts = handler.parts
     if await parts.store.members.join(course, handler.person.name, time.time()):
         parts.book.forget()
@@ -155,41 +164,41 @@ _PERSON = {"course": COURSE, "person": LOGIN}
 
 
 class StartPerson(CoursePersonAction):
-    """One member's session of the course."""
+    """Start of a member's session of the course."""
 
     path = "courses/{course}/people/{person}/start"
     parameters = _PERSON
 
     @Operation("Start a student's course session.", errors=(409,))
     async def on_post(self, course: str, person: str) -> Done:
-        """Within the course's resources, as if the student had pressed the button."""
+        """Start it within the course's resources, as if the student had pressed the button."""
         await self.start(person)
         return self.told(f"{person}'s session is being started.")
 
 
 class StopPerson(CoursePersonAction):
-    """One member's session of the course."""
+    """Stop of a member's session of the course."""
 
     path = "courses/{course}/people/{person}/stop"
     parameters = _PERSON
 
     @Operation("Stop a student's course session.", errors=(409,))
     async def on_post(self, course: str, person: str) -> Done:
-        """Never another session of theirs. What they have saved stays."""
+        """Stop no other session of theirs. What they have saved stays."""
         record = await self.living_of(person)
         await self.stop_one(record)
         return self.told(f"{person}'s session is being stopped.")
 
 
 class RestartPerson(CoursePersonAction):
-    """One member's session of the course."""
+    """Restart of a member's session of the course."""
 
     path = "courses/{course}/people/{person}/restart"
     parameters = _PERSON
 
     @Operation("Stop a student's course session, and start it again.", errors=(409,))
     async def on_post(self, course: str, person: str) -> Done:
-        """Where there is none, it is started. The answer comes when the new one is asked for."""
+        """Start it if there is none. The answer comes when the new one is asked for."""
         await self.startable(person)  # before anything is stopped
         record = (await self.living()).get(person)
         if record is not None:
@@ -210,37 +219,37 @@ class RestartPerson(CoursePersonAction):
 
 
 class ExtendPerson(ExtendAction, CoursePersonAction):
-    """One member's session of the course."""
+    """Extension of a member's session of the course."""
 
     path = "courses/{course}/people/{person}/extend"
     parameters = _PERSON
 
     @Operation("Extend a student's course session.", body=Extension, errors=(409, 429))
     async def on_post(self, course: str, person: str) -> Extended:
-        """Within the course's longest time, and what the partition, QOS and account allow."""
+        """Extend it as far as the course's longest time, partition, QOS and account allow."""
         record = await self.living_of(person)
         answer = await self.extend(record)
         self.parts.boards.forget(self.kept.name)
         return answer
 
     def _may_extend(self) -> None:
-        """c.Extending.allowed is about what owners may; a course says by itself what is most."""
+        """Allow it: c.Extending.allowed is for owners, and a course sets its own limit."""
 
 
 class People(Frozen):
-    """Whom it is about; null: everyone who has a session."""
+    """People to act on; null: everyone who has a session."""
 
     people: Annotated[tuple[Login, ...], Field(max_length=5000)] | None = None
 
 
 class LongerPeople(People):
-    """By how much longer."""
+    """People whose sessions are extended, and by how much."""
 
     minutes: Annotated[int, Field(ge=1, le=10080, strict=True)]
 
 
 class PersonResult(Frozen):
-    """What came of it for one person, in words."""
+    """Result for a person, in words."""
 
     person: str
     done: bool
@@ -248,7 +257,7 @@ class PersonResult(Frozen):
 
 
 class Results(Frozen):
-    """What was done, and for whom it was not."""
+    """Results of an action: what was done, and for whom it was not."""
 
     message: str
     done: int
@@ -256,22 +265,22 @@ class Results(Frozen):
 
 
 class AllAction(CoursePersonAction):
-    """Base of what is done to many: some at a time, each with a result of its own."""
+    """Base class of actions on many: some at a time, each with a result of its own."""
 
     verb: ClassVar[str]  # "stopped"
 
     async def for_all(self, work: Callable[[SessionRecord], Awaitable[str]]) -> Results:
-        """Do it to the sessions that are asked for; nobody's failure holds up another's."""
+        """Do ``work`` on the requested sessions; nobody's failure holds up another's."""
         living = await self.living()
-        members = {one.person for one in await self.parts.store.members.of(self.kept.name)}
+        members = {member.person for member in await self.parts.store.members.of(self.kept.name)}
         wanted = set(members if self.body.people is None else self.body.people)
         if strangers := sorted(wanted - members):
-            words = ", ".join(strangers[:5]) + (" and others" if len(strangers) > 5 else "")
-            error = NotAllowed(f"Not in the course '{self.kept.name}': {words}.")
-            await self.deny(self.target, error, detail=f"Not in it: {words}.")
+            names = ", ".join(strangers[:5]) + (" and others" if len(strangers) > 5 else "")
+            error = NotAllowed(f"Not in the course '{self.kept.name}': {names}.")
+            await self.deny(self.target, error, detail=f"Not in it: {names}.")
         gate = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(record: SessionRecord) -> PersonResult:
+        async def attempt(record: SessionRecord) -> PersonResult:
             async with gate:
                 try:
                     return PersonResult(person=record.user, done=True, message=await work(record))
@@ -279,7 +288,7 @@ class AllAction(CoursePersonAction):
                     return PersonResult(person=record.user, done=False, message=error.message)
 
         chosen = [living[person] for person in sorted(wanted) if person in living]
-        items = await asyncio.gather(*map(one, chosen))
+        items = await asyncio.gather(*map(attempt, chosen))
         if self.body.people is not None:
             items = [*items, *(_absent(person) for person in sorted(wanted - set(living)))]
         done = sum(item.done for item in items)
@@ -294,14 +303,14 @@ def _absent(person: str) -> PersonResult:
 
 
 class StopAll(AllAction):
-    """Everyone's, or those of some."""
+    """Stop of everyone's sessions, or of some."""
 
     path = "courses/{course}/stop-all"
     verb = "are being stopped"
 
     @Operation("Stop the course sessions of all students, or of some.", body=People)
     async def on_post(self, course: str) -> Results:
-        """Each with a line in the audit log; the answer says for whom it failed, and why."""
+        """Write a line in the audit log for each; the answer says for whom it failed, and why."""
 
         async def stop(record: SessionRecord) -> str:
             await self.stop_one(record)
@@ -311,7 +320,7 @@ class StopAll(AllAction):
 
 
 class ExtendAll(AllAction):
-    """Everyone's, or those of some."""
+    """Extension of everyone's sessions, or of some."""
 
     path = "courses/{course}/extend-all"
     verb = "extended"
@@ -322,7 +331,7 @@ class ExtendAll(AllAction):
         errors=(409,),
     )
     async def on_post(self, course: str) -> Results:
-        """By the same minutes, each as far as it may. Slurm's jobs are asked for once, before."""
+        """Extend each by the same minutes, as far as it may. Slurm's jobs are read once."""
         parts = self.parts
         await parts.catalog.load()
         await parts.control.need("jobs")

@@ -1,4 +1,4 @@
-"""A course's room: where it is, opening and closing it."""
+"""Room of a course: its state, opening and closing it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TAGS = ("courses",)
 
 
 class CourseRoom(CourseAction):
-    """The one that the course has."""
+    """Room of a course."""
 
     path = "courses/{course}/room"
     roles = EVERYONE
@@ -24,13 +24,16 @@ class CourseRoom(CourseAction):
 
     @Operation("Where a course's room is, and who is in it.", tags=_TAGS)
     async def on_get(self, course: str) -> Room:
-        """For everyone in the course."""
+        """Return it to everyone in the course."""
         return await self.parts.rooms.of(self.kept, time.time())
 
     @Operation("Open a course's room.", status=202, errors=(409,), tags=_TAGS)
     async def on_post(self, course: str) -> Done:
-        """For the course's staff. It is a session of whoever opens it, with the resources of the
-        course; everyone in the course may enter while it runs."""
+        """Open it as one of the course's staff.
+
+        It is a session of whoever opens it, with the resources of the course; everyone in the
+        course may enter while it runs.
+        """
         name = self.person.name
         async with self.audited("open-room", f"course {course}", name):
             if self.role is None:
@@ -40,8 +43,10 @@ class CourseRoom(CourseAction):
 
     @Operation("Close a course's room.", errors=(409,), tags=_TAGS)
     async def on_delete(self, course: str) -> Done:
-        """For the course's staff, whoever has opened it, and admins. What was written stays in the
-        folder of who did."""
+        """Close it as one of the course's staff, whoever has opened it, or as an admin.
+
+        What was written stays in the folder of who did.
+        """
         async with self.audited("close-room", f"course {course}") as line:
             record = await self.parts.rooms.close(self.kept, self.person.name)
             line.target, line.detail = f"session {record.id}", f"Opened by {record.user}."

@@ -1,4 +1,4 @@
-"""``api/v1/courses/{course}/roster``: who is in a course."""
+"""``api/v1/courses/{course}/roster``: members of a course."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from .courses import TAGS
 
 
 class Roster(Frozen):
-    """Everyone in a course, by name. ``group`` is the directory's, whose people are copied; where
-    that did not work, ``group_error`` says why."""
+    """Members of a course, by name.
+
+    ``group`` is the directory's, whose people are copied; if that failed, ``group_error`` says
+    why.
+    """
 
     items: tuple[CourseMember, ...]
     group: str
@@ -28,8 +31,11 @@ class Roster(Frozen):
 
 
 class RosterText(Frozen):
-    """A pasted list, or the text of a CSV file. ``replace``: who has this role and is not on it
-    leaves the course, as long as every line of it could be used."""
+    """Pasted list, or the text of a CSV file.
+
+    ``replace``: who has this role and is not on it leaves the course, as long as every line of it
+    could be used.
+    """
 
     text: Annotated[str, StringConstraints(max_length=900_000)]
     role: Role = Role.STUDENT
@@ -37,20 +43,20 @@ class RosterText(Frozen):
 
 
 class PersonQuery(Query):
-    """Who leaves."""
+    """Person who leaves."""
 
     person: Annotated[Login, Field(description="Their user name.")]
 
 
 class CourseRoster(CourseAction):
-    """The list, and changes to it."""
+    """Roster of a course."""
 
     path = "courses/{course}/roster"
     changers = INSTRUCTORS
 
     @Operation("Who is in a course.", tags=TAGS)
     async def on_get(self, course: str) -> Roster:
-        """For its staff and for admins."""
+        """Return it to its staff and to admins."""
         return Roster(
             items=tuple(await self.parts.store.members.of(course)),
             group=self.kept.course.roster_group,
@@ -59,7 +65,7 @@ class CourseRoster(CourseAction):
 
     @Operation("Put people into a course.", body=RosterText, errors=(409,), tags=TAGS)
     async def on_post(self, course: str) -> Enrolled:
-        """Names that the directory does not know are told, and not kept."""
+        """Report names that the directory does not know, and leave them out."""
         body: RosterText = self.body
         async with self.audited("enrol", f"course {course}") as line:
             done = await self.parts.desk.enrolment.enrol(
@@ -75,14 +81,14 @@ class CourseRoster(CourseAction):
 
     @Operation("Take somebody off a course.", query=PersonQuery, errors=(409,), tags=TAGS)
     async def on_delete(self, course: str) -> None:
-        """Their session of the course ends; their work stays in their home."""
+        """End their session of the course; their work stays in their home."""
         person = self.query.person
         async with self.audited("dismiss", f"course {course}", owner=person, detail=person):
             await self.parts.desk.enrolment.dismiss(self.kept, [person])
 
 
 class CourseRosterCsv(CourseAction, CsvEndpoint):
-    """The list as a file."""
+    """Roster of a course, as a file."""
 
     path = "courses/{course}/roster.csv"
     columns = ("person", "role", "source", "added_by", "added_at")
@@ -93,12 +99,12 @@ class CourseRosterCsv(CourseAction, CsvEndpoint):
         return await self.parts.store.members.of(self.kept.name)
 
     async def on_get(self, course: str) -> None:  # type: ignore[override]
-        """A head and a line for each person."""
+        """Return a header and a line for each person."""
         await self.send(f"{course}-roster.csv")
 
 
 def _words(names: Sequence[str]) -> str:
-    """Names for a line of the audit log."""
+    """Return names for an entry of the audit log."""
     if len(names) > 20:
         return f"{len(names)} people"
     return ", ".join(names) or "nobody"

@@ -1,4 +1,4 @@
-"""Starts of sessions for a whole course, and what Slurm reserves for its meetings."""
+"""Starts of sessions for a whole course, and Slurm reservations for its meetings."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _WITH_START = {"course": COURSE, "start": _START}
 
 
 class StartRequest(Frozen):
-    """``number``: for a rehearsal, how many students' sessions are tried; null for all."""
+    """``number``: how many students' sessions a rehearsal tries; null for all."""
 
     kind: Literal["all", "rehearsal"]
     number: Annotated[int, Field(ge=1, le=5000)] | None = None
 
 
 class Starts(Frozen):
-    """The last starts of a course, the newest first."""
+    """Last starts of a course, the newest first."""
 
     items: tuple[CourseStart, ...]
 
 
 class StartDetail(Frozen):
-    """One start, the seat of each person in it, and what came of it."""
+    """Start of sessions, the seat of each person in it, and what came of it."""
 
     start: CourseStart
     seats: tuple[Seat, ...]
@@ -48,20 +48,20 @@ class StartDetail(Frozen):
 
 
 class CourseReservations(Frozen):
-    """The next meetings of a course, and what is reserved in Slurm for each."""
+    """Next meetings of a course, and what is reserved in Slurm for each."""
 
     items: tuple[MeetingReservation, ...]
 
 
 class CourseStarts(CourseAction):
-    """What is started for a course."""
+    """Starts of sessions for a course."""
 
     path = "courses/{course}/starts"
     roles = STAFF
 
     @Operation("The last starts of sessions for a course.", tags=_TAGS)
     async def on_get(self, course: str) -> Starts:
-        """Newest first."""
+        """Return them, the newest first."""
         return Starts(items=tuple(await self.parts.store.starts.of_course(course)))
 
     @Operation(
@@ -72,7 +72,7 @@ class CourseStarts(CourseAction):
         errors=(409,),
     )
     async def on_post(self, course: str) -> CourseStart:
-        """Keep it; the loop works it off."""
+        """Queue the start; it is worked off in the background."""
         kind, number = StartKind(self.body.kind), self.body.number
         detail = f"A rehearsal of {number or 'all'}." if kind is StartKind.REHEARSAL else ""
         async with self.audited("start-course", f"course {course}", detail=detail) as line:
@@ -90,7 +90,7 @@ class CourseStarts(CourseAction):
 
 
 class OneStart(CourseAction):
-    """One start."""
+    """Start by its id."""
 
     path = "courses/{course}/starts/{start}"
     parameters = _WITH_START
@@ -100,15 +100,19 @@ class OneStart(CourseAction):
         "One start of a course: how far each person's session is, and the report.", tags=_TAGS
     )
     async def on_get(self, course: str, start: str) -> StartDetail:
-        """Of this course only."""
-        found = await start_of(self, course, start)
-        seats = tuple(await self.parts.store.starts.seats(found.id))
-        absent = found.message.splitlines() if found.kind is StartKind.REHEARSAL else ()
-        return StartDetail(start=found, seats=seats, report=report(found, seats, absent))
+        """Return a start of this course only."""
+        course_start = await start_of(self, course, start)
+        seats = tuple(await self.parts.store.starts.seats(course_start.id))
+        absent = (
+            course_start.message.splitlines() if course_start.kind is StartKind.REHEARSAL else ()
+        )
+        return StartDetail(
+            start=course_start, seats=seats, report=report(course_start, seats, absent)
+        )
 
 
 class CancelStart(CourseAction):
-    """The end of one start."""
+    """Cancellation of a start."""
 
     path = "courses/{course}/starts/{start}/cancel"
     parameters = _WITH_START
@@ -124,34 +128,34 @@ class CancelStart(CourseAction):
         async with self.audited(
             "cancel-course-start", f"course {course}", detail=f"Start {start}."
         ):
-            found = await start_of(self, course, start)
-            number = await self.parts.course_work.starter.cancel(found, self.person.name)
+            course_start = await start_of(self, course, start)
+            number = await self.parts.course_work.starter.cancel(course_start, self.person.name)
         return self.done(f"{number} sessions are not started any more.")
 
 
 class Reserved(CourseAction):
-    """What Slurm holds for a course's meetings."""
+    """Slurm reservations for a course's meetings."""
 
     path = "courses/{course}/reservations"
     roles = STAFF
 
     @Operation("The next meetings of a course, and how far the reservation of each is.", tags=_TAGS)
     async def on_get(self, course: str) -> CourseReservations:
-        """From now on."""
+        """Return those from now on."""
         shown = await self.parts.course_work.reservations.shown(self.kept, time.time())
         return CourseReservations(items=tuple(shown))
 
 
 async def start_of(handler: CourseAction, course: str, start: str) -> CourseStart:
-    """The start, where it is this course's. Raises NotFound."""
-    found = await handler.parts.store.starts.get(int(start))
-    if found.course != course:
+    """Return the start, if it is this course's. Raises NotFound."""
+    course_start = await handler.parts.store.starts.get(int(start))
+    if course_start.course != course:
         raise NotFound("There is no such start.")
-    return found
+    return course_start
 
 
 def _demand_running(kept: KeptCourse, kind: StartKind) -> None:
-    """Raises Conflict where the Hub would refuse every session."""
+    """Raise Conflict if the Hub would refuse every session."""
     now = time.time()
     if kept.state is not CourseState.APPROVED:
         raise Conflict(f"The course is {kept.state}: it starts sessions once it is approved.")

@@ -1,4 +1,4 @@
-"""``api/v1/courses/{course}/usage`` and ``…/readiness``: what a course takes, before and after."""
+"""``api/v1/courses/{course}/usage`` and ``…/readiness``: what a course has used and will need."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from .courses import TAGS
 
 
 class CourseUsageList(Frozen):
-    """By person, by name. ``gpu_hours`` of all of them, against ``budget`` (null: none is set).
-    ``simulated``: the site's telemetry is invented, and so is what was used."""
+    """Usage by person, sorted by name.
+
+    ``gpu_hours`` of all of them, against ``budget`` (null: none is set). ``simulated``: the site's
+    telemetry is invented, and so is what was used.
+    """
 
     items: tuple[PersonUsage, ...]
     gpu_hours: float
@@ -25,24 +28,24 @@ class CourseUsageList(Frozen):
 
 
 class CourseUsage(CourseAction):
-    """What it has used."""
+    """Usage of a course."""
 
     path = "courses/{course}/usage"
 
     @Operation("GPU-hours and sessions of a course, by person.", tags=TAGS)
     async def on_get(self, course: str) -> CourseUsageList:
-        """Everyone in it, and everyone who had a session of it."""
+        """Return everyone in it, and everyone who had a session of it."""
         items = await usage_of(self.parts.store, self.kept)
         return CourseUsageList(
             items=tuple(items),
-            gpu_hours=sum(one.gpu_hours for one in items),
+            gpu_hours=sum(item.gpu_hours for item in items),
             budget=self.kept.course.budget,
             simulated=self.parts.telemetry.simulated,
         )
 
 
 class CourseUsageCsv(CourseAction, CsvEndpoint):
-    """The same as a file."""
+    """Usage of a course, as a file."""
 
     path = "courses/{course}/usage.csv"
     columns = tuple(PersonUsage.model_fields)
@@ -53,19 +56,22 @@ class CourseUsageCsv(CourseAction, CsvEndpoint):
         return await usage_of(self.parts.store, self.kept)
 
     async def on_get(self, course: str) -> None:  # type: ignore[override]
-        """A head and a line for each person."""
+        """Return a header and a line for each person."""
         await self.send(f"{course}-usage.csv")
 
 
 class CourseReadiness(CourseAction):
-    """What would be in the way of its meetings."""
+    """Obstacles to a course's meetings."""
 
     path = "courses/{course}/readiness"
 
     @Operation("Whether a course can be held.", tags=TAGS)
     async def on_get(self, course: str) -> Readiness:
-        """Demand against supply, people without a Slurm account or a home, and what else is on at
-        the same time. What cannot be told now says so."""
+        """Compare demand with supply.
+
+        The answer also lists people without a Slurm account or a home, and what else is on at the
+        same time. What cannot be told now says so.
+        """
         return await self.parts.readiness.of(self.kept)
 
 

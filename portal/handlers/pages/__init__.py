@@ -1,1 +1,1 @@
-"""The service's pages and what they are drawn with."""
+"""Pages of the service, and their rendering."""

@@ -1,7 +1,7 @@
-"""The pages' own scripts and styles: ``static/`` of the portal, for everyone, kept for long.
+"""Scripts and styles of the pages: ``static/`` of the portal, public and cached for long.
 
-Their address holds a hash of all of them, ``/services/portal/static/HASH/js/cluster.js``, so that a
-module and what it imports are always of one version, and a browser never has to ask again.
+Their address holds a hash of all of them, ``/services/portal/static/HASH/js/cluster.js``, so that
+a module and what it imports are always of one version, and a browser never has to ask again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TEXT = (".js", ".css", ".svg", ".txt", ".json")
 
 @dataclass(frozen=True)
 class Asset:
-    """One file in memory; ``gzipped`` is made once, when the first browser asks for it."""
+    """File in memory; ``gzipped`` is made once, when the first browser asks for it."""
 
     content: bytes
     type: str
@@ -39,8 +39,11 @@ class Asset:
 
 
 class Assets:
-    """All files below ``root``. A file that changes on disk is read again, for those who write
-    pages; each page asks several times, so the walk is made once a second at most."""
+    """All files below ``root``.
+
+    A file that changes on disk is read again, for those who write pages; each page asks several
+    times, so the tree is walked once a second at most.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -51,27 +54,29 @@ class Assets:
 
     @property
     def version(self) -> str:
-        """The hash in the address."""
+        """Hash in the address."""
         self._look()
         return self._version
 
     def get(self, path: str) -> Asset | None:
-        """The file with this path below ``root``; None where there is none."""
+        """Return the file with this path below ``root``; None if there is none."""
         if path not in self._files:
             self._look()
         return self._files.get(path)
 
     def modules(self, path: str) -> list[str]:
-        """The paths of a script and of everything that it imports, so that a page can ask for all
-        of them at once and not one after the other."""
-        found = [path]
-        for name in found:
+        """Return the paths of a script and of everything that it imports.
+
+        A page can then ask for all of them at once, not one after the other.
+        """
+        paths = [path]
+        for name in paths:
             asset = self.get(name)
             for other in _IMPORT.findall(asset.content) if asset else ():
                 inner = posixpath.normpath(f"{posixpath.dirname(name)}/{other.decode()}")
-                if inner not in found:
-                    found.append(inner)
-        return found
+                if inner not in paths:
+                    paths.append(inner)
+        return paths
 
     def _look(self) -> None:
         if time.monotonic() < self._look_at:
@@ -95,8 +100,11 @@ class Assets:
 
 
 class AssetHandler(SafeHandler):
-    """``GET static/HASH/PATH``. With another version's hash, e.g. from a page that was open while
-    the portal was upgraded, the present file is given, and not kept."""
+    """``GET static/HASH/PATH``.
+
+    With the hash of another version, e.g. from a page that was open during an upgrade, the present
+    file is sent, and not cached.
+    """
 
     async def get(self, version: str, path: str) -> None:
         assets: Assets = self.settings["pages"].assets

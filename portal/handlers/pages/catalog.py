@@ -1,4 +1,4 @@
-"""The catalog's pages for everyone: tiles, one environment, requests, one's own.
+"""Catalog pages for everyone: tiles, one environment, requests, one's own environments.
 
 What they show at once is what the API says, too; their scripts search it, and ask the API for the
 rest.
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from portal.dashboard import ClusterView
 
 _NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
-# Pages of these names stand beside the environments': an environment of such a name has the longer
-# address only.
+# Names of pages beside the environments': an environment of such a name has the longer address
+# only.
 _TAKEN = ("environments", "own", "request")
 _OUTCOMES = {
     WorkState.WAITING: "waits for a node",
@@ -43,7 +43,7 @@ _OUTCOMES = {
 
 
 class _CatalogPage(Page):
-    """What all of them know."""
+    """Base class of the catalog pages."""
 
     @property
     def curates(self) -> bool:
@@ -58,7 +58,7 @@ class _CatalogPage(Page):
 
 
 class CatalogTile(Frozen):
-    """One environment on the page of the catalog. ``reason``: why it is not offered."""
+    """Environment on the page of the catalog. ``reason``: why it is not offered."""
 
     tile: Tile
     favourite: bool = False
@@ -69,11 +69,11 @@ class CatalogTile(Frozen):
 
 
 class CatalogPage(_CatalogPage):
-    """All that one may use, as tiles."""
+    """All environments that one may use, as tiles."""
 
     template = "catalog.html"
 
-    async def variables(self, *words: str) -> dict[str, Any]:
+    async def variables(self, *segments: str) -> dict[str, Any]:
         parts, catalog = self.parts, self.parts.catalog
         shown = Shown(parts, self.person)
         await catalog.load()
@@ -86,71 +86,71 @@ class CatalogPage(_CatalogPage):
         habits = Habits(shown.favourites, shown.last_used)
         offered = [
             CatalogTile(
-                tile=parts.tiles.of(one),
-                favourite=one.name in habits.liked,
-                last_used=habits.used.get(one.name),
-                gpus=gpu_offers(one, catalog.offering.tested(one), best.get(one.name, {})),
-                any_gpu=any_gpu(one),
+                tile=parts.tiles.of(entry),
+                favourite=entry.name in habits.liked,
+                last_used=habits.used.get(entry.name),
+                gpus=gpu_offers(entry, catalog.offering.tested(entry), best.get(entry.name, {})),
+                any_gpu=any_gpu(entry),
             )
-            for one in ordered(catalog.visible_to(shown.person), habits)
+            for entry in ordered(catalog.visible_to(shown.person), habits)
         ]
         return {
             "offered": offered,
             "closed": self._closed(shown.person),
-            "tags": common_tags([one.tile for one in offered], few=2),
+            "tags": common_tags([entry.tile for entry in offered], few=2),
             "curates": self.curates,
             "may_register": catalog.rules.may_register(shown.person),
             "database": parts.store.error,
         }
 
     def _closed(self, person: Person) -> list[CatalogTile]:
-        """What is not offered, for those who curate, or its owner."""
+        """Return tiles of what is not offered, for those who curate, or its owner."""
         catalog = self.parts.catalog
         return [
-            CatalogTile(tile=self.parts.tiles.of(one), reason=offer.reason)
+            CatalogTile(tile=self.parts.tiles.of(environment), reason=offer.reason)
             for name, offer in catalog.offers.items()
             if offer.environment is None
-            and catalog.sees(person, one := catalog.environments[name])
-            and (self.curates or one.private)
+            and catalog.sees(person, environment := catalog.environments[name])
+            and (self.curates or environment.private)
         ]
 
 
 class EnvironmentPage(_CatalogPage):
-    """One environment, with what is inside."""
+    """Environment, with what is inside."""
 
     template = "environment.html"
 
-    async def variables(self, *words: str) -> dict[str, Any]:
-        name, catalog = words[0], self.parts.catalog
+    async def variables(self, *segments: str) -> dict[str, Any]:
+        name, catalog = segments[0], self.parts.catalog
         shown = Shown(self.parts, self.person)
-        one = await shown.one(name)
+        environment = await shown.one(name)
         await self.parts.tiles.refresh()
         offer = catalog.offers.get(name)
         known = (offer and offer.environment) or catalog.environments.get(name)
         gpus: tuple[GpuOffer, ...] = ()
         if known is not None:
-            best = {row.gpu_type: (row.best, row.simulated) for row in _slowest_first(one)}
+            best = {row.gpu_type: (row.best, row.simulated) for row in _slowest_first(environment)}
             gpus = gpu_offers(known, catalog.offering.tested(known), best)
         own = [
             session
             for session in (self._view.sessions.values() if self._view else ())
             if session.user == self.person.name and not session.server
         ]
-        users = sorted(set(one.users)) if self.person.may(scope.SESSIONS_READ) else []
+        users = sorted(set(environment.users)) if self.person.may(scope.SESSIONS_READ) else []
         return {
-            "one": one,
-            "tile": self.parts.tiles.of(known) if known else _draft_tile(one),
-            "reason": "" if one.offered else one.reason,
-            "description": await asyncio.to_thread(markdown_html, one.description),
-            "versions": version_rows(one.versions),
-            "tests": _tests(one, gpus),
+            "one": environment,
+            "tile": self.parts.tiles.of(known) if known else _draft_tile(environment),
+            "reason": "" if environment.offered else environment.reason,
+            "description": await asyncio.to_thread(markdown_html, environment.description),
+            "versions": version_rows(environment.versions),
+            "tests": _tests(environment, gpus),
             "any_gpu": known is not None and any_gpu(known),
-            "kernels": _kernels(one),
+            "kernels": _kernels(environment),
             "users": users,
             "known_sessions": self._view is not None,
             "has_session": bool(own),
             "curates": self.curates,
-            "measured": [row.model_dump(mode="json") for row in one.measurements],
+            "measured": [row.model_dump(mode="json") for row in environment.measurements],
         }
 
     @property
@@ -159,20 +159,20 @@ class EnvironmentPage(_CatalogPage):
 
 
 class EnvironmentRequestPage(_CatalogPage):
-    """What one misses in the catalog."""
+    """Request for an environment that the catalog lacks."""
 
     template = "environment_request.html"
 
-    async def variables(self, *words: str) -> dict[str, Any]:
+    async def variables(self, *segments: str) -> dict[str, Any]:
         return {"curates": self.curates}
 
 
 class OwnEnvironmentsPage(_CatalogPage):
-    """What one registers for oneself."""
+    """Environments that one registers for oneself."""
 
     template = "own_environments.html"
 
-    async def variables(self, *words: str) -> dict[str, Any]:
+    async def variables(self, *segments: str) -> dict[str, Any]:
         person = as_seen_by_catalog(self.person)
         refusal = self.parts.own.refusal(person)
         return {
@@ -182,29 +182,35 @@ class OwnEnvironmentsPage(_CatalogPage):
         }
 
 
-def _slowest_first(one: EnvironmentDetail) -> list[Measured]:
-    """What is real behind what is simulated, so that the last one of a type is what counts."""
-    return sorted(one.measurements, key=lambda row: (not row.simulated, row.best))
+def _slowest_first(environment: EnvironmentDetail) -> list[Measured]:
+    """Sort simulated before real measurements, slow before fast: the last of a type counts."""
+    return sorted(environment.measurements, key=lambda row: (not row.simulated, row.best))
 
 
-def _draft_tile(one: EnvironmentDetail) -> Tile:
-    """Of what is in no file yet."""
+def _draft_tile(environment: EnvironmentDetail) -> Tile:
+    """Return the tile of a draft, which is in no file yet."""
     return Tile(
-        name=one.name, title=one.title, kind=KINDS[one.kind], icon=icon_of(one.icon, one.kind)
+        name=environment.name,
+        title=environment.title,
+        kind=KINDS[environment.kind],
+        icon=icon_of(environment.icon, environment.kind),
     )
 
 
-def _kernels(one: EnvironmentDetail) -> tuple[KernelResult, ...]:
-    """How the kernels did in the newest test that came to its end."""
-    for test in sorted(one.tests, key=lambda test: -test.at):
+def _kernels(environment: EnvironmentDetail) -> tuple[KernelResult, ...]:
+    """Return the kernels' results of the newest test that came to its end."""
+    for test in sorted(environment.tests, key=lambda test: -test.at):
         if test.kernels:
             return test.kernels
     return ()
 
 
-def _tests(one: EnvironmentDetail, gpus: Sequence[GpuOffer]) -> list[dict[str, Any]]:
-    """A row for each GPU type that it is for, was tested or measured on: first without GPUs."""
-    tests, offers = {test.gpu_type: test for test in one.tests}, {gpu.type: gpu for gpu in gpus}
+def _tests(environment: EnvironmentDetail, gpus: Sequence[GpuOffer]) -> list[dict[str, Any]]:
+    """Return a row per GPU type that it is for, was tested or measured on; first without GPUs."""
+    tests, offers = (
+        {test.gpu_type: test for test in environment.tests},
+        {gpu.type: gpu for gpu in gpus},
+    )
     rows = []
     for name in dict.fromkeys(["", *offers, *tests]):
         test, offer = tests.get(name), offers.get(name)
@@ -224,7 +230,7 @@ def _tests(one: EnvironmentDetail, gpus: Sequence[GpuOffer]) -> list[dict[str, A
 
 
 def catalog_page_routes(prefix: str) -> list[Any]:
-    """The rows for tornado."""
+    """Return tornado's routes."""
     return [
         (rf"{prefix}catalog/?", CatalogPage),
         (rf"{prefix}catalog/request/?", EnvironmentRequestPage),

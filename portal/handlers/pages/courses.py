@@ -1,5 +1,7 @@
-"""The pages of courses: one's own, a new one, one of them for its staff and as its students see
-it, the live board. What they show at once comes from memory and the database; scripts follow."""
+"""Course pages: a list, a new course, one course for staff and for students, the live board.
+
+What they show at once comes from memory and the database; scripts follow.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,10 @@ _OWN = {
 
 
 class CourseLine(Frozen):
-    """A course in a list, or at the head of its page. ``look`` and ``state`` are its sign's;
-    ``meeting`` is the next one in words, in the course's time zone, "" where there is none."""
+    """Course in a list, or at the head of its page. ``look`` and ``state`` are its sign's.
+
+    ``meeting`` is the next one in words, in the course's time zone, "" if there is none.
+    """
 
     name: str
     title: str
@@ -58,7 +62,7 @@ class CourseLine(Frozen):
 
 
 class CoursePageBase(Page):
-    """What all of them know."""
+    """Base class of the course pages."""
 
     @property
     def manages(self) -> bool:
@@ -66,13 +70,13 @@ class CoursePageBase(Page):
 
     @property
     def creates(self) -> bool:
-        """Whether they may make a course."""
+        """Return True if they may make a course."""
         if self.manages:
             return True
         return self.person.may(COURSES_CREATE) and self.parts.courses.creation != "off"
 
     def line(self, kept: KeptCourse, role: Role | None = None) -> CourseLine:
-        """How a course is listed for this person."""
+        """Return the course as it is listed for this person."""
         course, now = kept.course, time.time()
         look, state = _STATES[kept.state]
         running = runs(kept, now)
@@ -97,42 +101,46 @@ class CoursePageBase(Page):
         )
 
     async def membership(self, name: str, roles: frozenset[Role]) -> Membership | None:
-        """What this person is in the course; None for an admin who is not in it.
+        """Return this person's membership in the course; None for an admin who is not in it.
 
-        Raises NotAllowed, in the same words for one that is not there, with an audit line.
+        Raises NotAllowed, in the same words if there is no such course, with an audit log entry.
         """
         with contextlib.suppress(NotAllowed, NotFound):
-            found = await self.parts.book.membership(self.person.name, name)
-            if found.role in roles:
-                return found
+            membership = await self.parts.book.membership(self.person.name, name)
+            if membership.role in roles:
+                return membership
         if self.manages:
             return None
         await self.refused(f"course {name}")
         raise NotAllowed(f"There is no course '{name}' for you.")
 
     def own_session(self, kept: KeptCourse) -> SessionRecord | None:
-        """This person's living session of the course, as the dashboard has it."""
+        """Return this person's live session of the course, as the dashboard has it."""
         view = self.parts.dashboard.view
         mine = view.sessions.values() if view else ()
-        found = newest_sessions(kept, (one for one in mine if one.user == self.person.name))
-        return found.get(self.person.name)
+        newest = newest_sessions(
+            kept, (session for session in mine if session.user == self.person.name)
+        )
+        return newest.get(self.person.name)
 
     def environments(self) -> list[dict[str, str]]:
-        """What a course can be held in: containers with the server inside that this person sees."""
+        """Return choices for a course: containers with the server inside that this person sees."""
         return [
-            {"name": one.name, "title": one.title}
-            for one in self.parts.catalog.visible_to(self.person)
-            if one.kind is Kind.CONTAINER and one.server is Server.INSIDE and not one.private
+            {"name": environment.name, "title": environment.title}
+            for environment in self.parts.catalog.visible_to(self.person)
+            if environment.kind is Kind.CONTAINER
+            and environment.server is Server.INSIDE
+            and not environment.private
         ]
 
     async def editing(self) -> dict[str, Any]:
-        """What the form offers to choose from."""
+        """Return what the form offers to choose from."""
         await self.parts.catalog.load()
         view = self.parts.dashboard.view
         return {
             "environments": self.environments(),
             "zones": sorted(zones()),
-            "gpu_types": sorted({one.type for one in view.gpus.values()}) if view else [],
+            "gpu_types": sorted({gpu.type for gpu in view.gpus.values()}) if view else [],
             "partitions": sorted(view.snapshot.partitions) if view else [],
             "data_roots": list(self.parts.courses.data_roots),
             "creation": self.parts.courses.creation,
@@ -141,41 +149,43 @@ class CoursePageBase(Page):
 
 
 class CoursesPage(CoursePageBase):
-    """The courses that one is in, and for admins all others."""
+    """Courses that one is in, and for admins all others."""
 
     template = "course_list.html"
 
-    async def variables(self, *words: str) -> dict[str, Any]:
+    async def variables(self, *segments: str) -> dict[str, Any]:
         mine: Mapping[str, Membership] = {}
-        others: list[KeptCourse] = []
+        courses: list[KeptCourse] = []
         error = ""
         try:
             mine = await self.parts.book.mine(self.person.name)
             if self.manages:
-                others = await self.parts.store.courses.all()
+                courses = await self.parts.store.courses.all()
         except StoreUnavailable as failed:
             error = failed.message
         order = {Role.INSTRUCTOR: 0, Role.ASSISTANT: 1, Role.STUDENT: 2}
         rows = sorted(
             mine.values(),
-            key=lambda one: (
-                one.kept.state is CourseState.ARCHIVED,
-                order[one.role],
-                one.kept.course.title,
+            key=lambda entry: (
+                entry.kept.state is CourseState.ARCHIVED,
+                order[entry.role],
+                entry.kept.course.title,
             ),
         )
         seen = [
-            one
-            for one in rows
-            if one.role is not Role.STUDENT or one.kept.state is CourseState.APPROVED
+            entry
+            for entry in rows
+            if entry.role is not Role.STUDENT or entry.kept.state is CourseState.APPROVED
         ]
         return {
-            "mine": [self.line(one.kept, one.role) for one in seen],
-            "requests": [self.line(one) for one in others if one.state is CourseState.REQUESTED],
+            "mine": [self.line(entry.kept, entry.role) for entry in seen],
+            "requests": [
+                self.line(entry) for entry in courses if entry.state is CourseState.REQUESTED
+            ],
             "others": [
-                self.line(one)
-                for one in others
-                if one.state is not CourseState.REQUESTED and one.name not in mine
+                self.line(entry)
+                for entry in courses
+                if entry.state is not CourseState.REQUESTED and entry.name not in mine
             ],
             "manages": self.manages,
             "creates": self.creates,
@@ -185,11 +195,11 @@ class CoursesPage(CoursePageBase):
 
 
 class CourseNewPage(CoursePageBase):
-    """A new course."""
+    """New course."""
 
     template = "course_new.html"
 
-    async def variables(self, *words: str) -> dict[str, Any]:
+    async def variables(self, *segments: str) -> dict[str, Any]:
         if not self.creates:
             await self.refused("courses/new")
             raise NotAllowed(
@@ -204,17 +214,17 @@ class CoursePage(CoursePageBase):
 
     template = "course.html"
 
-    async def get(self, *words: str) -> None:
-        found = await self.membership(words[0], frozenset(Role))
-        kept = found.kept if found else await self.parts.book.course(words[0])
-        role = found.role if found else None
+    async def get(self, *segments: str) -> None:
+        membership = await self.membership(segments[0], frozenset(Role))
+        kept = membership.kept if membership else await self.parts.book.course(segments[0])
+        role = membership.role if membership else None
         preview = self.get_query_argument("as", "") == "student"
-        tab = words[1] if len(words) > 1 else ""
+        tab = segments[1] if len(segments) > 1 else ""
         if role is Role.STUDENT and tab:
-            await self.refused(f"course {words[0]}")
+            await self.refused(f"course {segments[0]}")
             raise NotAllowed("This page is for the staff of the course.")
         if role is Role.STUDENT or preview:
-            self.show("course_student.html", **self._as_student(kept, found, preview))
+            self.show("course_student.html", **self._as_student(kept, membership, preview))
             return
         line = self.line(kept, role)
         teaches = role is Role.INSTRUCTOR or self.manages
@@ -238,9 +248,9 @@ class CoursePage(CoursePageBase):
     head = get
 
     def _as_student(
-        self, kept: KeptCourse, found: Membership | None, preview: bool
+        self, kept: KeptCourse, membership: Membership | None, preview: bool
     ) -> dict[str, Any]:
-        role, member = (found.role, found.member) if found else (None, None)
+        role, member = (membership.role, membership.member) if membership else (None, None)
         now, course = time.time(), kept.course
         record = self.own_session(kept)
         ahead = meetings(course, now, now + _AHEAD)[:_NEXT]
@@ -248,7 +258,7 @@ class CoursePage(CoursePageBase):
             "line": self.line(kept, role),
             "kept": kept,
             "description": markdown_html(course.description),
-            "meetings": [meeting_words(kept, one, now) for one in ahead],
+            "meetings": [meeting_words(kept, meeting, now) for meeting in ahead],
             "preview": preview and role is not Role.STUDENT,
             "server": f"preview-{kept.name}" if preview else course.server,
             "join": bool(member and not_joined(kept.course, member)),
@@ -260,14 +270,14 @@ class CoursePage(CoursePageBase):
 
 
 class CourseBoardPage(CoursePageBase):
-    """The live board."""
+    """Live board of a course."""
 
     template = "course_board.html"
 
-    async def variables(self, *words: str) -> dict[str, Any]:
-        found = await self.membership(words[0], STAFF)
-        kept = found.kept if found else await self.parts.book.course(words[0])
-        role = found.role if found else None
+    async def variables(self, *segments: str) -> dict[str, Any]:
+        membership = await self.membership(segments[0], STAFF)
+        kept = membership.kept if membership else await self.parts.book.course(segments[0])
+        role = membership.role if membership else None
         board = await self.parts.boards.of(kept, private=role is not None)
         parts = self.parts
         return {
@@ -291,7 +301,7 @@ class CourseBoardPage(CoursePageBase):
 
 
 def meeting_words(kept: KeptCourse, meeting: Meeting, now: float) -> str:
-    """The day, the time and the end of a meeting, in the course's time zone."""
+    """Return the day, the time and the end of a meeting, in the course's time zone."""
     zone = ZoneInfo(kept.course.timezone)
     begins = datetime.fromtimestamp(meeting.begins, zone)
     ends = datetime.fromtimestamp(meeting.ends, zone)
@@ -306,8 +316,10 @@ def meeting_words(kept: KeptCourse, meeting: Meeting, now: float) -> str:
 
 
 def course_page_routes(prefix: str) -> list[Any]:
-    """The rows for tornado; no course has the name of a page "
-    "(portal/courses/definition/rules.py)."""
+    """Return tornado's routes; no course has the name of a page.
+
+    See portal/courses/definition/rules.py.
+    """
     # tornado would hand the groups within the name's pattern to the handlers, too.
     name = COURSE.replace("(", "(?:")
     return [

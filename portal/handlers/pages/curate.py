@@ -1,5 +1,7 @@
-"""The pages with which the catalog is curated. Like all pages they hold no data of their own; who
-may not curate sees none of them."""
+"""Pages for curating the catalog.
+
+Like all pages they hold no data of their own; who may not curate sees none of them.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,14 @@ _NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
 
 
 class CuratePage(Page):
-    """What there is to do: requests, environments, builds."""
+    """Overview for curators: requests, environments, builds."""
 
     template = "curate.html"
     needs = scope.ENVIRONMENTS_MANAGE
 
 
 class CurateNewPage(CuratePage):
-    """A new environment, from an image, a path or a definition file."""
+    """New environment, from an image, a path or a definition file."""
 
     template = "curate_new.html"
 
@@ -30,8 +32,8 @@ class CurateEnvironmentPage(CuratePage):
 
     template = "curate_environment.html"
 
-    async def variables(self, *words: str) -> dict[str, Any]:
-        return {"environment": words[0]}
+    async def variables(self, *segments: str) -> dict[str, Any]:
+        return {"environment": segments[0]}
 
 
 class CurateTestsPage(CurateEnvironmentPage):
@@ -53,23 +55,25 @@ class CurateEditPage(CurateEnvironmentPage):
 
 
 class CurateBuildPage(CuratePage):
-    """One build, as it goes on."""
+    """Build and its progress."""
 
     template = "curate_build.html"
 
-    async def variables(self, *words: str) -> dict[str, Any]:
-        return {"build_id": int(words[0])}
+    async def variables(self, *segments: str) -> dict[str, Any]:
+        return {"build_id": int(segments[0])}
 
 
 class CurateRegistriesPage(CuratePage):
-    """Registries and what one logs in to them with."""
+    """Registries and their credentials."""
 
     template = "curate_registries.html"
 
 
 def curate_page_routes(prefix: str) -> list[Any]:
-    """The rows for tornado. An environment may have the name of a page: then its own page is
-    below ``environments/`` only."""
+    """Return tornado's routes.
+
+    An environment may have the name of a page: its own page is then below ``environments/`` only.
+    """
     return [
         (rf"{prefix}curate/?", CuratePage),
         (rf"{prefix}curate/new/?", CurateNewPage),

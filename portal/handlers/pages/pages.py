@@ -1,5 +1,8 @@
-"""The service's pages. They hold no numbers of their own: scripts fetch those from ``api/v1``,
-with the person's login; what a page shows at once is what the dashboard has in memory."""
+"""Pages of the service.
+
+They hold no numbers of their own: scripts fetch those from ``api/v1``, with the person's login;
+what a page shows at once is what the dashboard has in memory.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +21,27 @@ from .rendering import Pages, new_nonce
 
 
 class Page(PageHandler):
-    """Base: renders ``template``; ``needs`` is the scope without which there is nothing to see."""
+    """Base class that renders ``template``; ``needs`` is the scope required to see the page."""
 
     template: ClassVar[str]
     needs: ClassVar[str] = ""
 
-    async def get(self, *words: str) -> None:
+    async def get(self, *segments: str) -> None:
         if self.needs and not self.person.may(self.needs):
             await self.refused(self.request.path.removeprefix(self.parts.prefix))
             raise NotAllowed(f"You may not see this page: it needs the scope '{self.needs}'.")
-        with contextlib.suppress(StoreUnavailable):  # for the way to courses, in the menu
+        with contextlib.suppress(StoreUnavailable):  # for the link to courses in the menu
             await self.parts.book.of(self.person.name)
-        self.show(self.template, **await self.variables(*words))
+        self.show(self.template, **await self.variables(*segments))
 
     head = get
 
-    async def variables(self, *words: str) -> dict[str, Any]:
-        """What the template needs beside the person; ``words`` are the address's."""
+    async def variables(self, *segments: str) -> dict[str, Any]:
+        """Return the template's variables besides the person; ``segments`` are the address's."""
         return {}
 
     async def refused(self, target: str, owner: str = "") -> None:
-        """Write to the audit log that this person asked for a page that is not theirs."""
+        """Record in the audit log that this person asked for a page that is not theirs."""
         outcome, detail = Outcome.REFUSED, "A page of the portal."
         await self.parts.audit(self, "denied", target, owner=owner, outcome=outcome, detail=detail)
 
@@ -51,13 +54,13 @@ class Page(PageHandler):
             variables["portal_in_courses"] = bool(self.parts.book.known(person.name))
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Content-Security-Policy", pages.policy(nonce))
-        # Asking for the token sets the cookie that belongs to it.
+        # Reading the token sets its cookie.
         xsrf = self.xsrf_token.decode("ascii") if person else ""
         html = pages.render(template, person, nonce=nonce, xsrf=xsrf, **variables)
         self.finish(html)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """The sentence, in a page with a way on."""
+        """Write the sentence in a page with a way on."""
         _, message = explain(status_code, kwargs.get("exc_info"))
         try:
             phrase = HTTPStatus(status_code).phrase
@@ -75,7 +78,7 @@ class ClusterPage(Page):
 
     template = "cluster.html"
 
-    async def variables(self, *words: str) -> dict[str, Any]:
+    async def variables(self, *segments: str) -> dict[str, Any]:
         dashboard = self.parts.dashboard
         view = dashboard.view  # None: Slurm has not answered yet
         known = None
@@ -103,18 +106,18 @@ class AnnouncementsPage(Page):
 
 
 class AuditPage(Page):
-    """Who did what."""
+    """Audit log."""
 
     template = "audit.html"
     needs = scope.AUDIT_READ
 
 
 class NoPage(NotFoundMixin, Page):
-    """Every address that names no page."""
+    """Addresses that name no page."""
 
 
 def page_routes(prefix: str) -> list[Any]:
-    """The rows for tornado."""
+    """Return tornado's routes."""
     return [
         (rf"{prefix}static/([^/]+)/(.+)", AssetHandler),
         (rf"{prefix}usage/?", UsagePage),

@@ -1,6 +1,6 @@
-"""The service's pages look like the Hub's: the same page template, theme, navigation and footer.
+"""Rendering of pages that look like the Hub's: same page template, theme, navigation and footer.
 
-Templates are looked for in ``templates/portal``, then among the portal's for the Hub, then in
+Templates are looked up in ``templates/portal``, then among the portal's for the Hub, then in
 JupyterHub's own, which are also under the name ``templates/…`` (as the Hub itself does:
 jupyterhub.app.JupyterHub.init_tornado_settings).
 """
@@ -28,28 +28,31 @@ from portal.where import data_path
 from ..base.base import PAGE_POLICY
 from .assets import Assets
 
-# Every script and style of a page is the templates' own: what people typed is escaped, and holds no
-# "<". So the tags get the nonce in one place, those in JupyterHub's templates too.
+# Every script and style of a page comes from the templates: user input is escaped, and holds no
+# "<". So the nonce is added to the tags in one place, for JupyterHub's templates too.
 _OWN_TAGS = re.compile(r"<(script|style|link)(?=[\s>])")
 
 
 @dataclass(frozen=True)
 class Viewer:
-    """What the templates know of the person, under the names that JupyterHub's use."""
+    """User as the templates see them, under the names that JupyterHub's use."""
 
     name: str
     admin: bool = False
 
     @property
     def json_escaped_name(self) -> str:
-        """For a string in a script of JupyterHub's page.html."""
+        """Name for a string in a script of JupyterHub's page.html."""
         return json.dumps(self.name)[1:-1].replace("<", "\\u003c")
 
 
 class Pages:
-    """Renders pages. ``prefix`` and ``hub_prefix`` are paths with slashes at both ends;
-    ``hub_host`` is "" unless the Hub gives each user a domain; ``variables`` are the site's own
-    (c.JupyterHub.template_vars)."""
+    """Renderer of pages.
+
+    ``prefix`` and ``hub_prefix`` are paths with slashes at both ends; ``hub_host`` is "" unless
+    the Hub gives each user a domain; ``variables`` are the site's own
+    (c.JupyterHub.template_vars).
+    """
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class Pages:
         self._theirs = {"static_path": str(Path(DATA_FILES_PATH) / "static")}
 
     def load(self) -> None:
-        """Compile the templates now, not while the first of each page's visitors waits."""
+        """Compile the templates now, not while the first visitor of each page waits."""
         own = jinja2.FileSystemLoader(data_path("templates") / "portal").list_templates()
         for name in (*own, "page.html", "templates/page.html"):
             self._environment.get_template(name)
@@ -88,7 +91,7 @@ class Pages:
     def render(
         self, name: str, person: Person | None, *, nonce: str, xsrf: str = "", **variables: Any
     ) -> str:
-        """The HTML of the template ``name``, for ``person`` (None: nobody is logged in)."""
+        """Return the HTML of the template ``name``, for ``person`` (None: nobody is logged in)."""
         html = self._environment.get_template(name).render(
             {
                 **self.variables,
@@ -114,19 +117,21 @@ class Pages:
         return _OWN_TAGS.sub(rf'<\1 nonce="{nonce}"', html)
 
     def static_url(self, path: str, include_version: bool = True, **_: Any) -> str:
-        """Where the Hub serves this file of JupyterHub's; the same address that its own pages
-        use, so that a browser has it already."""
+        """Return the address at which the Hub serves this file of JupyterHub's.
+
+        The Hub's own pages use the same one, so that a browser has the file already.
+        """
         if not include_version:
             return f"{self.hub}static/{path}"
         at = {**self._theirs, "static_url_prefix": f"{self.hub}static/"}
         return str(StaticFileHandler.make_static_url(at, path))
 
     def asset_url(self, path: str) -> str:
-        """Where the service serves this file of the portal's ``static/``."""
+        """Return the address of this file of the portal's ``static/``."""
         return f"{self.prefix}static/{self.assets.version}/{path}"
 
     def policy(self, nonce: str) -> str:
-        """The Content-Security-Policy of a page with this nonce: no script but the portal's."""
+        """Return the Content-Security-Policy for this nonce: no script but the portal's."""
         here = f"'self' {self.hub_host}".strip()
         return (
             f"{PAGE_POLICY}; script-src 'nonce-{nonce}'; style-src {here} 'nonce-{nonce}'; "
@@ -135,7 +140,7 @@ class Pages:
 
 
 def new_nonce() -> str:
-    """For one answer only."""
+    """Return a nonce for a single response."""
     return secrets.token_urlsafe(16)
 
 

@@ -23,7 +23,7 @@ class SessionsPage(Page):
 
     template = "sessions.html"
 
-    async def variables(self, *words: str) -> dict[str, Any]:
+    async def variables(self, *segments: str) -> dict[str, Any]:
         mine = self.parts.book.known_to(self.person.name)
         with contextlib.suppress(StoreUnavailable):
             mine = tuple((await self.parts.book.mine(self.person.name)).values())
@@ -33,7 +33,7 @@ class SessionsPage(Page):
 class NewSessionPage(Page):
     """Redirect from the name that a person typed to the launch page of that server."""
 
-    async def get(self, *words: str) -> None:
+    async def get(self, *segments: str) -> None:
         title = normalise_unicode(self.get_query_argument("name", "")).strip()
         if not is_valid_display_name(title):
             raise InvalidRequest(
@@ -51,17 +51,19 @@ class SessionPage(Page):
 
     template = "session.html"
 
-    async def variables(self, *words: str) -> dict[str, Any]:
-        """404 for one that is not there or not for this person; while the database is away, the
-        page says so itself."""
+    async def variables(self, *segments: str) -> dict[str, Any]:
+        """Answer 404 if the session does not exist or is not for this person.
+
+        While the database is down, the page says so itself.
+        """
         with contextlib.suppress(StoreUnavailable):
-            record = await self.parts.store.sessions.get(words[0])
+            record = await self.parts.store.sessions.get(segments[0])
             if record is None or (
                 record.user != self.person.name and not self.person.may(scope.SESSIONS_READ)
             ):
-                await self.refused(f"session {words[0]}", record.user if record else "")
+                await self.refused(f"session {segments[0]}", record.user if record else "")
                 raise NotFound("You have no such session.")
-        return {"session_id": words[0]}
+        return {"session_id": segments[0]}
 
 
 def session_page_routes(prefix: str) -> list[Any]:

@@ -1,1 +1,1 @@
-"""Sessions by the API: what is shown of them, done to them and told by them."""
+"""Session endpoints: views, actions, and reports by the sessions themselves."""

@@ -1,4 +1,4 @@
-"""What people do to sessions, jobs and nodes: checked here, whatever the page has shown."""
+"""Actions on sessions, jobs and nodes: checked here, whatever the page has shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_REASON = 200
 
 
 class Why(Frozen):
-    """Why it is done, for the audit log."""
+    """Reason for the audit log."""
 
     reason: Annotated[
         str,
@@ -33,7 +33,7 @@ class Why(Frozen):
 
 
 class DrainReason(Frozen):
-    """Why the node takes no more jobs. Slurm shows it to everyone, behind the admin's name."""
+    """Reason for draining. Slurm shows it to everyone, behind the admin's name."""
 
     reason: Annotated[
         str,
@@ -43,20 +43,20 @@ class DrainReason(Frozen):
 
 
 class ServerAddress(Frozen):
-    """Where a session's server is, on this site."""
+    """Address of a session's server on this site."""
 
     url: Annotated[str, Field(examples=["/user/ada/"])]
 
 
 class StopSession(SessionAction):
-    """One's own session, or with ``custom:portal:jobs:manage`` anyone's."""
+    """Stop of one's own session, or with ``custom:portal:jobs:manage`` of anyone's."""
 
     path = "sessions/{session_id}/stop"
     parameters = {"session_id": SESSION_ID}
 
     @Operation("Stop a session.", body=Why, errors=(409,))
     async def on_post(self, session_id: str) -> Done:
-        """One's own, or with custom:portal:jobs:manage anyone's."""
+        """Stop your own, or with custom:portal:jobs:manage anyone's."""
         record = await self.session(session_id, scope.JOBS_MANAGE, "stop-session")
         async with self.audited(
             "stop-session", f"session {session_id}", record.user, self.body.reason
@@ -68,14 +68,14 @@ class StopSession(SessionAction):
 
 
 class OpenSession(Action):
-    """Someone's server: the Hub itself checks again who may use it (``access:servers``)."""
+    """Access to someone's server: the Hub checks it again (``access:servers``)."""
 
     path = "sessions/{session_id}/open"
     parameters = {"session_id": SESSION_ID}
 
     @Operation("Open a session's server.", body=Why, errors=(409,))
     async def on_post(self, session_id: str) -> ServerAddress:
-        """One's own, or with custom:portal:servers:open anyone's; the Hub checks it once more."""
+        """Open your own, or with custom:portal:servers:open anyone's; the Hub checks it again."""
         record = await self.session(session_id, scope.SERVERS_OPEN, "open-server")
         async with self.audited(
             "open-server", f"session {session_id}", record.user, self.body.reason
@@ -88,15 +88,17 @@ class OpenSession(Action):
 
 
 class CancelJob(SessionAction):
-    """One's own job is cancelled as oneself, others' as the portal's Slurm account."""
+    """Cancellation of a job: one's own as oneself, others' as the portal's Slurm account."""
 
     path = "jobs/{job_id}/cancel"
     parameters = {"job_id": JOB_ID}
 
     @Operation("Cancel a job.", body=Why, errors=(409,))
     async def on_post(self, job_id: str) -> Done:
-        """One's own, or with custom:portal:jobs:manage anyone's. The job of a portal session is
-        stopped through the Hub."""
+        """Cancel your own, or with custom:portal:jobs:manage anyone's.
+
+        The job of a portal session is stopped through the Hub.
+        """
         job = await self.job(job_id, "cancel-job", own=True)
         owner = job.user or ""
         record = self.view.sessions.get(job_id)
@@ -115,8 +117,10 @@ class CancelJob(SessionAction):
 
 
 class WaitingJob(Action):
-    """Base of what is done to a job that waits: ``action`` for the audit log, ``tell`` to Slurm,
-    ``words`` to whoever asked."""
+    """Base class of actions on a job that waits.
+
+    ``action`` is for the audit log, ``tell`` for Slurm, ``words`` for the requester.
+    """
 
     parameters = {"job_id": JOB_ID}
     action: ClassVar[str]
@@ -135,7 +139,7 @@ class WaitingJob(Action):
 
 
 class HoldJob(WaitingJob):
-    """A waiting job stays waiting until it is released."""
+    """Hold: a waiting job stays waiting until it is released."""
 
     path = "jobs/{job_id}/hold"
     action, words = "hold-job", "is held: it waits until it is released"
@@ -145,12 +149,12 @@ class HoldJob(WaitingJob):
 
     @Operation("Hold a waiting job.", body=Why, scope=scope.JOBS_MANAGE, errors=(409,))
     async def on_post(self, job_id: str) -> Done:
-        """It does not start until it is released; its owner cannot release it."""
+        """Keep it from starting until it is released; its owner cannot release it."""
         return await super().on_post(job_id)
 
 
 class ReleaseJob(WaitingJob):
-    """The reverse of holding."""
+    """Release of a held job."""
 
     path = "jobs/{job_id}/release"
     action, words = "release-job", "is released"
@@ -160,30 +164,32 @@ class ReleaseJob(WaitingJob):
 
     @Operation("Release a held job.", body=Why, scope=scope.JOBS_MANAGE, errors=(409,))
     async def on_post(self, job_id: str) -> Done:
-        """It may start again, whoever has held it."""
+        """Let it start again, whoever has held it."""
         return await super().on_post(job_id)
 
 
 class NodeAction(Action):
-    """Base of what is done to nodes."""
+    """Base class of actions on nodes."""
 
     parameters = {"node": NODE_NAME}
 
     def check(self, name: str) -> None:
-        """Raises NotFound for a node that Slurm does not have."""
+        """Raise NotFound for a node that Slurm does not have."""
         if name not in self.view.nodes:
             raise NotFound(f"Slurm has no node '{name}'.")
 
 
 class DrainNode(NodeAction):
-    """Jobs that run on it go on."""
+    """Drain of a node; jobs that run on it go on."""
 
     path = "nodes/{node}/drain"
 
     @Operation("Drain a node.", body=DrainReason, scope=scope.NODES_MANAGE)
     async def on_post(self, node: str) -> Done:
-        """No new job starts on it; those that run on it go on. It needs the AdminLevel
-        Administrator for the portal's Slurm account too."""
+        """Start no new jobs on it; those that run on it go on.
+
+        The portal's Slurm account needs the AdminLevel Administrator, too.
+        """
         reason = f"{self.person.name}: {self.body.reason}"
         async with self.audited("drain-node", f"node {node}", detail=self.body.reason):
             self.check(node)
@@ -193,13 +199,13 @@ class DrainNode(NodeAction):
 
 
 class ResumeNode(NodeAction):
-    """The reverse of draining; a node that is down comes back if its slurmd answers."""
+    """Reverse of draining; a node that is down comes back if its slurmd answers."""
 
     path = "nodes/{node}/resume"
 
     @Operation("Resume a node.", body=Why, scope=scope.NODES_MANAGE, errors=(409,))
     async def on_post(self, node: str) -> Done:
-        """Jobs may start on it again. Needs what draining needs."""
+        """Let jobs start on it again. Needs what draining needs."""
         async with self.audited("resume-node", f"node {node}", detail=self.body.reason):
             self.check(node)
             await self.parts.control.need("nodes")
@@ -208,7 +214,10 @@ class ResumeNode(NodeAction):
 
 
 def _must_wait(job: JobItem) -> None:
-    """Slurm 22.05 takes a hold of a running job, and does nothing that one would see."""
+    """Raise Conflict if the job does not wait.
+
+    Slurm 22.05 accepts a hold of a running job, without any visible effect.
+    """
     if job.state in JobState.__members__ and not JobState(job.state).pending:
         raise Conflict(f"Job {job.id} does not wait: {job.words or job.state}.")
 

@@ -1,7 +1,7 @@
 """``api/v1/estimates``: when a session would start, and how wrong such estimates were.
 
 The launch page asks the Hub (spawners/api/estimates.py), since launches work without this service;
-here is what sessions ask from the inside before they change their resources, and programs.
+these endpoints are for programs, and for sessions before they change their resources.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _JOBS_MAY_BE_OLD = 15  # seconds
 
 
 class EstimateBody(Frozen):
-    """The choice, as the options of a launch: ``environment`` and resources."""
+    """Options of a launch to estimate: ``environment`` and resources."""
 
     options: Annotated[dict[str, Any], WithJsonSchema(document())] = {}
 
 
 class ErrorsQuery(Query):
-    """Of how many past days."""
+    """Number of past days."""
 
     days: Annotated[int, Field(ge=1, le=400)] = 30
 
 
 class EstimateErrors(Frozen):
-    """How wrong past estimates were: all together, and by partition and basis."""
+    """Errors of past estimates: all together, and by partition and basis."""
 
     days: int
     total: EstimateError
@@ -50,12 +50,17 @@ class EstimateErrors(Frozen):
 
 class _Base(Endpoint):
     async def answered(self, person: Person, options: dict[str, Any]) -> StartAnswer:
-        """The answer for ``options``. Raises InvalidRequest, TooManyRequests, SlurmUnavailable."""
+        """Return the answer for ``options``.
+
+        Raises InvalidRequest, TooManyRequests, SlurmUnavailable.
+        """
         parts = self.parts
         parts.estimates.admit(person.name)
-        asked = Asked.parse(options)
+        choice = Asked.parse(options)
         await parts.catalog.load()
-        environments = {one.name: one for one in parts.catalog.visible_to(person)}
+        environments = {
+            environment.name: environment for environment in parts.catalog.visible_to(person)
+        }
         moment = time.monotonic() - _JOBS_MAY_BE_OLD
         snapshot = await parts.cluster.snapshot(moment, jobs_only=False, qos=True)
         try:
@@ -64,7 +69,7 @@ class _Base(Endpoint):
             associations = None
         try:
             request = decide(
-                asked, person, environments, snapshot, associations, parts.default_resources
+                choice, person, environments, snapshot, associations, parts.default_resources
             )
         except NotAllowed as error:
             return parts.estimates.refusal(error.message)
@@ -72,7 +77,7 @@ class _Base(Endpoint):
 
 
 class Estimates(_Base):
-    """For people and their programs."""
+    """Estimates for people and their programs."""
 
     path = "estimates"
 
@@ -80,13 +85,13 @@ class Estimates(_Base):
         "When a session of yours with these options would start.", body=EstimateBody, errors=(429,)
     )
     async def on_post(self) -> StartAnswer:
-        """What may not be asked for gets the outlook "refused" and the reason."""
+        """Return the outlook "refused" and the reason for what may not be asked for."""
         person = as_seen_by_catalog(self.person)
         return await self.answered(person, self.body.options)
 
 
 class SessionEstimates(OwnSession, _Base):
-    """For a session, from the inside, with its own token."""
+    """Estimates for a session, from the inside, with its own token."""
 
     path = "session/estimates"
 
@@ -99,15 +104,15 @@ class SessionEstimates(OwnSession, _Base):
         tags=("session",),
     )
     async def on_post(self) -> StartAnswer:
-        """The environment stays, as in a move; so do account and QOS where none is named."""
+        """Keep the environment, as in a move, and account and QOS unless they are named."""
         record, _ = await self.own()
-        kept = {key: record.options[key] for key in KEPT if record.options.get(key) is not None}
-        options = {**kept, **self.body.options, "environment": record.environment}
+        defaults = {key: record.options[key] for key in KEPT if record.options.get(key) is not None}
+        options = {**defaults, **self.body.options, "environment": record.environment}
         return await self.answered(Person(name=record.user, groups=record.groups), options)
 
 
 class PastEstimates(Endpoint):
-    """How wrong they were."""
+    """Errors of past estimates."""
 
     path = "estimates/errors"
 

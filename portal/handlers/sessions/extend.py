@@ -1,4 +1,4 @@
-"""Extending running sessions: by the session itself, by its owner's browser, by an admin."""
+"""Extension of running sessions: by the session itself, its owner's browser or an admin."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_TURNS = 2000
 
 
 class Turns:
-    """One try at a time for each session, and not one right behind the other."""
+    """Queue for each session: one attempt at a time, with a pause in between."""
 
     def __init__(self) -> None:
         self._locks: dict[str, asyncio.Lock] = {}
@@ -40,7 +40,7 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def of(self, id_: str) -> AsyncIterator[None]:
-        """Raises TooManyRequests where many wait for the same session already."""
+        """Wait for a turn. Raises TooManyRequests if many wait for the same session already."""
         if self._waiting[id_] >= _MOST_WAITING:
             raise TooManyRequests("This session is being extended already. Try again in a moment.")
         self._waiting[id_] += 1
@@ -64,15 +64,17 @@ _turns = Turns()
 
 
 class Extension(Frozen):
-    """How much longer. ``ends_at``: the end that the asker saw, Unix seconds; where it is another
-    by now, nothing is done, so that two windows do not extend it twice."""
+    """Extension by ``minutes``. ``ends_at``: the end that the asker saw, Unix seconds.
+
+    If it is another by now, nothing is done, so that two windows do not extend it twice.
+    """
 
     minutes: Annotated[int, Field(ge=1, le=10080, strict=True)]
     ends_at: Annotated[float, Field(ge=0, le=32503680000, allow_inf_nan=False)] | None = None
 
 
 class Extended(Frozen):
-    """The new end, as Slurm says it, and what can be done from now on."""
+    """New end, as Slurm says it, and what can be done from now on."""
 
     message: str
     ends_at: float
@@ -81,13 +83,13 @@ class Extended(Frozen):
 
 
 class ExtendAction(Action):
-    """Base of both: what is done once it is known whose session it is."""
+    """Base class of both: the extension, once it is known whose session it is."""
 
     async def extend(self, record: SessionRecord) -> Extended:
-        """Do it, with a line in the audit log.
+        """Extend the session, with an entry in the audit log.
 
-        Raises Conflict for one that does not run or whose end is another by now, InvalidRequest
-        and NotAllowed with what is possible, SlurmRefused, SlurmUnavailable.
+        Raises Conflict if it does not run or its end is another by now, InvalidRequest and
+        NotAllowed with what is possible, SlurmRefused, SlurmUnavailable.
         """
         async with self.audited("extend-session", f"session {record.id}", record.user) as line:
             self._may_extend()
@@ -112,8 +114,10 @@ class ExtendAction(Action):
             raise NotAllowed("Sessions are not extended on this site. Ask an admin of the portal.")
 
     async def _running(self, record: SessionRecord) -> Running:
-        """Its job, and what limits that, as Slurm has them now: what is a second old may be
-        another's doing by now, and Slurm itself would look at none of it."""
+        """Return its job, and what limits that, as Slurm has them now.
+
+        After a second somebody else may have changed them, and Slurm itself checks none of it.
+        """
         parts, account = self.parts, record.account or record.user
         snapshot, associations, _, _ = await asyncio.gather(
             parts.cluster.snapshot(
@@ -137,7 +141,7 @@ class ExtendAction(Action):
         return parts.situations.running(record, job, snapshot, associations)
 
     async def _extended(self, record: SessionRecord, running: Running) -> Job:
-        """The job afterwards."""
+        """Extend the job, and return it as it is afterwards."""
         parts, job = self.parts, running.job
         limit = extended(running, self.body.minutes, parts.extending, time.time())
         await parts.control.need("jobs")
@@ -147,7 +151,7 @@ class ExtendAction(Action):
         if after is None or after.state.ended:
             raise Conflict("This session ended meanwhile.")
         if self.view.error or after.end_time is None:
-            # Slurm has taken it, and does not answer now: the pages show the end when it does.
+            # Slurm has accepted it, but does not answer now: the pages show the end when it does.
             assert job.end_time is not None
             assert job.time_limit is not None
             end = job.end_time + limit - job.time_limit
@@ -156,7 +160,7 @@ class ExtendAction(Action):
 
 
 class ExtendOwnSession(ExtendAction, OwnSession):
-    """The asker's session."""
+    """Extension of the session that asks."""
 
     path = "session/extend"
 
@@ -168,21 +172,23 @@ class ExtendOwnSession(ExtendAction, OwnSession):
         tags=("session",),
     )
     async def on_post(self) -> Extended:
-        """With the session's own token only. The answer has the new end, as Slurm tells it."""
+        """Use the session's own token only. The answer has the new end, as Slurm tells it."""
         record, _ = await self.own()
         return await self.extend(record)
 
 
 class ExtendSession(ExtendAction):
-    """One's own session, or with ``custom:portal:jobs:manage`` anyone's."""
+    """Extension of one's own session, or with ``custom:portal:jobs:manage`` of anyone's."""
 
     path = "sessions/{session_id}/extend"
     parameters = {"session_id": SESSION_ID}
 
     @Operation("Extend a running session.", body=Extension, errors=(409, 429))
     async def on_post(self, session_id: str) -> Extended:
-        """One's own, or with custom:portal:jobs:manage anyone's; within what its environment,
-        partition, QOS and account allow, whoever asks. The answer has the new end."""
+        """Extend your own, or with custom:portal:jobs:manage anyone's.
+
+        Environment, partition, QOS and account limit it, whoever asks. The answer has the new end.
+        """
         record = await self.session(session_id, JOBS_MANAGE, "extend-session")
         return await self.extend(record)
 

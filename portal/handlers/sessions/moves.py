@@ -1,4 +1,4 @@
-"""Other resources for a running session: asked by the session itself, or by its owner's browser."""
+"""Change of a running session's resources, by the session itself or by its owner's browser."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CANCEL = "Call a change of resources off."
 
 
 class MoveQuery(Query):
-    """How much of it."""
+    """Extent of the answer."""
 
     kernels: Annotated[
         bool, Field(description="With the kernels that compute: asks the session's own server.")
@@ -34,21 +34,21 @@ class MoveQuery(Query):
 
 
 class MoveAction(Action):
-    """Base of both: what is done once it is known whose session it is."""
+    """Base class of both: the change, once it is known whose session it is."""
 
     async def before(self, record: SessionRecord, *, kernels: bool) -> BeforeMove:
-        """What to know before, of the session and the cluster; with ``kernels`` asks its server."""
+        """Return facts on session and cluster for a change; with ``kernels`` ask its server."""
         fields = fields_of_move(list(self.view.snapshot.nodes.values()))
         types = next(field.values for field in fields if field.name == "gpu_type")
         moves = self.parts.moves
         if kernels:
-            found = await moves.before(record)
+            facts = await moves.before(record)
         else:
-            found = BeforeMove(move=moves.of(record.id), options=options_of(record))
-        return found.model_copy(update={"gpu_types": types, "fields": fields})
+            facts = BeforeMove(move=moves.of(record.id), options=options_of(record))
+        return facts.model_copy(update={"gpu_types": types, "fields": fields})
 
     async def begin(self, record: SessionRecord) -> Move:
-        """Have the new job queued, with a line in the audit log."""
+        """Queue the new job, with an entry in the audit log."""
         wanted: dict[str, Any] = self.body.model_dump(exclude_unset=True)
         async with self.audited(_ACTION, f"session {record.id}", record.user) as line:
             if record.state is not SessionState.RUNNING:
@@ -60,7 +60,7 @@ class MoveAction(Action):
         return move
 
     async def cancel(self, record: SessionRecord) -> Move:
-        """Call it off, with a line in the audit log."""
+        """Cancel the change, with an entry in the audit log."""
         async with self.audited("cancel-move", f"session {record.id}", record.user) as line:
             move = await self.parts.moves.cancel(record, self.person.name)
             line.detail = f"Job {move.job_id} is cancelled."
@@ -68,13 +68,13 @@ class MoveAction(Action):
 
 
 class MoveOwnSession(MoveAction, OwnSession):
-    """The asker's session."""
+    """Change of the session that asks."""
 
     path = "session/move"
 
     @Operation(_ABOUT, scope=SESSION_OWN, tags=("session",))
     async def on_get(self) -> BeforeMove:
-        """With the session's own token only."""
+        """Use the session's own token only."""
         record, _ = await self.own()
         return await self.before(record, kernels=True)
 
@@ -82,27 +82,30 @@ class MoveOwnSession(MoveAction, OwnSession):
         _BEGIN, body=Resources, scope=SESSION_OWN, status=202, errors=(409,), tags=("session",)
     )
     async def on_post(self) -> Move:
-        """With the session's own token only. The session goes on until the new job can take its
-        place; kernels and their variables end then."""
+        """Use the session's own token only.
+
+        The session goes on until the new job can take its place; kernels and their variables end
+        then.
+        """
         record, _ = await self.own()
         return await self.begin(record)
 
     @Operation(_CANCEL, scope=SESSION_OWN, errors=(409,), tags=("session",))
     async def on_delete(self) -> Move:
-        """With the session's own token only."""
+        """Use the session's own token only."""
         record, _ = await self.own()
         return await self.cancel(record)
 
 
 class MoveSession(MoveAction):
-    """One's own session, from a page."""
+    """Change of one's own session, from a page."""
 
     path = "sessions/{session_id}/move"
     parameters = {"session_id": SESSION_ID}
 
     @Operation(_ABOUT, query=MoveQuery)
     async def on_get(self, session_id: str) -> BeforeMove:
-        """One's own, or with custom:portal:sessions:read anyone's."""
+        """Ask about your own, or with custom:portal:sessions:read anyone's."""
         record = await self.session(session_id, SESSIONS_READ)
         if record.state is not SessionState.RUNNING:
             return BeforeMove(options=options_of(record))
@@ -110,8 +113,11 @@ class MoveSession(MoveAction):
 
     @Operation(_BEGIN, body=Resources, status=202, errors=(409,))
     async def on_post(self, session_id: str) -> Move:
-        """One's own only. The session goes on until the new job can take its place; kernels and
-        their variables end then."""
+        """Change your own only.
+
+        The session goes on until the new job can take its place; kernels and their variables end
+        then.
+        """
         record = await self.session(session_id, JOBS_MANAGE, _ACTION)
         if record.user != self.person.name:
             error = NotAllowed("Only its owner changes a session's resources.")
@@ -120,7 +126,7 @@ class MoveSession(MoveAction):
 
     @Operation(_CANCEL, errors=(409,))
     async def on_delete(self, session_id: str) -> Move:
-        """One's own, or with custom:portal:jobs:manage anyone's."""
+        """Cancel it for your own, or with custom:portal:jobs:manage for anyone's."""
         return await self.cancel(await self.session(session_id, JOBS_MANAGE, "cancel-move"))
 
 

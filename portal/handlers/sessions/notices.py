@@ -1,4 +1,4 @@
-"""``api/v1/notices``: whether one gets mail when a session has started and before it ends."""
+"""``api/v1/notices``: mail when a session has started and before it ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..base.endpoint import Endpoint, Operation
 
 
 class NoticeWish(BaseModel):
-    """What the person wants."""
+    """Mail preference of the person."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -24,7 +24,7 @@ class NoticeWish(BaseModel):
 class NoticeSettings(Frozen):
     """``mail``: whether the person gets mail; ``available``: whether this site sends any.
 
-    ``before_end``: seconds before a session's end at which it is told.
+    ``before_end``: seconds before a session's end at which mail is sent.
     """
 
     available: bool
@@ -33,25 +33,25 @@ class NoticeSettings(Frozen):
 
 
 class OwnNotices(Endpoint):
-    """One's own."""
+    """Mail preference of the requester."""
 
     path = "notices"
 
     @Operation("Whether one gets mail about one's sessions.")
     async def on_get(self) -> NoticeSettings:
-        """Nobody else's wish can be read."""
+        """Return your own setting; nobody else's can be read."""
         notices = self.parts.notices
         mail = notices.on and await notices.wishes_of(self.person.name)
         return NoticeSettings(available=notices.on, mail=mail, before_end=notices.before_end)
 
     @Operation("Say whether one wants mail about one's sessions.", body=NoticeWish, errors=(409,))
     async def on_put(self) -> NoticeSettings:
-        """A session that waited has started, or ends soon: one mail each."""
+        """Send a mail when a session that waited has started, and another before its end."""
         notices, wish = self.parts.notices, self.body
         if wish.mail and not notices.on:
             raise Conflict("This site sends no mail.")
         if wish.mail:
-            await notices.address_for(self.person.name)  # one that nobody knows is said here
+            await notices.address_for(self.person.name)  # an unknown address is reported here
         await self.parts.store.notices.wish(self.person.name, wish.mail, time.time())
         return NoticeSettings(available=notices.on, mail=wish.mail, before_end=notices.before_end)
 

@@ -1,4 +1,4 @@
-"""``api/v1/session``: what a session's own server asks about itself, with its own token."""
+"""``api/v1/session``: what a session's own server asks and reports, with its own token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..base.own_session import OwnSession
 
 
 class OneOwnSession(OwnSession):
-    """The asker's session."""
+    """Session that asks."""
 
     path = "session"
 
@@ -23,14 +23,16 @@ class OneOwnSession(OwnSession):
         tags=("session",),
     )
     async def on_get(self) -> Situation:
-        """With the session's own token only. While Slurm or the database is away it is what was
-        known last, and 'error' says so."""
+        """Use the session's own token only.
+
+        While Slurm or the database is down, it is what was known last, and 'error' says so.
+        """
         record, job = await self.own()
         return await self.parts.situations.of(record, job, self.view)
 
 
 class OwnStartup(OwnSession):
-    """How its start went."""
+    """Durations of the steps of a session's start."""
 
     path = "session/startup"
 
@@ -41,9 +43,12 @@ class OwnStartup(OwnSession):
         tags=("session",),
     )
     async def on_post(self) -> None:
-        """With the session's own token only. What is told is added to what was told before; of
-        "page" the first word stays, since a page that is loaded again has most of it already."""
-        record = await self.own_record()  # a page is there before the next look at Slurm
+        """Use the session's own token only.
+
+        A report is added to earlier ones; of "page" the first value stays, since a page that is
+        loaded again has most of it already.
+        """
+        record = await self.own_record()  # a page is there before the next poll of Slurm
         steps = {str(step): seconds for step, seconds in self.body.steps.items()}
         await self.parts.store.startups.add(record.id, steps, time.time(), {str(Step.PAGE)})
 

@@ -40,7 +40,7 @@ _Time = Annotated[
 
 
 class SessionFilter(Query):
-    """Which sessions, and in which order; without 'user' and 'all' one's own."""
+    """Filters and order of sessions; without 'user' and 'all' one's own."""
 
     user: Annotated[_Name, Field(description=f"Another's, with {SESSIONS_READ}.")] = None
     all: Annotated[bool, Field(description=f"Everyone's, with {SESSIONS_READ}.")] = False
@@ -60,11 +60,11 @@ class SessionFilter(Query):
 
 
 class SessionQuery(PageQuery, SessionFilter):
-    """The same, a page of it."""
+    """Filters, order and page of sessions."""
 
 
 class DetailQuery(Query):
-    """How much of it."""
+    """Extent of the answer."""
 
     log: Annotated[
         bool,
@@ -73,7 +73,8 @@ class DetailQuery(Query):
 
 
 class SessionDetail(SessionItem):
-    """One session. ``log`` is the end of its log as plain text; null where it was not asked for.
+    """Session with the end of its ``log`` as plain text; null if it was not asked for.
+
     ``startup``: how its start went; ``extend``: whether its time can be extended, while it lives.
     """
 
@@ -83,12 +84,12 @@ class SessionDetail(SessionItem):
 
 
 class SessionBase(Action):
-    """What all of them do: find records that this person may see, and make items of them."""
+    """Base class that finds records this person may see, and makes items of them."""
 
     async def find(
         self, query: SessionFilter, offset: int, limit: int
     ) -> tuple[list[SessionRecord], int]:
-        """Records and their total. Whoever asks for others' without the right is refused."""
+        """Return records and their total; refuse others' sessions to those without the right."""
         user: str | None = query.user or self.person.name
         if (query.all or user != self.person.name) and not self.person.may(SESSIONS_READ):
             await self.refused("Other people's sessions.", SESSIONS_READ)
@@ -108,7 +109,7 @@ class SessionBase(Action):
         )
 
     async def items(self, records: Sequence[SessionRecord]) -> list[SessionItem]:
-        """What this person is shown of these."""
+        """Return what this person is shown of these records."""
         parts, ids = self.parts, [record.id for record in records]
         try:
             usage, reports, _ = await asyncio.gather(
@@ -121,9 +122,9 @@ class SessionBase(Action):
         view = parts.dashboard.view if parts.dashboard else None
         owners = {record.user for record in records}
         living: dict[str, list[SessionRecord]] = {}
-        for one in view.sessions.values() if view else ():
-            if one.user in owners:
-                living.setdefault(one.user, []).append(one)
+        for session in view.sessions.values() if view else ():
+            if session.user in owners:
+                living.setdefault(session.user, []).append(session)
 
         def made(record: SessionRecord) -> SessionItem:
             slurms = view.sessions.get(record.job_id) if view else None
@@ -147,7 +148,7 @@ class SessionBase(Action):
         return await asyncio.to_thread(lambda: [made(record) for record in records])
 
     def _environment(self, record: SessionRecord) -> Environment | None:
-        """The environment, where it is still offered to the session's owner."""
+        """Return the environment, if it is still offered to the session's owner."""
         owner = self.person
         if record.user != owner.name:
             owner = Person(name=record.user, groups=record.groups)
@@ -157,7 +158,7 @@ class SessionBase(Action):
             return None
 
     async def log_of(self, record: SessionRecord) -> str:
-        """The end of its log: of a living session the file's, of an ended one as it was kept."""
+        """Return the end of its log: of a live session from the file, of an ended one as kept."""
         if record.user != self.person.name:
             await self.parts.audit(self, "read-log", f"session {record.id}", owner=record.user)
         if record.log or not record.log_path:
@@ -166,27 +167,27 @@ class SessionBase(Action):
 
 
 class Sessions(SessionBase):
-    """All of them."""
+    """List of sessions."""
 
     path = "sessions"
 
     @Operation("The sessions.", query=SessionQuery)
     async def on_get(self) -> Page[SessionItem]:
-        """One's own, newest first; everyone's with custom:portal:sessions:read."""
+        """Return your own, newest first; everyone's with custom:portal:sessions:read."""
         query = self.query
         records, total = await self.find(query, offset_of(query.after), query.limit)
         return page(await self.items(records), query, total)
 
 
 class OneSession(SessionBase):
-    """One of them."""
+    """Session by its id."""
 
     path = "sessions/{session_id}"
     parameters = {"session_id": SESSION_ID}
 
     @Operation("One session.", query=DetailQuery)
     async def on_get(self, session_id: str) -> SessionDetail:
-        """With the end of its log. One's own, or with custom:portal:sessions:read anyone's."""
+        """Return your own or, with custom:portal:sessions:read, anyone's; with the log's end."""
         record = await self.session(session_id, SESSIONS_READ)
         (item,) = await self.items([record])
         log = await self.log_of(record) if self.query.log else None
@@ -196,34 +197,34 @@ class OneSession(SessionBase):
         may = admin or record.user == self.person.name
         if may and job is not None and record.state is not SessionState.ENDED:
             snapshot = self.view.snapshot
-            found = await self.parts.situations.offer(record, job, snapshot, anyway=admin)
-            more["extend"] = found.model_dump()
+            offer = await self.parts.situations.offer(record, job, snapshot, anyway=admin)
+            more["extend"] = offer.model_dump()
         return SessionDetail.model_validate({**item.model_dump(), **more})
 
     async def _startup(self, record: SessionRecord) -> dict[str, Any] | None:
         try:
-            told = await self.parts.store.startups.of_sessions([record.id])
+            reports = await self.parts.store.startups.of_sessions([record.id])
         except StoreUnavailable:
-            told = {}
-        found = startup_of(record, told.get(record.id, {}))
-        return found.model_dump() if found else None
+            reports = {}
+        startup = startup_of(record, reports.get(record.id, {}))
+        return startup.model_dump() if startup else None
 
 
 class SessionLog(SessionBase):
-    """The end of its log."""
+    """End of a session's log."""
 
     path = "sessions/{session_id}/log"
     parameters = {"session_id": SESSION_ID}
 
     @Operation("The end of a session's log.", media=TEXT)
     async def on_get(self, session_id: str) -> None:
-        """Plain text, without control characters. Reading another's leaves an audit line."""
+        """Return plain text without control characters. Reading another's leaves an audit line."""
         record = await self.session(session_id, SESSIONS_READ)
         self.finish(await self.log_of(record))
 
 
 class SessionLine(Frozen):
-    """One session as a line of a file."""
+    """Session as a line of a file."""
 
     id: str
     user: str
@@ -263,7 +264,7 @@ class SessionLine(Frozen):
 
 
 class SessionsCsv(SessionBase, CsvEndpoint):
-    """All of them, as a file."""
+    """Sessions as a file."""
 
     path = "sessions.csv"
     columns = tuple(SessionLine.model_fields)
@@ -271,18 +272,18 @@ class SessionsCsv(SessionBase, CsvEndpoint):
 
     @Operation("The sessions as CSV.", query=SessionFilter, media=MEDIA)
     async def rows(self) -> Sequence[SessionLine]:
-        found: list[SessionLine] = []
+        lines: list[SessionLine] = []
         total = 1
-        while len(found) < total:
-            records, total = await self.find(self.query, len(found), _AT_ONCE)
+        while len(lines) < total:
+            records, total = await self.find(self.query, len(lines), _AT_ONCE)
             if total > MOST:
                 raise InvalidRequest(
                     f"These are {total} sessions, and a file has {MOST} at most: filter the list."
                 )
             if not records:
                 break
-            found += [SessionLine.of(item) for item in await self.items(records)]
-        return found
+            lines += [SessionLine.of(item) for item in await self.items(records)]
+        return lines
 
 
 ENDPOINTS = (Sessions, SessionsCsv, OneSession, SessionLog)

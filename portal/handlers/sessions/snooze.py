@@ -1,4 +1,4 @@
-"""``snooze``: whoever is told that a session's GPUs are idle can put off what follows."""
+"""``snooze``: a delay of what follows when the GPUs of a session are idle."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from .actions import SESSION_ID
 
 
 class SnoozeSession(Action):
-    """From the session's page."""
+    """Snooze from the session's page."""
 
     path = "sessions/{session_id}/snooze"
     parameters = {"session_id": SESSION_ID}
 
     @Operation("Put off the stop of a session whose GPUs are idle.", errors=(409,))
     async def on_post(self, session_id: str) -> IdleState:
-        """One's own, or with custom:portal:jobs:manage anyone's."""
+        """Put off that of your own, or with custom:portal:jobs:manage anyone's."""
         record = await self.session(session_id, scope.JOBS_MANAGE, "snooze-session")
         async with self.audited("snooze-session", f"session {session_id}", record.user):
             return await self.parts.idle.snooze(record.id)
 
 
 class SnoozeOwnSession(OwnSession):
-    """From JupyterLab."""
+    """Snooze from JupyterLab."""
 
     path = "session/snooze"
 
@@ -37,7 +37,7 @@ class SnoozeOwnSession(OwnSession):
         tags=("session",),
     )
     async def on_post(self) -> IdleState:
-        """With the session's own token only."""
+        """Use the session's own token only."""
         record, _ = await self.own()
         async with self.audited("snooze-session", f"session {record.id}", record.user):
             return await self.parts.idle.snooze(record.id)

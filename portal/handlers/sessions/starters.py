@@ -1,4 +1,4 @@
-"""The starter notebooks of a session's environment, for the session that copies them."""
+"""Starter notebooks of a session's environment, for the session that copies them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _NAME = r"[a-z0-9][a-z0-9_-]{0,62}\.ipynb"
 
 
 class Starters(Frozen):
-    """The environment and the names of its notebooks, in its order."""
+    """Environment and the names of its notebooks, in its order."""
 
     environment: str
     starters: tuple[str, ...]
 
 
 class Starter(Frozen):
-    """One notebook, as it stands in its file."""
+    """Notebook, as it stands in its file."""
 
     name: str
     text: str
 
 
 class OwnStarters(OwnSession):
-    """``session/starters``: which there are."""
+    """``session/starters``: the names of the notebooks."""
 
     path = "session/starters"
 
@@ -43,7 +43,7 @@ class OwnStarters(OwnSession):
         tags=("session",),
     )
     async def on_get(self) -> Starters:
-        """With the session's own token only."""
+        """Use the session's own token only."""
         record, _ = await self.own()
         await self.parts.catalog.load()
         environment = self.parts.situations.environment(record)
@@ -52,7 +52,7 @@ class OwnStarters(OwnSession):
 
 
 class OwnStarter(OwnSession):
-    """``session/starters/{name}``: one of them."""
+    """``session/starters/{name}``: a single notebook."""
 
     path = "session/starters/{name}"
     parameters = {"name": _NAME}
@@ -63,8 +63,11 @@ class OwnStarter(OwnSession):
         tags=("session",),
     )
     async def on_get(self, name: str) -> Starter:
-        """With the session's own token only. 404 for what the environment does not name, and for
-        a notebook that is not installed with the portal or is larger than 100 kB."""
+        """Use the session's own token only.
+
+        404 for what the environment does not name, and for a notebook that is not installed with
+        the portal or is larger than 100 kB.
+        """
         record, _ = await self.own()
         environment = self.parts.situations.environment(record)
         if environment is None or name not in environment.starters:

@@ -1,4 +1,4 @@
-"""Where sessions report what their GPUs and memory do. The asker is a session, not a person."""
+"""Reports of sessions on their GPUs and memory. The asker is a session, not a person."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from portal.telemetry import sums
 from ..base.endpoint import Operation
 from ..base.own_session import OwnSession
 
-uptime = time.monotonic  # a step of the machine's clock is no time that passed
+uptime = time.monotonic  # unlike the machine's clock, it makes no steps
 
 
 class TelemetryEndpoint(OwnSession):

@@ -1,4 +1,4 @@
-"""The logs of an ended session in a TensorBoard: a session of its own, beside the others."""
+"""Logs of an ended session in a TensorBoard: a session of its own, beside the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .actions import SESSION_ID, ServerAddress
 
 
 class LogFolders(Frozen):
-    """Which log folders: absolute, or "~" and what is below the home."""
+    """Log folders: absolute, or "~" and what is below the home."""
 
     folders: Annotated[
         tuple[Annotated[str, StringConstraints(max_length=LONGEST)], ...],
@@ -28,7 +28,7 @@ class LogFolders(Frozen):
 
 
 class OpenLogs(Action):
-    """Starts the person's server "tensorboard" in the environment of the session that ended."""
+    """Server "tensorboard" of the person, in the environment of the session that ended."""
 
     path = "sessions/{session_id}/tensorboard"
     parameters = {"session_id": SESSION_ID}
@@ -37,9 +37,11 @@ class OpenLogs(Action):
         "Show the logs of an ended session in a TensorBoard.", body=LogFolders, errors=(409,)
     )
     async def on_post(self, session_id: str) -> ServerAddress:
-        """One's own session only. The job has no GPUs and ends by itself
-        (``c.PortalSpawner.tensorboard_resources``). The answer is the page that follows its start
-        and then shows it."""
+        """Open the logs of your own session only.
+
+        The job has no GPUs and ends by itself (``c.PortalSpawner.tensorboard_resources``). The
+        answer is the page that follows its start and then shows it.
+        """
         record = await self.session(session_id, SESSIONS_READ, "open-logs")
         folders = read_folders(list(self.body.folders))
         name = self.person.name
