@@ -13,8 +13,7 @@ _FINE = "\n\t\u200c\u200d"  # the joiners belong to some scripts and emoji
 
 
 def plain_text(text: str) -> str:
-    """Return ``text`` if it may be shown to others, with newlines and tabs; else raise
-    ValueError."""
+    """Return ``text`` if others may see it; newlines and tabs are fine. Raises ValueError."""
     for letter in text:
         if unicodedata.category(letter) in _NO_TEXT and letter not in _FINE:
             raise ValueError(
@@ -24,8 +23,7 @@ def plain_text(text: str) -> str:
 
 
 def plain_line(text: str) -> str:
-    """Return ``text`` if it is plain, on one line and without double quotes; else raise
-    ValueError."""
+    """Return ``text`` if it is plain, one line and without double quotes. Raises ValueError."""
     if set(text) & {"\n", "\t", '"'}:
         raise ValueError("it must be one line, without tabs and double quotes")
     return plain_text(text)

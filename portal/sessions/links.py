@@ -1,4 +1,4 @@
-"""Where a session's page leads: to its server, and to the launch page, filled in."""
+"""Links of a session's page: to its server, and to the launch page, filled in."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from portal.models.session.session import SessionRecord, SessionState
 
 
 class SessionLinks(Frozen):
-    """Addresses on this site, for the session's owner; null where there is nothing to go to.
+    """Addresses on this site, for the session's owner; null: there is nothing to go to.
 
     ``launch_again`` and ``launch_suggested`` fill the launch page in and start nothing. They are
-    null while the server of that name lives, and where the environment is no longer offered.
+    null while the server of that name lives, and if the environment is no longer offered.
     """
 
     open: str | None = None
@@ -30,8 +30,9 @@ def links_of(
     again: Mapping[str, Any] | None,
     suggested: Mapping[str, Any] | None,
 ) -> SessionLinks:
-    """``base`` is the Hub's base URL with its slashes. ``busy``: a session of that server lives;
-    ``again`` and ``suggested`` are ``user_options``, None where they cannot be launched."""
+    """Return the links of a session. ``base`` is the Hub's base URL with its slashes. ``busy``: a
+    session of that server lives; ``again`` and ``suggested`` are ``user_options``, None if they
+    cannot be launched."""
     return SessionLinks(
         open=server_url(record, base) if record.state is SessionState.RUNNING else None,
         launch_again=None if busy or again is None else spawn_url(record, base, again),
@@ -40,13 +41,14 @@ def links_of(
 
 
 def server_url(record: SessionRecord, base: str) -> str:
-    """The session's server, behind the proxy."""
+    """Return the address of the session's server, behind the proxy."""
     server = f"{quote(record.server, safe='')}/" if record.server else ""
     return f"{base}user/{_name(record.user)}/{server}"
 
 
 def spawn_url(record: SessionRecord, base: str, options: Mapping[str, Any]) -> str:
-    """The launch page for the same server, with ``options`` chosen (jupyterhub's ``opt-…``)."""
+    """Return the address of the launch page for the same server, with ``options`` chosen
+    (jupyterhub's ``opt-…``)."""
     server = f"/{_name(record.user)}/{quote(record.server, safe='')}" if record.server else ""
     query = urlencode({f"opt-{key}": value for key, value in options.items() if value is not None})
     return f"{base}hub/spawn{server}?{query}"

@@ -52,7 +52,7 @@ class JobState(StrEnum):
 
     @property
     def running(self) -> bool:
-        """Return True if the job holds its nodes (also suspended, stopped, being resized or
+        """Return True if the job holds its nodes (also suspended, stopped, resizing,
         signalled)."""
         return self in _RUNNING
 
@@ -158,8 +158,7 @@ class Node(Frozen):
 
 
 def words_of_state(state: str) -> frozenset[str]:
-    """Split a node's state into its base and flags, spelled out as in sinfo(1) "NODE STATE
-    CODES"."""
+    """Split a node's state into base and flags, spelled out as in sinfo(1) "NODE STATE CODES"."""
     return frozenset(state.replace("*", "+NOT_RESPONDING").split("+"))
 
 

@@ -31,8 +31,7 @@ OVER = frozenset({SeatState.CLAIMED, SeatState.RELEASED, SeatState.FAILED, SeatS
 
 
 class Seat(Frozen):
-    """Session of one person in a start. Times are Unix seconds; ``message``: reason of the
-    state."""
+    """Session of one person in a start. Times are Unix seconds; ``message`` explains the state."""
 
     start_id: int
     person: str

@@ -30,8 +30,7 @@ class Basis(StrEnum):
 
 
 class Estimate(Frozen):
-    """Estimate of a session's start. Times are Unix seconds. ``reason``: sentence why it is
-    unknown or refused."""
+    """Estimate of a start. Times are Unix seconds. ``reason``: why it is unknown or refused."""
 
     outlook: Outlook
     starts_at: float | None = None
