@@ -255,12 +255,12 @@ class IdleGpus(IdleSettings):
     ) -> bool | None:
         """Return whether a GPU of the job is used; None if that is unknown for one of them."""
         gpus = [(node, index) for node, held in job.gpu_indexes.items() for index in held]
-        found = [readings.get(gpu) for gpu in gpus]
+        job_readings = [readings.get(gpu) for gpu in gpus]
         busy = [
             None
             if reading is None or reading.at > wall + _AHEAD
             else self.around.telemetry.busy(reading)
-            for reading in found
+            for reading in job_readings
         ]
         if True in busy:
             return True

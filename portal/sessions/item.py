@@ -30,8 +30,7 @@ _WORDS = {
 
 
 class EndingItem(Frozen):
-    """End of a session: ``code`` for programs, ``title`` in two words, ``words`` for the
-    viewer."""
+    """End of a session: ``code`` for programs, a short ``title``, ``words`` for the viewer."""
 
     code: str
     title: str
