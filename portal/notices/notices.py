@@ -77,8 +77,7 @@ class Notices(NoticeSettings):
         return address
 
     async def run(self, view: Callable[[], View | None]) -> None:
-        """Look at the sessions and send mails, until cancelled. Without a mail server: only
-        wait."""
+        """Look at the sessions and send mails, until cancelled; only wait without a server."""
         while True:
             if self.on and (newest := view()) is not None:
                 await self.look(newest, time.time())
@@ -122,8 +121,8 @@ class Notices(NoticeSettings):
         assert self.store is not None
         table = self.store.notices
         wishes = await table.wishes({notice.session.user for notice in notices})
-        wanted = [due for due in notices if wishes.get(due.session.user, self.wanted)]
-        unsent = await table.unsent({due.session.id for due in wanted})
+        wanted = [entry for entry in notices if wishes.get(entry.session.user, self.wanted)]
+        unsent = await table.unsent({entry.session.id for entry in wanted})
         claimed = []
         for notice in wanted:
             if notice.key in unsent or await table.claim(*notice.key, now):

@@ -23,8 +23,7 @@ class MailRefused(Unavailable):
 
 @dataclass(frozen=True)
 class MailServer:
-    """Mail server of the site. ``encryption``: "starttls", "tls" or "none"; ``timeout`` in
-    seconds."""
+    """Mail server. ``encryption``: "starttls", "tls" or "none"; ``timeout`` in seconds."""
 
     host: str
     port: int

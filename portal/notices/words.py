@@ -23,8 +23,7 @@ _LONGEST = 100  # characters of a name in a subject
 def mail(
     notice: Notice, *, sender: str, to: str, public_url: str, now: float, portal: str
 ) -> EmailMessage:
-    """Build the mail of a notice. ``public_url`` is the portal's address with its slash at the
-    end.
+    """Build the mail of a notice. ``public_url`` is the portal's address with a final slash.
 
     Names that people gave are on one line each, and headers are made by the standard library,
     which refuses a line break in them. Raises InvalidRequest for an invalid address.

@@ -173,18 +173,15 @@ class CoreParts:
 
         The entry also goes to the service's log, so it is not lost while the database is away, and
         this does not raise. Entries that anybody can cause without end (refused or failed actions,
-        and actions on oneself) are rate-limited (``Allowance``); then only their number is
-        written.
+        and actions on oneself) are rate-limited (``Allowance``); the rest is only counted.
         """
         actor = handler.person.name
         if outcome is not Outcome.DONE or owner == actor:
-            suppressed = self.allowance.take(actor, time.monotonic())
-            if suppressed is None:
+            missed = self.allowance.take(actor, time.monotonic())
+            if missed is None:
                 return
-            if suppressed:
-                detail = (
-                    f"{suppressed} lines before this one were left out: too many. {detail}".strip()
-                )
+            if missed:
+                detail = f"{missed} lines before this one were left out: too many. {detail}".strip()
         entry = AuditEntry(
             at=time.time(),
             actor=actor,
@@ -210,8 +207,7 @@ def origin(request: Any) -> str:
     """Return the origin of a request, by X-Forwarded-For: the last address is the one that the
     Hub's proxy saw; those before it come from a proxy of the site, or from the client itself.
 
-    Tornado's ``remote_ip`` is not used first, since it trusts an X-Real-Ip that any client can
-    send.
+    Tornado's ``remote_ip`` would trust an X-Real-Ip that any client can send.
     """
     addresses = re.sub(r"[^0-9A-Fa-f:., ]", "?", request.headers.get("X-Forwarded-For", ""))
     return addresses[-200:] or str(request.remote_ip or "")

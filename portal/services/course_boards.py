@@ -47,8 +47,8 @@ class CourseBoards:
     async def of(self, kept: KeptCourse, *, private: bool = True) -> CourseBoard:
         """Return the board of a course; without ``private``, it lacks what sessions report of
         their students. Raises StoreUnavailable if the course's members were never read."""
-        made = await self._made.of(kept.name).get(lambda: self._make(kept))
-        return made.board if private else made.bare
+        boards = await self._made.of(kept.name).get(lambda: self._make(kept))
+        return boards.board if private else boards.bare
 
     def forget(self, course: str) -> None:
         """Discard the course's board after a change: the next request gets a new one."""

@@ -92,7 +92,7 @@ class Situations:
     async def offer(
         self, record: SessionRecord, job: Job, snapshot: ClusterSnapshot, *, anyway: bool = False
     ) -> ExtendOffer:
-        """Return whether its time can be extended, from what is known without asking Slurm;
+        """Return the offer to extend its time, from what is known without asking Slurm;
         ``anyway``: by an admin."""
         parts = self._parts
         await self.expect(record)
@@ -124,8 +124,8 @@ class Situations:
         )
 
     async def expect(self, record: SessionRecord) -> None:
-        """Load the course that ``environment`` needs; while the database is away, its last answer
-        counts."""
+        """Load the course that ``environment`` needs; while the database is away, keep the last
+        one."""
         if record.course:
             with contextlib.suppress(NotFound, StoreUnavailable):
                 await self._parts.book.course(record.course)

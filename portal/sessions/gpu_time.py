@@ -91,8 +91,7 @@ class GpuTime:
         self._ended: set[Key] = set()  # counted to their end; Slurm may name them again
 
     def shift(self, seconds: float) -> None:
-        """Shift the marks after the clock was set by ``seconds``, so that these are not
-        counted."""
+        """Shift the marks after the clock was set by ``seconds``: these are not counted."""
         self.marks = {key: mark + seconds for key, mark in self.marks.items()}
         self._moved |= set(self.marks)
         if self.looked_at is not None:

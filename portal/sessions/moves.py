@@ -30,8 +30,7 @@ _FAILED = 5.0  # seconds until the next try when the Hub did not answer
 class BeforeMove(Frozen):
     """State of a session before it moves. ``busy``: kernels that compute, by the names of their
     notebooks; null: its server does not say. ``options`` are the session's own, ``gpu_types`` the
-    cluster's. ``fields``: fields of the dialog; ``kept``: options of the session that stay unless
-    given anew."""
+    cluster's. ``fields``: the dialog's; ``kept``: options that stay unless given anew."""
 
     move: Move | None = None
     busy: tuple[str, ...] | None = None

@@ -52,8 +52,8 @@ class JobState(StrEnum):
 
     @property
     def running(self) -> bool:
-        """Return True if the job holds its nodes (also suspended, stopped, resizing,
-        signalled)."""
+        """Return True if the job holds its nodes (also if suspended, stopped, being resized or
+        being signalled)."""
         return self in _RUNNING
 
     @property
