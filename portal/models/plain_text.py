@@ -30,7 +30,7 @@ def plain_line(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return ``text`` on one line, for a log: refused characters are escaped as in JSON."""
+    """Return ``text`` on one line, for a log: what is not text is escaped as in JSON."""
     if text.isprintable():
         return text
     return "".join(

@@ -194,8 +194,8 @@ class IdleGpus(IdleSettings):
 
     def _exempt(self, record: SessionRecord) -> str:
         if self.around.moving(record.id):
-            # Its owner has requested other resources, often to give these back: a stop would cancel
-            # that.
+            # Its owner has requested other resources, often to give these back: a stop would
+            # cancel that.
             return "Its resources are being changed."
         if record.user in self.exempt_users:
             return f"Sessions of {record.user} are never stopped for idle GPUs here."

@@ -18,8 +18,9 @@ class TileState(StrEnum):
 
 
 class Tile(Frozen):
-    """Tile of one student. Times are Unix seconds, memory MiB, ``gpu_use`` percent of all the
-    session's GPUs; None: unknown or not applicable. ``words`` say why it waits or failed.
+    """Tile of one student. Times are Unix seconds, memory MiB, ``gpu_use`` percent of all its
+    GPUs; None: unknown or not applicable. ``words``: its state in words, as why it waits or
+    failed.
 
     ``opened_at``, ``last_activity``, ``notebooks``, ``hand``, ``handout`` are reported by the
     session itself; they are empty for admins who are not on the course's staff.

@@ -27,7 +27,7 @@ class SessionActivity(Frozen):
 
     @property
     def age(self) -> float | None:
-        """Seconds since the latest of all activities; None if one of them is unknown."""
+        """Seconds since the latest activity, 0 while a kernel is busy; None if one is unknown."""
         if self.busy_kernels:
             return 0.0
         ages = (self.kernel, self.terminal, self.processes)
