@@ -1,4 +1,4 @@
-"""The dashboard: one live view of the cluster for everyone who looks at it."""
+"""Dashboard: one live view of the cluster for all viewers."""
 
 from .dashboard import Dashboard
 from .view import ClusterView

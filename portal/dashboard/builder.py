@@ -1,4 +1,4 @@
-"""Makes items from what Slurm, the database and telemetry say; what has not changed is kept."""
+"""Builder of items from Slurm, the database and telemetry; unchanged items are kept."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from . import gpus, jobs
 from .nodes import node_item
 from .view import Owned
 
-# The use of thousands of GPUs moves all the time, by a few percent: each node's small moves are
-# told once in so many refreshes, so that they do not drown what is new.
+# The utilization of thousands of GPUs changes all the time, by a few percent: each node's small
+# changes are sent once in so many refreshes, so that they do not drown other news.
 _TURNS = 12
-_PATIENCE = 2.0  # steps that are told at once
+_PATIENCE = 2.0  # steps of change that are sent at once
 
 Readings = Mapping[tuple[str, int], GpuReading]
 
@@ -27,9 +27,9 @@ Readings = Mapping[tuple[str, int], GpuReading]
 class Items:
     """All items of one version, and which of them are new (``changed_…``) or gone since the last.
 
-    Jobs have no position in them: ``positions`` has it. When one job starts, all behind it move
-    up, which is no news to anybody but their owners: ``moved_jobs`` are those of which only the
-    position or the expected start is new.
+    Jobs do not contain their position; ``positions`` does. When a job starts, all behind it move
+    up, which is news only to their owners: ``moved_jobs`` are those with only a new position or
+    expected start.
     """
 
     nodes: dict[str, NodeItem] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Items:
 
 @dataclass
 class _Inputs:
-    """What the GPUs of a node were made of, and they themselves."""
+    """Inputs for the GPU items of a node, and these items."""
 
     node: Node
     holders: dict[int, JobItem]
@@ -69,7 +69,7 @@ class _Inputs:
 
 
 class Builder:
-    """Remembers the last items, so that the next ones cost what has changed."""
+    """Builder that keeps the last items, so that the next ones cost only what has changed."""
 
     def __init__(self) -> None:
         self._last = Items()
@@ -85,10 +85,9 @@ class Builder:
         readings: Readings,
         busy: Callable[[GpuReading], bool | None],
     ) -> Items:
-        """The items of this snapshot. Pure, apart from what it remembers; one call at a time.
+        """Build the items of this snapshot. Pure except for the kept items; one call at a time.
 
-        ``sessions`` are joined to jobs by id and account: Slurm may use an id for someone else's
-        job once it counts anew.
+        ``sessions`` are joined to jobs by id and account: Slurm may reuse ids for other people.
         """
         new = Items()
         self._build_jobs(new, snapshot, {(s.job_id, s.account or s.user): s for s in sessions})
@@ -117,7 +116,7 @@ class Builder:
             before = self._jobs.get(id_)
             session = sessions.get((id_, job.user))
             if session is None and before and before[1] and _same_job(before[0], job):
-                session = before[1]  # it is over for the Hub, and its job is still ending
+                session = before[1]  # ended for the Hub, while its job is still ending
             if session is not None:
                 new.sessions[id_] = session
             known[id_] = (job, session)
@@ -177,7 +176,7 @@ class Builder:
             if before is not None and before.same(given):
                 given = before
             else:
-                # A large move is news at once; a small one when it is the node's turn.
+                # A large change is sent at once; a small one when it is the node's turn.
                 patience = 1.0 if (number + self._turn) % _TURNS == 0 else _PATIENCE
                 self._renew(new, given, patience)
             inputs[name] = given
@@ -216,15 +215,15 @@ class Builder:
         )
 
 
-def _same_job(one: Job, other: Job) -> bool:
-    return (one.user, one.submit_time) == (other.user, other.submit_time)
+def _same_job(job: Job, other: Job) -> bool:
+    return (job.user, job.submit_time) == (other.user, other.submit_time)
 
 
-def _same(one: SessionRecord | None, other: SessionRecord | None) -> bool:
-    """Whether two records say the same about what an item shows."""
-    if one is None or other is None:
-        return one is other
-    return one is other or (one.id, one.user, one.environment) == (
+def _same(record: SessionRecord | None, other: SessionRecord | None) -> bool:
+    """Return True if two records agree on what an item shows."""
+    if record is None or other is None:
+        return record is other
+    return record is other or (record.id, record.user, record.environment) == (
         other.id,
         other.user,
         other.environment,

@@ -1,4 +1,4 @@
-"""What is new from one version to the next, as bytes that all viewers share."""
+"""Changes from one version to the next, as bytes that all viewers share."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ..models.cluster.dashboard import Changes
 from .builder import Items
 from .view import ClusterView, mine
 
-# With more new items than this, a client does better to get the board and its lists anew: nearly
-# everything has changed, as at the start or when Slurm was away for long.
+# With more new items than this, a client had better get the board and its lists anew: nearly
+# everything has changed, as at the start or after Slurm was away for long.
 _MOST = 4000
 _MOST_MOVED = 50  # of one person's waiting jobs, the first ones
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The step to one version, without the view itself: it outlives that.
+    """Step to one version. It outlives the view and does not contain it.
 
-    ``named`` and ``unnamed`` are for those who may know the names and for the others. ``frames``
-    are the same as events: "change" by whether names are in it. ``whole``: so much has changed that
-    this is no step; the frames say "reset".
+    ``named`` and ``unnamed`` are for viewers who may see the names and for the others. ``frames``
+    are the same as "change" events, by whether they contain names. ``whole``: too much has changed
+    for a step; the frames say "reset".
     """
 
     stream: str
@@ -34,12 +34,12 @@ class Step:
     whole: bool = False
 
     def changes(self, named: bool) -> Changes:
-        """The step for this kind of viewer; nothing in it is marked as theirs."""
+        """Return the step for this kind of viewer; nothing in it is marked as theirs."""
         return self.named if named else self.unnamed
 
 
 def step(view: ClusterView, items: Items, whole: bool = False) -> Step:
-    """The step that ``items`` say led to ``view``; with ``whole``, they do not say everything."""
+    """Build the step that led to ``view``, from ``items``; ``whole``: these are incomplete."""
     changed = len(items.changed_gpus) + len(items.changed_jobs) + len(items.changed_nodes)
     if whole or changed > _MOST:
         bare = head(view)
@@ -51,9 +51,9 @@ def step(view: ClusterView, items: Items, whole: bool = False) -> Step:
 
 
 def own_frame(view: ClusterView, items: Items, user: str) -> bytes:
-    """The event "own": what is new for this person about their own, with names; b"" for nothing.
+    """Build the event "own": changes to this person's own items, with names; b"" for none.
 
-    It also brings what is no news to others: a new place in the queue, another expected start.
+    It includes what is not sent to others: a new position in the queue or expected start.
     """
     owned = view.owned_by(user)
     changed_gpus, changed_jobs = set(items.changed_gpus), set(items.changed_jobs)
@@ -67,7 +67,7 @@ def own_frame(view: ClusterView, items: Items, user: str) -> bytes:
 
 
 def head(view: ClusterView, **items: Any) -> Changes:
-    """Changes with the age, the errors and the counts of this view, and these items."""
+    """Build changes with the age, the errors and the counts of this view, and these items."""
     return Changes.trusted(
         stream=view.stream,
         version=view.version,
@@ -94,26 +94,26 @@ def _changes(view: ClusterView, items: Items, named: bool) -> Changes:
 
 
 def event(kind: str, changes: Changes) -> bytes:
-    """A server-sent event (WHATWG HTML, 9.2). Values that are their default are left out."""
+    """Encode a server-sent event (WHATWG HTML, 9.2). Default values are omitted."""
     data = changes.model_dump_json(exclude_defaults=True)
     id_ = f"{changes.stream}-{changes.version}"
     return f"event: {kind}\nid: {id_}\ndata: {data}\n\n".encode()
 
 
 class Ring:
-    """The last steps, so that a viewer who was away for a while need not begin anew."""
+    """Buffer of the last steps, so that a viewer who was away for a while need not begin anew."""
 
     def __init__(self, length: int) -> None:
         self._steps: deque[Step] = deque(maxlen=length)
 
     def add(self, step: Step) -> None:
-        """Remember the newest step; nothing leads over one that changed everything."""
+        """Add the newest step; one that changed everything discards all earlier steps."""
         if step.whole:
             self._steps.clear()
         self._steps.append(step)
 
     def since(self, stream: str, version: int) -> list[Step] | None:
-        """The steps after this version; None where they are not all known."""
+        """Return the steps after this version; None if they are not all known."""
         if not self._steps:
             return None
         newest, oldest = self._steps[-1], self._steps[0]

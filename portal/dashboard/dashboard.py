@@ -1,4 +1,4 @@
-"""The loop that keeps the view fresh, and what handlers ask of it. One a process."""
+"""Loop that keeps the view fresh, and its interface for handlers. One per process."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from .sessions import LivingSessions
 from .streams import Broadcaster, EventStream
 from .view import ClusterView, Placed, mine
 
-_RING = 60  # steps that a viewer who comes back can catch up with: five minutes
+_RING = 60  # steps that a returning viewer can catch up with: five minutes
 _LAST_WORDS = 5.0  # seconds that the end waits for the database
 
 
 class Dashboard(LoggingConfigurable):
-    """What everyone who looks at the cluster sees, asked of Slurm once for all of them."""
+    """View of the cluster, requested from Slurm once for all viewers."""
 
     cluster = Instance(Cluster, help="The watcher.")
     telemetry = Instance(Telemetry, help="What GPUs do.")
@@ -90,7 +90,7 @@ class Dashboard(LoggingConfigurable):
 
     view: ClusterView | None = None
     error: str = ""  # why there is no view, or why it is old
-    refresh_seconds: float | None = None  # what the last refresh took
+    refresh_seconds: float | None = None  # duration of the last refresh
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -99,7 +99,7 @@ class Dashboard(LoggingConfigurable):
         self._ring = Ring(_RING)
         self._broadcaster = Broadcaster()
         self._refreshes = SharedAnswer[None](ttl=0.0, keep=False)
-        self._incomplete = False  # a step was lost: the next one cannot be told as one
+        self._incomplete = False  # a step was lost: the next one cannot be sent as a step
         self._sessions = LivingSessions(self.store, self.log)
         self._history = self._meter = None
         if self.store is not None:
@@ -111,7 +111,7 @@ class Dashboard(LoggingConfigurable):
         return Telemetry(parent=self)
 
     async def run(self) -> None:
-        """Refresh until cancelled. Nothing that a refresh meets ends the loop."""
+        """Refresh until cancelled. No error of a refresh ends the loop."""
         pauses = Pauses()
         try:
             with pauses.kept_short():
@@ -138,10 +138,10 @@ class Dashboard(LoggingConfigurable):
                 self.log.warning("The last usage is accounted at the next start.")
 
     async def refreshed(self, newer: bool = True) -> None:
-        """Return when the view is as new as this call; with ``newer=False``, when there is one.
+        """Wait until the view is as new as this call; with ``newer=False``, until there is one.
 
         Callers at the same time share one refresh. Never raises for Slurm, the database or
-        telemetry: ``view.error`` says what is the matter.
+        telemetry: ``view.error`` says what failed.
         """
         if newer or self.view is None:
             await self._refreshed(time.monotonic(), urgent=True)
@@ -155,7 +155,7 @@ class Dashboard(LoggingConfigurable):
         self.refresh_seconds = time.monotonic() - began
 
     async def _refresh(self, began: float, urgent: bool) -> None:
-        # Beside Slurm's answer; telemetry needs nodes and jobs, and those of a moment ago will do.
+        # Concurrent with the request to Slurm; for telemetry, the last nodes and jobs will do.
         beside = [asyncio.create_task(self._sessions.refresh())]
         if self.view is not None:
             beside.append(asyncio.create_task(self.telemetry.refresh(self.view.snapshot)))
@@ -174,10 +174,10 @@ class Dashboard(LoggingConfigurable):
         whole, self._incomplete = self._incomplete, True
         items = await asyncio.to_thread(self._build, snapshot)
         view = self._view(snapshot, items)
-        one = await asyncio.to_thread(step, view, items, whole)
+        newest = await asyncio.to_thread(step, view, items, whole)
         self.view = view
-        self._ring.add(one)
-        self._broadcaster.send(one, view, items)
+        self._ring.add(newest)
+        self._broadcaster.send(newest, view, items)
         self._incomplete = False
         await self._remember(view)
 
@@ -216,10 +216,10 @@ class Dashboard(LoggingConfigurable):
         )
 
     async def board(self, person: Person, compressed: bool = False) -> bytes:
-        """JSON of the Board for this person, made in a thread when it is not there yet.
+        """Return the JSON of the Board for this person, made in a thread if not there yet.
 
-        What is theirs is not marked in it: ``own`` says that. Raises Unavailable before the first
-        answer of Slurm.
+        The person's own items are not marked in it: ``own`` has them. Raises Unavailable before
+        the first answer of Slurm.
         """
         view, named = self._seen(), person.may(scope.JOBS_READ)
         make = view.board_gzip if compressed else view.board
@@ -233,13 +233,13 @@ class Dashboard(LoggingConfigurable):
         return self.view
 
     def jobs_for(self, person: Person) -> Sequence[JobItem]:
-        """Every job that waits or runs, without names where they are not for this person."""
+        """Return all jobs that wait or run, without the names that this person may not see."""
         if self.view is None:
             return ()
         return self.view.jobs_of(person.name, person.may(scope.JOBS_READ))
 
     def job_for(self, person: Person, job_id: str) -> JobItem | None:
-        """One job, as this person may see it; None where there is none that waits or runs."""
+        """Return a job as this person may see it; None if there is none that waits or runs."""
         if self.view is None or job_id not in self.view.jobs:
             return None
         item = self.view.jobs[job_id]
@@ -248,13 +248,13 @@ class Dashboard(LoggingConfigurable):
         return item if person.may(scope.JOBS_READ) else self.view.unnamed_jobs[job_id]
 
     def gpus_for(self, person: Person) -> Sequence[GpuItem]:
-        """Every GPU, without names where they are not for this person."""
+        """Return all GPUs, without the names that this person may not see."""
         if self.view is None:
             return ()
         return self.view.gpus_of(person.name, person.may(scope.JOBS_READ))
 
     def own(self, person: Person) -> Changes | None:
-        """What belongs to this person, as changes that go over the board; None without a view."""
+        """Return this person's own items, as changes to the board; None without a view."""
         view = self.view
         if view is None:
             return None
@@ -262,30 +262,30 @@ class Dashboard(LoggingConfigurable):
         return head(view, gpus=gpus, jobs=jobs)
 
     def events(self, person: Person, last_event_id: str | None) -> EventStream:
-        """This person's event stream: SSE frames, an AsyncIterator[bytes] with ``close()``.
+        """Open this person's event stream: SSE frames, an AsyncIterator[bytes] with ``close()``.
 
-        ``last_event_id`` ("{stream}-{version}") is where the client stands: the steps since then
-        come first. Without one, or where they are not known any more, the first event is
-        ``reset``. Raises Unavailable or TooManyRequests when there are too many streams.
+        ``last_event_id`` ("{stream}-{version}") is the client's version: the steps since then come
+        first. Without one, or if they are not known any more, the first event is ``reset``. Raises
+        Unavailable or TooManyRequests if there are too many streams.
         """
         self._broadcaster.admit(person.name, self.max_streams, self.max_streams_each)
         stream = EventStream(person.name, person.may(scope.JOBS_READ), self.heartbeat)
         steps = None
-        if last_event_id and (found := re.fullmatch(r"([0-9a-f]+)-(\d{1,15})", last_event_id)):
-            steps = self._ring.since(found[1], int(found[2]))
+        if last_event_id and (match := re.fullmatch(r"([0-9a-f]+)-(\d{1,15})", last_event_id)):
+            steps = self._ring.since(match[1], int(match[2]))
         stream.begin(self.view, steps)
         self._broadcaster.add(stream)
         return stream
 
     def changes_since(self, person: Person, stream: str, version: int) -> list[Changes] | None:
-        """The steps after this version, for a client that polls; None: get the board anew.
+        """Return the steps after this version, for a client that polls; None: get the board anew.
 
-        What is theirs has no names in it, as on the board: ``own`` has them.
+        The person's own items have no names in it, as on the board: ``own`` has them.
         """
         steps, named = self._ring.since(stream, version), person.may(scope.JOBS_READ)
-        return None if steps is None else [one.changes(named) for one in steps]
+        return None if steps is None else [missed.changes(named) for missed in steps]
 
     @property
     def streams(self) -> int:
-        """How many event streams are open."""
+        """Number of open event streams."""
         return len(self._broadcaster)

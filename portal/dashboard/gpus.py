@@ -1,4 +1,4 @@
-"""GPUs as the cluster page shows them: what each one does, and for which job."""
+"""GPU items of the cluster page: the state of each GPU, and its job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..models.cluster.dashboard import GpuItem, JobItem
 from ..models.cluster.gpu import GpuReading, GpuState
 from .nodes import pools_by_index, unheld
 
-_STEP = 5.0  # percent: the utilisation never rests, and is shown in these steps
+_STEP = 5.0  # percent: the utilization changes all the time, and is shown in these steps
 
 
 def gpu_items(
@@ -19,11 +19,11 @@ def gpu_items(
     shown: Mapping[str, GpuItem],
     patience: float = 1.0,
 ) -> dict[str, GpuItem]:
-    """The GPUs of a node by "NODE/INDEX".
+    """Build the items of a node's GPUs, by "NODE/INDEX".
 
-    ``holders``: the job of each index, where it is known. ``readings``: with whether the GPU is
-    busy. ``shown`` are the items that are shown now: one that has not changed is used again.
-    ``patience``: how many steps the use of a GPU must have moved to be news.
+    ``holders``: the job of each index, if known. ``readings``: each with whether the GPU is busy.
+    ``shown`` are the items shown now: unchanged ones are reused. ``patience``: number of steps by
+    which a GPU's use must have changed to be news.
     """
     items = {}
     without = unheld(node)
@@ -32,15 +32,15 @@ def gpu_items(
         holder, before = holders.get(index), shown.get(key)
         job_id = holder.id if holder else None
         state = without
-        # On a node that is away, that is the news: a job that holds the GPU is still named.
+        # A node that is away shows as such; a job that holds the GPU is still named.
         if without is not GpuState.DOWN:
             held = True if holder else _held(pool, index)
             if held is not False:
                 state = GpuState.UNKNOWN if held is None else GpuState.ALLOCATED
-        found = readings.get(index)
+        measured = readings.get(index)
         utilization, used, total, source = None, None, None, None
-        if found is not None:
-            reading, busy = found
+        if measured is not None:
+            reading, busy = measured
             if state is GpuState.ALLOCATED and busy is not None:
                 state = GpuState.BUSY if busy else GpuState.IDLE
             source, total = reading.source, reading.memory_total
@@ -87,15 +87,15 @@ def gpu_items(
 
 
 def without_names(item: GpuItem) -> GpuItem:
-    """The GPU for someone who may not know whose it is."""
+    """Return the GPU without names, for viewers who may not see them."""
     if item.user is None and item.environment is None:
         return item
     return item.altered(user=None, environment=None)
 
 
 def _held(pool: GpuPool, index: int) -> bool | None:
-    """Whether Slurm says that this one is held. Where it gives no indexes, that is known only of a
-    pool that is full or empty: None of the others, since any of them could be free."""
+    """Return whether this GPU is held, according to Slurm. If Slurm gives no indexes, that is
+    known only for a full or empty pool; else None, since any GPU of the pool could be free."""
     if pool.used in (0, pool.count):
         return pool.used > 0
     if pool.used_indexes is None or len(pool.used_indexes) != pool.used:
@@ -104,8 +104,8 @@ def _held(pool: GpuPool, index: int) -> bool | None:
 
 
 def _steady(now: float | None, before: float | None, step: float, patience: float) -> float | None:
-    """``now`` in whole steps, or what is shown already while it is less than ``patience`` steps
-    away."""
+    """Round ``now`` to whole steps; keep ``before``, the value shown, while it is less than
+    ``patience`` steps away."""
     if now is None:
         return None
     if before is not None and abs(now - before) < patience * step:

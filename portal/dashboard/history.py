@@ -1,4 +1,4 @@
-"""One sample of the cluster a minute, for the history's plots."""
+"""History of the cluster: one sample a minute, for its plots."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DAY = 86_400
 
 
 class History:
-    """Writes samples, and forgets old ones once a day. Nobody waits for the database."""
+    """Writer of samples, which prunes old ones once a day. Nobody waits for the database."""
 
     def __init__(self, store: Store, log: logging.Logger) -> None:
         self._store, self._log = store, log
@@ -31,8 +31,8 @@ class History:
         self._writing: asyncio.Task[None] | None = None
 
     def due(self, view: ClusterView, now: float) -> bool:
-        """Whether this view should become a sample: the first good one of each minute. A minute
-        in which Slurm did not answer has none."""
+        """Return True if this view should become a sample: the first one of each minute without an
+        error. A minute in which Slurm did not answer has no sample."""
         return not view.error and int(now // _MINUTE) != self._minute
 
     def add(self, sample: ClusterSample) -> None:
@@ -61,8 +61,8 @@ class History:
 def sample(
     view: ClusterView, readings: Readings, busy: Callable[[GpuReading], bool | None], at: float
 ) -> ClusterSample:
-    """The counts of a view. ``readings``: those that may be counted, not the sessions' own;
-    ``gpus_busy`` is None where there is none."""
+    """Build the sample of a view. ``readings``: those that may be counted, not the sessions' own;
+    ``gpus_busy`` is None if there are none."""
     snapshot = view.snapshot
     counts = view.summary.gpus
     return ClusterSample(
@@ -70,7 +70,7 @@ def sample(
         gpus_total=sum(counts.values()),
         gpus_unusable=counts.get(GpuState.DOWN, 0) + counts.get(GpuState.DRAINED, 0),
         gpus_allocated=_allocated(snapshot),
-        gpus_busy=sum(busy(one) is True for one in readings.values()) if readings else None,
+        gpus_busy=sum(busy(reading) is True for reading in readings.values()) if readings else None,
         jobs_running=view.summary.jobs_running,
         jobs_pending=view.summary.jobs_pending,
         sessions_running=view.summary.sessions_running,
@@ -79,5 +79,5 @@ def sample(
 
 
 def _allocated(snapshot: ClusterSnapshot) -> int:
-    """By the nodes' own counts, which are there where indexes are not."""
+    """Return the number of GPUs in use, by the nodes' counts, which are known without indexes."""
     return sum(pool.used for node in snapshot.nodes.values() for pool in node.gpus)

@@ -1,4 +1,4 @@
-"""Jobs as the cluster page shows them, portal sessions and others alike."""
+"""Job items of the cluster page, of portal sessions and others alike."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _HELD_STATES = (JobState.REQUEUE_HOLD, JobState.RESV_DEL_HOLD, JobState.SPECIAL_
 
 
 def job_item(job: Job, session: SessionRecord | None, now: float) -> JobItem:
-    """The job for the page, with its names and without its position. ``session``: what the portal
-    knows of it, if it does.
+    """Build the item of a job, with its names and without its position. ``session``: the portal's
+    record, if it is a session.
 
-    ``now``: when Slurm said it (Unix seconds); a start that it guessed for before that is no guess.
+    ``now``: time of Slurm's answer (Unix seconds); an expected start before that is dropped.
     """
     waits, is_held = job.state.pending, held(job)
     expected = job.start_time if waits and not is_held else None
@@ -51,12 +51,12 @@ def job_item(job: Job, session: SessionRecord | None, now: float) -> JobItem:
 
 
 def without_names(item: JobItem) -> JobItem:
-    """The job for someone who may not know whose it is."""
+    """Return the job without names, for viewers who may not see them."""
     return item.altered(**dict.fromkeys(_NAMES))
 
 
 def held(job: Job) -> bool:
-    """Whether a waiting job is held: it does not start until someone releases it."""
+    """Return True if a waiting job is held: it does not start until someone releases it."""
     if job.state in _HELD_STATES:
         return True
     # scontrol(1), hold: the priority becomes 0.
@@ -68,5 +68,5 @@ def held(job: Job) -> bool:
 
 
 def _queued(job: Job) -> bool:
-    """Whether the reason says why it waits; of a job whose nodes boot, the state does."""
+    """Return True if the reason says why it waits; for a job whose nodes boot, the state does."""
     return job.state is JobState.PENDING

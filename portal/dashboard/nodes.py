@@ -1,4 +1,4 @@
-"""Nodes as the cluster page shows them, and what their state means for their GPUs."""
+"""Node items of the cluster page, and the meaning of a node's state for its GPUs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..models.cluster.dashboard import NodeItem
 from ..models.cluster.gpu import GpuState
 from ..slurm.reasons import node_words
 
-# Words of a node's state that say that it is not there; the other unusable ones keep jobs away.
+# Words of a node's state that mean that it is away; the other unusable ones only keep jobs away.
 _AWAY = frozenset(
     {
         "DOWN",
@@ -26,7 +26,7 @@ _MOST_POOLS = 5  # 120 orders to try; no node is known that has more types of GP
 
 
 def node_item(node: Node) -> NodeItem:
-    """The node for the page; nothing of it belongs to a person."""
+    """Build the item of a node; nothing in it belongs to a person."""
     return NodeItem.trusted(
         name=node.name,
         state=node.state,
@@ -47,7 +47,7 @@ def node_item(node: Node) -> NodeItem:
 
 
 def unheld(node: Node) -> GpuState:
-    """The state of a GPU of this node that no job holds."""
+    """Return the state of a GPU of this node that no job holds."""
     if node.words & _AWAY:
         return GpuState.DOWN
     if "UNKNOWN" in node.words:
@@ -56,12 +56,12 @@ def unheld(node: Node) -> GpuState:
 
 
 def pools_by_index(node: Node) -> tuple[GpuPool, ...]:
-    """The pool of each GPU of the node, by Slurm's index.
+    """Return the pool of each GPU of the node, by Slurm's index.
 
-    Slurm counts all GPUs of a node in one row, through all types (gres_node_state_t has one bit
+    Slurm numbers all GPUs of a node in one sequence, across types (gres_node_state_t has one bit
     map per GRES name, and IDX is printed from it), in the order of gres.conf. scontrol names the
-    types in the order of slurm.conf: where the indexes in use do not fit that order, another one
-    is right.
+    types in the order of slurm.conf: if the indexes in use do not fit that order, another one is
+    used.
     """
     orders = [node.gpus]
     if 1 < len(node.gpus) <= _MOST_POOLS:

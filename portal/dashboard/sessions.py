@@ -1,4 +1,4 @@
-"""The living portal sessions, as the database last said them."""
+"""Living portal sessions, by the last answer of the database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _PATIENCE = 1.0  # seconds that a refresh waits for the database; a later answer
 
 
 class LivingSessions:
-    """Asks once at a time; a database that is away or slow leaves the last answer."""
+    """Living sessions, read by one query at a time; while the database is away or slow, those of
+    the last answer."""
 
     def __init__(self, store: Store | None, log: logging.Logger) -> None:
         self._store, self._log = store, log
@@ -25,11 +26,11 @@ class LivingSessions:
 
     @property
     def records(self) -> tuple[SessionRecord, ...]:
-        """The sessions of the last answer."""
+        """Sessions of the last answer."""
         return self._living.last or ()
 
     async def refresh(self) -> None:
-        """Ask, and wait a moment for the answer; raises nothing."""
+        """Query the database, and wait a moment for the answer; raises nothing."""
         store = self._store
         if store is not None:
             await self._living.get(lambda: self._ask(store), patience=_PATIENCE)

@@ -1,4 +1,4 @@
-"""Event streams: every viewer gets the same bytes, and nobody makes the others wait."""
+"""Event streams: all viewers get the same bytes, and none makes the others wait."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _QUEUE = 8  # steps that a viewer may lag behind before it is told to begin anew
 
 
 class EventStream(AsyncIterator[bytes]):
-    """One viewer's stream: server-sent events as bytes, until ``close``.
+    """Stream of one viewer: server-sent events as bytes, until ``close``.
 
-    ``change``: what is new for everybody, as JSON of ``Changes``. ``own``: right behind it, the
-    same for what belongs to the viewer, with names and ``mine``. ``reset``: begin anew, that is,
-    get the board and lists again; the data names the version from which changes follow.
+    ``change``: changes for everybody, as JSON of ``Changes``. ``own``: follows it, with the
+    changes to the viewer's own items, with names and ``mine``. ``reset``: begin anew, that is, get
+    the board and lists again; the data names the version from which changes follow.
     """
 
     def __init__(self, user: str, named: bool, heartbeat: float) -> None:
@@ -32,12 +32,12 @@ class EventStream(AsyncIterator[bytes]):
         self._queue.put_nowait(_RETRY)
 
     def close(self) -> None:
-        """End the stream; whoever waits for its next event gets the end."""
+        """End the stream, also for a reader that waits for its next event."""
         self.closed = True
         self._queue.put_nowait(b"")
 
     async def aclose(self) -> None:
-        """The same, for contextlib.aclosing."""
+        """End the stream, for contextlib.aclosing."""
         self.close()
 
     async def __anext__(self) -> bytes:
@@ -52,8 +52,8 @@ class EventStream(AsyncIterator[bytes]):
         return frame
 
     def begin(self, view: ClusterView | None, steps: list[Step] | None) -> None:
-        """The first events: the steps that were missed, or ``reset`` where they are not known; then
-        all that is the viewer's own."""
+        """Queue the first events: the missed steps, or ``reset`` if these are not known; then all
+        of the viewer's own items."""
         if view is None:
             return
         missed = [event("reset", head(view))]
@@ -66,7 +66,8 @@ class EventStream(AsyncIterator[bytes]):
             self._queue.put_nowait(b"".join(missed))
 
     def take(self, frame: bytes, view: ClusterView) -> None:
-        """A new step. One who does not fetch what is there loses it, and begins anew."""
+        """Queue a new step. If the queue is full, drop its events and tell the viewer to begin
+        anew."""
         if self._queue.qsize() < _QUEUE:
             self._queue.put_nowait(frame)
             return
@@ -76,34 +77,34 @@ class EventStream(AsyncIterator[bytes]):
 
 
 class Broadcaster:
-    """Hands each step to all viewers."""
+    """Broadcaster of each step to all viewers."""
 
     def __init__(self) -> None:
         # A stream that nobody holds any longer is gone, closed or not.
         self._streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
 
     def __len__(self) -> int:
-        return sum(not one.closed for one in self._streams)
+        return sum(not stream.closed for stream in self._streams)
 
     def admit(self, user: str, most: int, most_each: int) -> None:
-        """Raises Unavailable when there are ``most`` streams, TooManyRequests when this person has
-        ``most_each``."""
-        open_ = [one for one in self._streams if not one.closed]
+        """Check the limits for a new stream. Raises Unavailable if there are ``most`` streams,
+        TooManyRequests if this person has ``most_each``."""
+        open_ = [stream for stream in self._streams if not stream.closed]
         if len(open_) >= most:
             raise Unavailable(
                 "Too many people watch this page live at the moment. It can still be loaded anew."
             )
-        if sum(one.user == user for one in open_) >= most_each:
+        if sum(stream.user == user for stream in open_) >= most_each:
             raise TooManyRequests(
                 f"You have {most_each} live pages open already. Close some of them."
             )
 
     def add(self, stream: EventStream) -> None:
-        """From now on this stream gets every step."""
+        """Add a stream, which gets every step from now on."""
         self._streams.add(stream)
 
     def send(self, step: Step, view: ClusterView, items: Items) -> None:
-        """Hand a step to everyone."""
+        """Send a step to all streams."""
         own: dict[str, bytes] = {}
         for stream in list(self._streams):
             if stream.closed:

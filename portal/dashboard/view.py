@@ -1,4 +1,4 @@
-"""The cluster as it is shown now: items with all names, the same without, and the board."""
+"""View of the cluster as shown now: items with all names, the same without, and the board."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Item = TypeVar("Item", JobItem, GpuItem)
 
 @dataclass(frozen=True)
 class Owned:
-    """What belongs to one person: ids of jobs, and keys of GPUs ("NODE/INDEX")."""
+    """Items of one person: ids of jobs, and keys of GPUs ("NODE/INDEX")."""
 
     jobs: tuple[str, ...] = ()
     gpus: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ NOTHING = Owned()
 
 
 class Placed(Mapping[str, JobItem]):
-    """Jobs by id, each with its position, which is put in when it is looked at."""
+    """Jobs by id, each with its position, which is filled in on access."""
 
     def __init__(self, bare: Mapping[str, JobItem], positions: Mapping[str, int]) -> None:
         self.bare, self._positions = bare, positions
@@ -47,7 +47,7 @@ class Placed(Mapping[str, JobItem]):
         return len(self.bare)
 
     def all(self) -> list[JobItem]:
-        """All of them; made once, and not to be changed."""
+        """Return all jobs; the list is made once and must not be changed."""
         if self._all is None:
             self._all = [self[id_] for id_ in self.bare]
         return self._all
@@ -55,11 +55,11 @@ class Placed(Mapping[str, JobItem]):
 
 @dataclass(frozen=True, eq=False)
 class ClusterView:
-    """One version. ``nodes``, ``gpus`` and ``jobs`` are by name, "NODE/INDEX" and id, and have all
-    names in them: whoever hands them out asks Dashboard.jobs_for and gpus_for.
+    """View of one version. ``nodes``, ``gpus`` and ``jobs`` are by name, "NODE/INDEX" and id, and
+    contain all names: use Dashboard.jobs_for and gpus_for to show them to a person.
 
-    ``taken_at``: when Slurm last answered (Unix seconds); ``error``: why it does not now.
-    ``sessions``: the living portal sessions by job id, as far as Slurm knows their jobs.
+    ``taken_at``: time of Slurm's last answer (Unix seconds); ``error``: why it does not answer
+    now. ``sessions``: the living portal sessions by job id, as far as Slurm knows their jobs.
     """
 
     stream: str
@@ -83,24 +83,24 @@ class ClusterView:
 
     @property
     def id(self) -> str:
-        """What the event stream calls this version."""
+        """Id of this version in the event stream."""
         return f"{self.stream}-{self.version}"
 
     def board(self, named: bool) -> bytes:
-        """JSON of the Board, with or without names; made once. Takes tens of milliseconds for
-        thousands of GPUs: Dashboard.board does it in a thread."""
+        """Return the JSON of the Board, with or without names; made once. Takes tens of
+        milliseconds for thousands of GPUs: Dashboard.board does it in a thread."""
         return self._board(named, False)
 
     def board_gzip(self, named: bool) -> bytes:
-        """The same, compressed (RFC 1952)."""
+        """Return the JSON of the Board, compressed with gzip (RFC 1952)."""
         return self._board(named, True)
 
     def has_board(self, named: bool, compressed: bool) -> bool:
-        """Whether it was made already."""
+        """Return True if this form of the Board was made already."""
         return (named, compressed) in self._boards
 
     def _board(self, named: bool, compressed: bool) -> bytes:
-        with self._lock:  # threads that want the same one share the work
+        with self._lock:  # threads that need the same board share the work
             if (named, compressed) not in self._boards:
                 if (named, False) not in self._boards:
                     self._boards[named, False] = self._make(named)
@@ -125,30 +125,30 @@ class ClusterView:
         return board.model_dump_json().encode()
 
     def owned_by(self, user: str) -> Owned:
-        """What belongs to this person."""
+        """Return the keys of this person's items."""
         return self.owned.get(user, NOTHING)
 
     def jobs_of(self, user: str, named: bool) -> Sequence[JobItem]:
-        """Every job, as this person may see it."""
+        """Return all jobs, as this person may see them."""
         shared = (self.jobs if named else self.unnamed_jobs).all()
         own = self.own_jobs(user)
         return [own.get(item.id, item) for item in shared] if own else shared
 
     def gpus_of(self, user: str, named: bool) -> Sequence[GpuItem]:
-        """Every GPU, as this person may see it."""
+        """Return all GPUs, as this person may see them."""
         shared = self.gpus if named else self.unnamed_gpus
         own = self.own_gpus(user)
         return list({**shared, **own}.values()) if own else list(shared.values())
 
     def own_jobs(self, user: str) -> dict[str, JobItem]:
-        """This person's jobs, marked as theirs."""
+        """Return this person's jobs, marked as theirs."""
         return {id_: mine(self.jobs[id_]) for id_ in self.owned_by(user).jobs}
 
     def own_gpus(self, user: str) -> dict[str, GpuItem]:
-        """The GPUs that this person's jobs hold, marked as theirs."""
+        """Return the GPUs that this person's jobs hold, marked as theirs."""
         return {key: mine(self.gpus[key]) for key in self.owned_by(user).gpus}
 
 
 def mine(item: Item) -> Item:
-    """The item, marked as the viewer's own."""
+    """Return the item, marked as the viewer's own."""
     return item.altered(mine=True)

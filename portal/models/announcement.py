@@ -1,4 +1,4 @@
-"""A message to all, with a start and an end."""
+"""Announcements: messages to all users, with a start and an end."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _Time = Annotated[float, Field(ge=0, le=32503680000, allow_inf_nan=False)]  # up
 
 
 class Level(StrEnum):
-    """How loud an announcement is."""
+    """Severity of an announcement."""
 
     INFO = "info"
     WARNING = "warning"
 
 
 class AnnouncementDraft(Frozen):
-    """What an admin writes. Times are Unix seconds; ``text`` is plain text."""
+    """Announcement as an admin writes it. Times are Unix seconds; ``text`` is plain text."""
 
     text: Annotated[str, StringConstraints(min_length=1, max_length=2000, strip_whitespace=True)]
     level: Level = Level.INFO
@@ -35,7 +35,7 @@ class AnnouncementDraft(Frozen):
 
 
 class Announcement(AnnouncementDraft):
-    """One announcement as it is kept."""
+    """Announcement as stored."""
 
     id: int
     author: str

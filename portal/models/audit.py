@@ -1,4 +1,4 @@
-"""Who did what to whom, and whether it was allowed."""
+"""Entries of the audit log: who did what to whom, and whether it was allowed."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from . import Frozen
 
 
 class Outcome(StrEnum):
-    """How it went."""
+    """Outcome of an action."""
 
     DONE = "done"
-    REFUSED = "refused"  # this person may not
-    FAILED = "failed"  # it was allowed, and did not work
+    REFUSED = "refused"  # not permitted
+    FAILED = "failed"  # permitted, but failed
 
 
 class AuditEntry(Frozen):
-    """One line of the audit log; it is only ever added to. ``detail`` is a sentence, no secret.
+    """Entry of the append-only audit log. ``detail`` is a sentence without secrets.
 
-    ``action`` is such as "stop-session", ``target`` what it was done to ("session 8aX…",
-    "job 1234", "node gpu01"), ``owner`` whose that is.
+    ``action`` is a name such as "stop-session", ``target`` the object acted on ("session 8aX…",
+    "job 1234", "node gpu01"), ``owner`` the object's owner.
     """
 
     id: int = 0  # given by the store

@@ -1,7 +1,7 @@
-"""Text of a job's log, as a page can show it.
+"""Text of a job's log, made safe for a page.
 
-A log is a user's: any bytes. Escape sequences and control characters are taken out here; markup is
-the page's to escape.
+A log is written by the user and can hold any bytes. Escape sequences and control characters are
+removed here; the page has to escape markup.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _ESCAPES = re.compile(
     r"|\x1b[ -/]*[0-~]"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
-# Unicode's line separators and what turns the direction of writing: a line with them could read as
-# something else than it says, so they are shown.
+# Unicode's line separators and bidirectional controls: a line with them could look different from
+# its content, so they are made visible.
 _TURNING = re.compile(r"[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def clean(text: str) -> str:
-    """``text`` without escape sequences and control characters (tabs and newlines stay).
+    """Return ``text`` without escape sequences and control characters (tabs and newlines stay).
 
-    Characters that turn the direction of writing become U+FFFD.
+    Line separators and bidirectional controls become U+FFFD.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return _TURNING.sub("\N{REPLACEMENT CHARACTER}", _CONTROL.sub("", _ESCAPES.sub("", text)))

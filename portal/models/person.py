@@ -1,4 +1,4 @@
-"""The person who asks."""
+"""The person who makes a request."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from . import Frozen
 
 
 class Person(Frozen):
-    """Someone with a Hub account. ``groups`` are Hub group names (from the directory).
+    """Person with a Hub account. ``groups`` are Hub group names (from the directory).
 
-    ``scopes`` are what the Hub says that this login or token may do; a scope with a filter
-    (``…!user=ada``) is another word than the one without.
+    ``scopes`` are those of this login or token, as the Hub reports them; a scope with a filter
+    (``…!user=ada``) differs from the one without.
     """
 
     name: str
@@ -18,5 +18,5 @@ class Person(Frozen):
     scopes: frozenset[str] = frozenset()
 
     def may(self, scope: str) -> bool:
-        """Whether this person holds ``scope`` without a filter."""
+        """Return True if this person holds ``scope`` without a filter."""
         return scope in self.scopes

@@ -1,4 +1,4 @@
-"""Text that people write for others to read: no control characters, no tricks with direction."""
+"""Checks of text that people write for others: no control or bidirectional characters."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import unicodedata
 
 from pydantic import AfterValidator, Field
 
-# The categories of Unicode that are no text: control, format (bidirectional marks, zero-width),
+# Unicode categories that are refused: control, format (bidirectional marks, zero-width),
 # surrogates, and the separators of lines and paragraphs.
 _NO_TEXT = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _FINE = "\n\t\u200c\u200d"  # the joiners belong to some scripts and emoji
 
 
 def plain_text(text: str) -> str:
-    """``text`` when it may be shown to others; newlines and tabs are fine. Raises ValueError."""
+    """Return ``text`` if others may see it; newlines and tabs are fine. Raises ValueError."""
     for letter in text:
         if unicodedata.category(letter) in _NO_TEXT and letter not in _FINE:
             raise ValueError(
@@ -23,14 +23,14 @@ def plain_text(text: str) -> str:
 
 
 def plain_line(text: str) -> str:
-    """``text`` when it is plain, on one line and without double quotes. Raises ValueError."""
+    """Return ``text`` if it is plain, one line and without double quotes. Raises ValueError."""
     if set(text) & {"\n", "\t", '"'}:
         raise ValueError("it must be one line, without tabs and double quotes")
     return plain_text(text)
 
 
 def escaped(text: str) -> str:
-    """``text`` on one line, for a log: what is no text is written as JSON escapes it."""
+    """Return ``text`` on one line, for a log: what is not text is escaped as in JSON."""
     if text.isprintable():
         return text
     return "".join(
@@ -39,8 +39,8 @@ def escaped(text: str) -> str:
     )
 
 
-# To stand behind StringConstraints, which strip first. The patterns say in the API's document what
-# the functions check, as far as a pattern can.
+# Place them after StringConstraints, which strip first. The patterns describe the functions'
+# checks in the OpenAPI document, as far as a pattern can.
 _CONTROL = r"\u0000-\u0008\u000b-\u001f\u007f-\u009f"
 PLAIN_TEXT = (
     AfterValidator(plain_text),

@@ -1,7 +1,7 @@
-"""The custom scopes of the Hub's RBAC that the portal's service knows.
+"""Custom scopes of the Hub's RBAC that the portal's service knows.
 
 A role grants them (deploy/jupyterhub_config.d/30-roles.py); the service reads them from the Hub's
-model of whoever asks. JupyterHub demands the prefix ``custom:``.
+model of the requester. JupyterHub demands the prefix ``custom:``.
 """
 
 from __future__ import annotations

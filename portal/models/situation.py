@@ -1,6 +1,6 @@
-"""What a running session is told about itself: its time, its GPUs, and what may be done.
+"""Status of a running session, for the session itself: its time, its GPUs, and what may be done.
 
-Its server asks for it with its own token, for JupyterLab and for the terminal.
+Its server requests it with its own token, for JupyterLab and for the terminal.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from .session.move import Move
 
 
 class ExtendOffer(Frozen):
-    """Whether and how the session's time can be extended. ``reason``: the sentence why not."""
+    """Offer to extend the session's time. ``reason``: sentence why that is not possible."""
 
     allowed: bool = False
-    minutes: tuple[int, ...] = ()  # what may be chosen, ascending
-    latest_end: float | None = None  # Unix seconds: the end can be set no later than this
+    minutes: tuple[int, ...] = ()  # choices, ascending
+    latest_end: float | None = None  # latest possible end, Unix seconds
     reason: str = ""
 
 
 class GpuNow(Frozen):
-    """One GPU of the session; None is unknown. Memory in MiB."""
+    """GPU of the session; None: unknown. Memory in MiB."""
 
     node: str
     index: int
@@ -30,11 +30,11 @@ class GpuNow(Frozen):
     utilization: float | None = None
     memory_used: int | None = None
     memory_total: int | None = None
-    source: str = ""  # "session", "dcgm", "amd", "simulated"; "" where nothing is known
+    source: str = ""  # "session", "dcgm", "amd", "simulated"; "": nothing is known
 
 
 class Message(Frozen):
-    """An announcement that is on now. Plain text."""
+    """Announcement that is active now. Plain text."""
 
     id: int
     text: str
@@ -43,10 +43,10 @@ class Message(Frozen):
 
 
 class Situation(Frozen):
-    """Times are Unix seconds of the service's clock, which ``now`` tells.
+    """Status of a session. Times are Unix seconds of the service's clock, given by ``now``.
 
-    ``taken_at`` is when Slurm last answered; ``error`` the sentence why it does not now: then what
-    is of Slurm here is as it was.
+    ``taken_at``: time of Slurm's last answer; ``error``: sentence why Slurm does not answer now;
+    its data here are then those of the last answer.
     """
 
     now: float
@@ -62,10 +62,10 @@ class Situation(Frozen):
     ends_at: float | None = None
     warn_minutes: tuple[int, ...] = (15, 5)  # minutes before the end at which to warn
     cpus: int = 0
-    memory: int | None = None  # MiB that the job asked for
+    memory: int | None = None  # MiB requested by the job
     gpu_type: str = ""
     gpus: tuple[GpuNow, ...] = ()
-    simulated: bool = False  # the GPUs' readings are made up, for a demo
+    simulated: bool = False  # the GPUs' readings are simulated, for a demo
     extend: ExtendOffer = ExtendOffer()
     hint: str = ""  # the right-size hint, in a sentence
     announcements: tuple[Message, ...] = ()

@@ -1,15 +1,15 @@
-"""Numbers in words, as sentences of the portal have them."""
+"""Numbers in words, for the portal's sentences."""
 
 from __future__ import annotations
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """ "1 GPU", "2 GPUs"."""
+    """Return a number with its noun: "1 GPU", "2 GPUs"."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words, at most two units: "45 seconds", "2 hours", "1 day 12 hours"."""
+    """Return seconds in words, at most two units: "45 seconds", "2 hours", "1 day 12 hours"."""
     seconds = int(seconds)
     if seconds < 60:
         return count(max(0, seconds), "second")

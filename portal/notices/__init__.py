@@ -1,4 +1,4 @@
-"""Mail to people who wait: their session has started, or is about to end."""
+"""Mail to users: their session has started after a wait, or is about to end."""
 
 from .notices import Notices
 

@@ -1,4 +1,4 @@
-"""What there is to tell about which session, now. Pure."""
+"""Notices that are due now. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from portal.models.cluster.cluster import Job
 from portal.models.session.session import SessionRecord, SessionState
 
-FRESH = 600.0  # seconds after which it is no news any more that a session has started
+FRESH = 600.0  # seconds after which a session's start is no longer news
 STARTED = "started"
 
 
 @dataclass(frozen=True)
 class Notice:
-    """One thing to tell the owner of ``session``. ``kind`` is another one for each new end."""
+    """Notice to the owner of ``session``. Each new end of the session has its own ``kind``."""
 
     kind: str
     session: SessionRecord
@@ -22,7 +22,7 @@ class Notice:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What it is known by in the database."""
+        """Key of the notice in the database."""
         return self.session.id, self.kind
 
 
@@ -34,11 +34,11 @@ def due(
     waited: float,
     before_end: float,
 ) -> Iterator[Notice]:
-    """The notices of now. ``sessions`` are by job id, times are seconds.
+    """Yield the notices that are due now. ``sessions`` are by job id, times are seconds.
 
-    A start is told where the session waited at least ``waited`` in the queue: who waited less is
-    still there. The end is told ``before_end`` before it, once for each end: an extended session
-    gets another notice.
+    A start is announced if the session waited at least ``waited`` in the queue: after a shorter
+    wait the user is still there. The end is announced ``before_end`` in advance, once for each
+    end: an extended session gets another notice.
     """
     for job_id, session in sessions.items():
         job = jobs.get(job_id)
@@ -49,6 +49,6 @@ def due(
         if started - session.submitted_at >= waited and 0 <= now - session.ready_at < FRESH:
             yield Notice(STARTED, session, ends_at)
         if ends_at is not None and 0 < ends_at - now <= before_end:
-            # A short session is told of in its second half at the earliest.
+            # The end of a short session is announced in its second half at the earliest.
             if ends_at - now <= (ends_at - started) / 2:
                 yield Notice(f"ends-{int(ends_at)}", session, ends_at)

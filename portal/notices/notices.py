@@ -1,4 +1,4 @@
-"""Sends the mails that people asked for. One a service."""
+"""Sender of the mails that users asked for. One per service."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _AT_ONCE = 4  # mails that are handed over at the same time
 
 
 class View(Protocol):
-    """What is needed of the dashboard's view."""
+    """Part of the dashboard's view that is needed here."""
 
     @property
     def snapshot(self) -> ClusterSnapshot: ...
@@ -42,10 +42,10 @@ class View(Protocol):
 
 
 class Notices(NoticeSettings):
-    """Mail to those who want it: a session that waited has started, or is about to end.
+    """Mail to users who want it: a session that waited has started, or is about to end.
 
-    Nothing is sent without ``smtp_host``. Each mail is sent once, also when the service is
-    restarted; while the mail server is away, it is tried again as long as it is news.
+    Nothing is sent without ``smtp_host``. Each mail is sent once, even if the service restarts;
+    while the mail server is away, the mail is retried as long as it is news.
     """
 
     store = Instance(Store, allow_none=True, help="The database.")
@@ -61,7 +61,7 @@ class Notices(NoticeSettings):
             self.check_settings()
 
     async def wishes_of(self, user: str) -> bool:
-        """Whether this person gets mail. Raises StoreUnavailable."""
+        """Return whether this person gets mail. Raises StoreUnavailable."""
         assert self.store is not None
         return (await self.store.notices.wishes([user])).get(user, self.wanted)
 
@@ -71,21 +71,22 @@ class Notices(NoticeSettings):
             return self.address.replace(USERNAME, user)
         if self.directory is None:
             raise ConfigurationError("There is no directory here that knows mail addresses.")
-        found = await self.directory.mail_of(user)
-        if not found:
+        address = await self.directory.mail_of(user)
+        if not address:
             raise NotFound(f"The directory has no mail address for {user}.")
-        return found
+        return address
 
     async def run(self, view: Callable[[], View | None]) -> None:
-        """Look at the sessions and send, until cancelled. Without a mail server: only wait."""
+        """Look at the sessions and send mails, until cancelled; only wait without a server."""
         while True:
             if self.on and (newest := view()) is not None:
                 await self.look(newest, time.time())
             await asyncio.sleep(_LOOK)
 
     async def look(self, view: View, now: float) -> None:
-        """Send what is due and was not sent. Raises nothing that the next look may mend."""
-        found = {
+        """Send the notices that are due and not sent yet. Errors that the next look may mend are
+        not raised."""
+        notices = {
             notice.key: notice
             for notice in due(
                 view.sessions,
@@ -96,19 +97,19 @@ class Notices(NoticeSettings):
             )
         }
         for memory in (self._next, self._pauses):
-            for key in set(memory) - set(found):
+            for key in set(memory) - set(notices):
                 del memory[key]
-        self._done &= set(found)
+        self._done &= set(notices)
         clock = time.monotonic()
-        open_ones = [
+        pending = [
             notice
-            for key, notice in found.items()
+            for key, notice in notices.items()
             if key not in self._done and self._next.get(key, 0.0) <= clock
         ]
-        if not open_ones:
+        if not pending:
             return
         try:
-            to_send = await self._claimed(open_ones, now)
+            to_send = await self._claimed(pending, now)
         except StoreUnavailable as error:
             self._tell(f"Notices wait: {error}")
             return
@@ -116,22 +117,22 @@ class Notices(NoticeSettings):
         await asyncio.gather(*(self._send(notice, now, limit) for notice in to_send))
 
     async def _claimed(self, notices: list[Notice], now: float) -> list[Notice]:
-        """Those whose owners want them and which nobody has sent."""
+        """Claim and return the notices whose owners want them and which nobody has sent."""
         assert self.store is not None
         table = self.store.notices
         wishes = await table.wishes({notice.session.user for notice in notices})
-        wanted = [one for one in notices if wishes.get(one.session.user, self.wanted)]
-        unsent = await table.unsent({one.session.id for one in wanted})
-        found = []
+        wanted = [entry for entry in notices if wishes.get(entry.session.user, self.wanted)]
+        unsent = await table.unsent({entry.session.id for entry in wanted})
+        claimed = []
         for notice in wanted:
             if notice.key in unsent or await table.claim(*notice.key, now):
-                found.append(notice)
+                claimed.append(notice)
             else:
                 self._done.add(notice.key)
-        return found
+        return claimed
 
     async def _send(self, notice: Notice, now: float, limit: asyncio.Semaphore) -> None:
-        words, again = "", False
+        problem, again = "", False
         try:
             async with limit:
                 message = mail(
@@ -144,11 +145,11 @@ class Notices(NoticeSettings):
                 )
                 await self.server.send(message)
         except (MailRefused, NotFound, InvalidRequest) as error:
-            words = str(error)
+            problem = str(error)
         except PortalError as error:
-            words, again = str(error), True
-        if words:
-            self._tell(f"Notice '{notice.kind}' of session {notice.session.id}: {words}")
+            problem, again = str(error), True
+        if problem:
+            self._tell(f"Notice '{notice.kind}' of session {notice.session.id}: {problem}")
         else:
             self._trouble = ""
             self.log.info("Notice '%s' of session %s was sent.", notice.kind, notice.session.id)
@@ -158,12 +159,12 @@ class Notices(NoticeSettings):
             self._pauses[notice.key] = min(2 * pause, _RETRY[1])
         else:
             self._done.add(notice.key)
-        await self._record(notice, words)
+        await self._record(notice, problem)
 
-    async def _record(self, notice: Notice, words: str) -> None:
+    async def _record(self, notice: Notice, problem: str) -> None:
         assert self.store is not None
         try:
-            await self.store.notices.outcome(*notice.key, words)
+            await self.store.notices.outcome(*notice.key, problem)
         except StoreUnavailable as error:
             self._tell(f"The outcome of a notice is not recorded: {error}")
 

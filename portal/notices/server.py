@@ -1,5 +1,5 @@
-"""The site's mail server: one connection for each mail, encrypted and checked unless a setting says
-otherwise."""
+"""Client of the site's mail server: one connection for each mail, encrypted and verified unless a
+setting says otherwise."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from portal.models.plain_text import escaped
 
 
 class MailRefused(Unavailable):
-    """The mail server said no to this mail, for good: another try brings the same answer."""
+    """Permanent refusal of this mail by the mail server: a retry would bring the same answer."""
 
 
 @dataclass(frozen=True)
 class MailServer:
-    """``encryption``: "starttls", "tls" or "none"; ``timeout`` in seconds."""
+    """Mail server. ``encryption``: "starttls", "tls" or "none"; ``timeout`` in seconds."""
 
     host: str
     port: int
@@ -34,8 +34,8 @@ class MailServer:
     timeout: float = 20.0
 
     async def send(self, message: EmailMessage) -> None:
-        """Hand the mail over. Raises Unavailable when it may work later, MailRefused when not,
-        ConfigurationError; never with a password in the words."""
+        """Hand the mail over. Raises Unavailable if it may work later, MailRefused if not, and
+        ConfigurationError; no message contains a password."""
         with self._in_words():
             await aiosmtplib.send(message, **self._options())
 
@@ -48,11 +48,11 @@ class MailServer:
 
     @contextlib.contextmanager
     def _in_words(self) -> Iterator[None]:
-        """Raise what the server said as ``send`` does."""
+        """Convert the server's errors to those of ``send``."""
         try:
             yield
         except aiosmtplib.SMTPRecipientsRefused as error:
-            codes = [one.code for one in error.recipients]
+            codes = [refusal.code for refusal in error.recipients]
             raise self._error(error, codes[0] if codes else 0) from None
         except aiosmtplib.SMTPResponseException as error:
             raise self._error(error, error.code) from None
@@ -62,13 +62,10 @@ class MailServer:
             ) from None
 
     def _error(self, error: Exception, code: int) -> Unavailable:
-        # RFC 5321, 4.2.1: 4yz is for now, 5yz for good. What concerns the login can be mended.
+        # RFC 5321, 4.2.1: 4yz is transient, 5yz permanent. Errors of the login can be mended.
         for_good = 500 <= code < 600 and code not in (530, 534, 535, 538)
         kind = MailRefused if for_good else Unavailable
         return kind(f"The mail server {self.host} answered {code}: {_said(error)}")
-
-    def _away(self, error: Exception) -> Unavailable:
-        return Unavailable(f"The mail server {self.host} cannot be used: {_said(error)}")
 
     def _options(self) -> dict[str, Any]:
         encrypted = self.encryption != "none"
@@ -82,7 +79,7 @@ class MailServer:
             "hostname": self.host,
             "port": self.port,
             "use_tls": self.encryption == "tls",
-            # False and not None, which would take what the server offers.
+            # Not None, which would use STARTTLS if the server offers it.
             "start_tls": self.encryption == "starttls",
             "tls_context": context,
             "username": self.user or None,
@@ -102,6 +99,6 @@ class MailServer:
 
 
 def _said(error: Exception) -> str:
-    """The error on one line, without an end that is too long."""
+    """Return the error on one line, cut at 300 characters."""
     text = getattr(error, "message", None) or str(error) or type(error).__name__
     return " ".join(escaped(str(text)).split())[:300]

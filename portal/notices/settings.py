@@ -1,4 +1,4 @@
-"""What a site says about its mail."""
+"""Settings of a site's mail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ USERNAME = "{username}"
 
 
 class NoticeSettings(LoggingConfigurable):
-    """Settings of `Notices`, and whether they can work."""
+    """Settings of `Notices`, and their check."""
 
     smtp_host = Unicode(
         "",
@@ -183,11 +183,11 @@ class NoticeSettings(LoggingConfigurable):
 
     @property
     def on(self) -> bool:
-        """Whether this site sends mail."""
+        """Return True if this site sends mail."""
         return bool(self.smtp_host)
 
     def check_settings(self) -> None:
-        """Raises ConfigurationError for settings that cannot work."""
+        """Check the settings. Raises ConfigurationError if they cannot work."""
         try:
             address_of(self.sender)
             if self.address != "directory":
@@ -212,7 +212,7 @@ class NoticeSettings(LoggingConfigurable):
 
     @property
     def server(self) -> MailServer:
-        """The mail server of these settings."""
+        """Mail server of these settings."""
         usual = {"starttls": 587, "tls": 465, "none": 25}[str(self.encryption)]
         return MailServer(
             self.smtp_host,

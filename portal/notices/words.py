@@ -1,4 +1,4 @@
-"""The mails themselves: plain text, short, with a way to the session."""
+"""Texts of the mails: plain text, short, with a link to the session."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _LONGEST = 100  # characters of a name in a subject
 def mail(
     notice: Notice, *, sender: str, to: str, public_url: str, now: float, portal: str
 ) -> EmailMessage:
-    """The mail of one notice. ``public_url`` is the portal's address with its slash at the end.
+    """Build the mail of a notice. ``public_url`` is the portal's address with a final slash.
 
     Names that people gave are on one line each, and headers are made by the standard library,
-    which refuses a line break in them. Raises InvalidRequest for an address that is none.
+    which refuses a line break in them. Raises InvalidRequest for an invalid address.
     """
     message = EmailMessage(policy=SMTP)
     try:
@@ -37,19 +37,19 @@ def mail(
         raise InvalidRequest(f"A mail cannot be addressed so: {escaped(str(error))}.") from None
     message["Date"] = format_datetime(datetime.fromtimestamp(now).astimezone())
     message["Message-ID"] = make_msgid(domain=message["From"].addresses[0].domain)
-    # RFC 3834: nobody's out-of-office answers this.
+    # RFC 3834: no out-of-office reply answers this.
     message["Auto-Submitted"] = "auto-generated"
     message.set_content("\n\n".join(_paragraphs(notice, public_url, now, portal)) + "\n")
     return message
 
 
 def address_of(text: str) -> Address:
-    """``text`` as "ada@example.org" or "Portal <portal@example.org>". Raises ValueError."""
+    """Parse "ada@example.org" or "Portal <portal@example.org>". Raises ValueError."""
     if not text.isprintable():
         raise ValueError(f"'{escaped(text)}' has a line break or a control character in it")
     name, spec = parseaddr(text)
     user, at, domain = spec.rpartition("@")
-    # What parseaddr makes of "a:grace@example.org" is somebody else's.
+    # For "a:grace@example.org", parseaddr returns somebody else's address.
     whole = text.strip() == spec or text.rstrip().endswith(f"<{spec}>")
     if not (user and at and domain and whole) or set(spec) & set(' ,;:<>()[]\\"'):
         raise ValueError(f"'{text}' is no mail address")
@@ -92,7 +92,7 @@ def _title(notice: Notice) -> str:
 
 
 def _line(text: str) -> str:
-    """What somebody called something, on one line and not too long."""
+    """Return a name that a person chose on one line, cut if it is too long."""
     text = " ".join(escaped(text).split())
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 

@@ -1,4 +1,4 @@
-"""Parts of the service below its handlers, put together."""
+"""Assembly of the service's parts below its handlers."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ class CoreParts:
     hub: HubApi
     extending: Extending = field(default_factory=Extending)
     estimates: StartEstimates = field(default_factory=StartEstimates)
-    # What a session gets where neither the person nor the environment says anything.
+    # Resources of a session for which neither the person nor the environment sets any.
     default_resources: Resources = field(default_factory=Resources)
     notices: Notices = field(default_factory=Notices)
     allowance: Allowance = field(default_factory=Allowance)
     courses: Courses = field(default_factory=Courses)
     subdomains: bool = False  # each person's servers have a host of their own
-    hub_host: str = ""  # the Hub's, as "https://gpu.example.org", where the Hub tells it
+    hub_host: str = ""  # the Hub's, as "https://gpu.example.org", if the Hub tells it
     course_directory: Directory = field(default_factory=LdapDirectory)
-    parent: Configurable | None = None  # whose configuration those below take their settings from
+    parent: Configurable | None = None  # its configuration has the settings of the parts below
     idle: IdleGpus = field(init=False)
     workshop: Workshop = field(init=False)
     own: OwnEnvironments = field(init=False)
@@ -128,7 +128,7 @@ class CoreParts:
         self.idle = IdleGpus(around, parent=parent)
 
     def _snapshot(self) -> ClusterSnapshot | None:
-        """The cluster as everyone sees it; None while nothing is known."""
+        """Return the cluster as everyone sees it; None while nothing is known."""
         return self.dashboard.view.snapshot if self.dashboard.view else None
 
     def _desk(self) -> CourseDesk:
@@ -147,16 +147,16 @@ class CoreParts:
 
     @property
     def registries(self) -> Registries:
-        """What registries say of images: the same object that builds ask."""
+        """Client of the image registries: the same object that builds use."""
         return self.workshop.registries
 
     async def _idle_times(self) -> Mapping[str, float]:
-        """The environments' own idle times in seconds, by name."""
+        """Return the environments' own idle times in seconds, by name."""
         await self.catalog.load()
         return {
-            name: float(one.idle_time)
-            for name, one in self.catalog.environments.items()
-            if one.idle_time is not None
+            name: float(environment.idle_time)
+            for name, environment in self.catalog.environments.items()
+            if environment.idle_time is not None
         }
 
     async def audit(
@@ -169,11 +169,11 @@ class CoreParts:
         outcome: Outcome = Outcome.DONE,
         detail: str = "",
     ) -> None:
-        """Add a line to the audit log, for the person of ``handler``.
+        """Add an entry to the audit log, for the person of ``handler``.
 
-        The same line goes to the service's log, so it is not lost while the database is away;
-        then this does not raise. What anybody can cause without end, that is, what is not done or
-        only done to oneself, is written so and so often (``Allowance``), and then its number.
+        The entry also goes to the service's log, so it is not lost while the database is away, and
+        this does not raise. Entries that anybody can cause without end (refused or failed actions,
+        and actions on oneself) are rate-limited (``Allowance``); the rest is only counted.
         """
         actor = handler.person.name
         if outcome is not Outcome.DONE or owner == actor:
@@ -195,7 +195,7 @@ class CoreParts:
         await self.note(entry)
 
     async def note(self, entry: AuditEntry) -> None:
-        """Write a line of the audit log, to the service's log too; does not raise."""
+        """Write an entry to the audit log and to the service's log; does not raise."""
         self.log.warning("audit: %s", entry.model_dump_json(exclude={"id"}))
         try:
             await self.store.audit.add(entry)
@@ -204,10 +204,10 @@ class CoreParts:
 
 
 def origin(request: Any) -> str:
-    """Where a request came from, by X-Forwarded-For: the last address is the one that the Hub's
-    proxy saw; those before it are what a proxy of the site, or the client itself, has said.
+    """Return the origin of a request, by X-Forwarded-For: the last address is the one that the
+    Hub's proxy saw; those before it come from a proxy of the site, or from the client itself.
 
-    Not tornado's ``remote_ip``, which believes an X-Real-Ip that any client can send.
+    Tornado's ``remote_ip`` would trust an X-Real-Ip that any client can send.
     """
-    told = re.sub(r"[^0-9A-Fa-f:., ]", "?", request.headers.get("X-Forwarded-For", ""))
-    return told[-200:] or str(request.remote_ip or "")
+    addresses = re.sub(r"[^0-9A-Fa-f:., ]", "?", request.headers.get("X-Forwarded-For", ""))
+    return addresses[-200:] or str(request.remote_ip or "")

@@ -1,4 +1,4 @@
-"""The live boards of courses, made once for all who watch."""
+"""Live boards of courses, made once for all viewers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from .core import CoreParts
 
-_AGE = 1.5  # seconds for which a board is told to all who watch
+_AGE = 1.5  # seconds for which a board is shared by all viewers
 _DAY = 86400.0
 _MOST = 200  # courses whose boards are kept
 
 
 class _Made(NamedTuple):
-    """A board, the same less what sessions tell of their students, and what both are made of."""
+    """Board, the same without what sessions report of their students, and the rows of both."""
 
     board: CourseBoard
     bare: CourseBoard
@@ -34,10 +34,10 @@ class _Made(NamedTuple):
 
 
 class CourseBoards:
-    """The boards of all courses, each made at most every ``age`` seconds whoever watches.
+    """Boards of all courses, each made at most every ``age`` seconds for all viewers.
 
-    The cluster is the dashboard's, which asks Slurm by itself; the database is asked once for all
-    who watch. Where it does not answer, what it said last stays, with ``error``.
+    The cluster is the dashboard's, which asks Slurm by itself; the database is read once for all
+    viewers. If it does not answer, its last answer stays, with ``error``.
     """
 
     def __init__(self, parts: CoreParts, age: float = _AGE) -> None:
@@ -45,13 +45,13 @@ class CourseBoards:
         self._made = SharedAnswers[str, _Made](most=_MOST, ttl=lambda _: self.age, retry=0.0)
 
     async def of(self, kept: KeptCourse, *, private: bool = True) -> CourseBoard:
-        """The board of a course; without ``private``, less what sessions tell of their students.
-        Raises StoreUnavailable where the database has never said who is in the course."""
-        made = await self._made.of(kept.name).get(lambda: self._make(kept))
-        return made.board if private else made.bare
+        """Return the board of a course; without ``private``, it lacks what sessions report of
+        their students. Raises StoreUnavailable if the course's members were never read."""
+        boards = await self._made.of(kept.name).get(lambda: self._make(kept))
+        return boards.board if private else boards.bare
 
     def forget(self, course: str) -> None:
-        """Something was done: the next who asks gets a new one."""
+        """Discard the course's board after a change: the next request gets a new one."""
         self._made.of(course).invalidate()
 
     async def _make(self, kept: KeptCourse) -> _Made:
@@ -100,7 +100,7 @@ class CourseBoards:
             members=members,
             sessions=sessions,
             presences=presences,
-            helps=[one for one in helps if one.course == course],
+            helps=[request for request in helps if request.course == course],
             start=start,
             seats=seats,
         )

@@ -1,5 +1,5 @@
-"""Gathers what a course's session is told of its course. A class asks every few seconds: the
-database is asked once for all of them."""
+"""Status of a course for its sessions. They ask every few seconds: the database is read once for
+all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from portal.models.session.session import SessionRecord
 if TYPE_CHECKING:
     from .core import CoreParts
 
-# Seconds for which an answer is told to all.
+# Seconds for which an answer is shared.
 _COURSES = 5.0
 _LIVE = 2.0
 _PATIENCE = 1.0  # seconds that a session waits for a newer answer
@@ -27,15 +27,16 @@ _PATIENCE = 1.0  # seconds that a session waits for a newer answer
 
 @dataclass(frozen=True)
 class _Class:
-    """A course and who is in it."""
+    """Course with its members."""
 
     kept: KeptCourse
     members: Mapping[str, CourseMember]
 
 
 class CourseSituations:
-    """One a service. ``handout_of`` gives the revision that a session's folder should have,
-    ``collects_of`` what it has still to give. Neither raises, nor asks anybody for one session."""
+    """Status of courses for their sessions, one instance per service. ``handout_of`` returns the
+    revision that a session's folder should have, ``collects_of`` its open collections. Neither
+    raises, nor queries anything for a single session."""
 
     def __init__(
         self,
@@ -57,44 +58,44 @@ class CourseSituations:
         )
 
     async def of(self, record: SessionRecord) -> CourseSituation | None:
-        """What the session of ``record`` is told; None for one of no course, and until the course
-        is read."""
+        """Return the course's status for the session of ``record``; None without a course, and
+        until the course is read."""
         kind = kind_of(record)
-        found = (await self._classes.get()).get(record.course) if kind else None
-        if found is None:
+        course = (await self._classes.get()).get(record.course) if kind else None
+        if course is None:
             return None
-        member, now = found.members.get(record.user), time.time()
+        member, now = course.members.get(record.user), time.time()
         return CourseSituation(
             name=record.course,
-            title=found.kept.course.title,
+            title=course.kept.course.title,
             kind=kind,
             role=str(member.role) if member else "",
             messages=tuple(
-                one
-                for one in await self.messages.get()
-                if one.course == record.course and one.ends_at > now
+                item
+                for item in await self.messages.get()
+                if item.course == record.course and item.ends_at > now
             ),
             help=self._parts.helping.of_session(record.id),
-            help_policy=self._parts.helping.policy(found.kept),
+            help_policy=self._parts.helping.policy(course.kept),
             hand=next(
-                (one.hand for one in await self.hands.get() if one.session_id == record.id), ""
+                (item.hand for item in await self.hands.get() if item.session_id == record.id), ""
             ),
             handout=await self.handout_of(record) if kind != "room" else "",
             collects=await self.collects_of(record) if kind == "course" else (),
         )
 
     def forget(self) -> None:
-        """A message or a hand has changed."""
+        """Discard the shared answers after a message or a hand has changed."""
         self.messages.invalidate()
         self.hands.invalidate()
 
     async def _read(self) -> Mapping[str, _Class]:
-        """The courses of the sessions that live now."""
+        """Read the courses of the sessions that live now."""
         view, store = self._parts.dashboard.view, self._parts.store
-        names = {one.course for one in view.sessions.values() if kind_of(one)} if view else set()
-        found = {}
+        names = {item.course for item in view.sessions.values() if kind_of(item)} if view else set()
+        courses = {}
         for name in names:
             with contextlib.suppress(NotFound):
-                members = {one.person: one for one in await store.members.of(name)}
-                found[name] = _Class(await store.courses.get(name), members)
-        return found
+                members = {item.person: item for item in await store.members.of(name)}
+                courses[name] = _Class(await store.courses.get(name), members)
+        return courses

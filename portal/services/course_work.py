@@ -1,4 +1,4 @@
-"""What the service does for courses by itself, put together: starts, reservations, ends."""
+"""Background work of the service for courses: starts, reservations, ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 class CourseWork:
-    """One a service. ``run`` is its loop; ``loop.add`` takes what else is to be looked at."""
+    """Background work for courses, one instance per service. ``run`` is its loop; ``loop.add``
+    takes further tasks."""
 
     def __init__(self, parts: CoreParts) -> None:
         self._copies = NodeCopies(parts.cluster, parts.workshop.images, parts.log)
@@ -54,7 +55,7 @@ class CourseWork:
         self.loop.add(Exchanges(parts.store, parts.courses.exchange_directory, parts.log))
 
     async def run(self) -> None:
-        """Look after the courses for ever."""
+        """Run the loop until cancelled."""
         try:
             await self.loop.run()
         finally:

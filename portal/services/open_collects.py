@@ -1,4 +1,4 @@
-"""What a class of sessions has still to give, asked for once for all of them."""
+"""Open collections of courses, read once for all sessions."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from portal.models.session.session import SessionRecord
 if TYPE_CHECKING:
     from .core import CoreParts
 
-_AGE = 2.0  # seconds for which an answer is told to all
+_AGE = 2.0  # seconds for which an answer is shared
 
 _Open = Mapping[str, list[tuple[Collect, frozenset[str]]]]
 
 
 class OpenCollects:
-    """One a service."""
+    """Open collections of all courses. One instance per service."""
 
     def __init__(self, parts: CoreParts) -> None:
         waiting = parts.collecting.waiting
         self._asked = SharedAnswer[_Open](waiting, ttl=_AGE, patience=1.0, first={})
 
     async def of(self, record: SessionRecord) -> tuple[Collect, ...]:
-        """Those of the session's course for which its person gave nothing yet."""
-        found = (await self._asked.get()).get(record.course, ())
-        return tuple(collect for collect, gave in found if record.user not in gave)
+        """Return those of the session's course to which its person has given nothing yet."""
+        collects = (await self._asked.get()).get(record.course, ())
+        return tuple(collect for collect, givers in collects if record.user not in givers)
 
     def forget(self) -> None:
-        """Something has changed."""
+        """Discard the shared answer after a change."""
         self._asked.invalidate()

@@ -1,4 +1,4 @@
-"""What the handlers work with: one object, made once by the service (portal/app)."""
+"""Services for the handlers: one object, made once by the service (portal/app)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .session_status import Situations
 
 @dataclass
 class Parts(CoreParts):
-    """The service's parts, with what joins several of them for a page or a session."""
+    """Parts of the service, with those that join several others for a page or a session."""
 
     open_collects: OpenCollects = field(init=False)
     boards: CourseBoards = field(init=False)
@@ -33,8 +33,8 @@ class Parts(CoreParts):
         self.situations = Situations(self, told)
 
     async def _handout_of(self, record: SessionRecord) -> str:
-        """The revision of its course's handouts that a session should have now; "" where that is
-        not known, or can wait."""
+        """Return the revision of its course's handouts that a session should have now; "" if that
+        is unknown, or can wait."""
         if await self.course_work.rush.waits(record):
             return ""
         try:

@@ -1,5 +1,5 @@
-"""Gathers what a session is told about itself. A thousand sessions ask every ten seconds: nothing
-here asks Slurm, the Hub or the database for one of them."""
+"""Status of a session for the session itself. A thousand sessions ask every ten seconds: nothing
+here queries Slurm, the Hub or the database for a single session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _Measured = tuple[Mapping[str, JobUsage], Mapping[str, SessionReports]]
 
-# Seconds for which an answer is told to all.
+# Seconds for which an answer is shared.
 _ANNOUNCED = 5.0
 _MEASURED = 60.0
 _CATALOG = 30.0
@@ -44,7 +44,7 @@ _NO_RIGHT = (
 
 
 class Situations:
-    """One a service."""
+    """Status of all running sessions. One instance per service."""
 
     def __init__(self, parts: CoreParts, courses: CourseSituations) -> None:
         self._parts, self.courses = parts, courses
@@ -62,7 +62,7 @@ class Situations:
         self._limits = SharedAnswer(self._expect_limits, ttl=_LIMITS, first=None, **how)
 
     async def of(self, record: SessionRecord, job: Job, view: ClusterView) -> Situation:
-        """What the session of ``record``, whose job is ``job``, is told."""
+        """Return the status of the session of ``record``, whose job is ``job``."""
         parts, now = self._parts, time.time()
         usage, reports = await self._measured.get()
         await self._catalog.get()
@@ -72,7 +72,7 @@ class Situations:
             now=now,
             taken_at=view.taken_at,
             error=view.error,
-            # For pages of the session, which can have another host.
+            # Absolute for the session's pages, which can have another host.
             prefix=parts.hub_host + parts.prefix,
             base=parts.hub_host + parts.prefix.removesuffix("services/portal/"),
             environment=self.environment(record),
@@ -92,8 +92,8 @@ class Situations:
     async def offer(
         self, record: SessionRecord, job: Job, snapshot: ClusterSnapshot, *, anyway: bool = False
     ) -> ExtendOffer:
-        """Whether its time can be extended, from what is known without asking Slurm; ``anyway``:
-        by an admin."""
+        """Return the offer to extend its time, from what is known without asking Slurm;
+        ``anyway``: by an admin."""
         parts = self._parts
         await self.expect(record)
         rights = await self._rights.get()
@@ -102,10 +102,10 @@ class Situations:
             snapshot = snapshot.model_copy(update={"qos": qos})
         limits = parts.cluster.known_associations(record.account or record.user)
         running = self.running(record, job, snapshot, limits)
-        made = offer(running, parts.extending, time.time(), anyway=anyway)
-        if made.allowed and rights.known and not rights.jobs:
-            return ExtendOffer(latest_end=made.latest_end, reason=_NO_RIGHT)
-        return made
+        extend = offer(running, parts.extending, time.time(), anyway=anyway)
+        if extend.allowed and rights.known and not rights.jobs:
+            return ExtendOffer(latest_end=extend.latest_end, reason=_NO_RIGHT)
+        return extend
 
     def running(
         self,
@@ -114,7 +114,7 @@ class Situations:
         snapshot: ClusterSnapshot,
         associations: tuple[Association, ...] | None,
     ) -> Running:
-        """The session's job with what limits its time."""
+        """Return the session's job with the limits on its time."""
         return Running(
             job=job,
             environment=self.environment(record),
@@ -124,15 +124,15 @@ class Situations:
         )
 
     async def expect(self, record: SessionRecord) -> None:
-        """Have what ``environment`` needs of its course; while the database is away, what it said
-        last counts."""
+        """Load the course that ``environment`` needs; while the database is away, keep the last
+        one."""
         if record.course:
             with contextlib.suppress(NotFound, StoreUnavailable):
                 await self._parts.book.course(record.course)
 
     def environment(self, record: SessionRecord) -> Environment | None:
-        """The session's environment as the catalog has it now, whoever may use it; a course's as
-        it was pinned, and no larger than the course lets it be."""
+        """Return the session's environment as it is in the catalog now, whoever may use it; for a
+        course, the pinned one, narrowed to the course's limits."""
         if not record.course:
             return self._parts.catalog.environments.get(record.environment)
         kept = self._parts.book.known_course(record.course)

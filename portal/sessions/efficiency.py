@@ -1,4 +1,4 @@
-"""What a session made of what it asked for. Pure; None is "not measured", never 0."""
+"""Efficiency of sessions: requested and used resources. Pure; None: not measured, never 0."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from portal.models.session.usage import JobUsage, SessionReports
 
 
 class Source(StrEnum):
-    """Who says so."""
+    """Source of a measurement."""
 
-    TELEMETRY = "telemetry"  # the site's, which is what usage counts
-    SIMULATED = "simulated"  # the demo's, invented
+    TELEMETRY = "telemetry"  # the site's, which usage is counted from
+    SIMULATED = "simulated"  # the demo's
     SESSION = "session"  # the session itself: shown to its owner, counted nowhere
     SLURM = "slurm"  # accounting
 
@@ -23,9 +23,9 @@ class Source(StrEnum):
 class Efficiency(Frozen):
     """GPU time in GPU-hours, memory in MiB per node, times in seconds, shares from 0 to 1.
 
-    ``gpu_hours_used`` and ``gpu_busy_share`` are of the measured part, whose share of what was held
-    is ``gpu_measured_share``. ``…_source`` says whose word it is; None where nobody measured.
-    ``time_asked`` is what its launch asked for, ``time_limit`` what it had, extensions included.
+    ``gpu_hours_used`` and ``gpu_busy_share`` refer to the measured part, whose share of the held
+    time is ``gpu_measured_share``. ``…_source``: source of the measurement; None: not measured.
+    ``time_asked`` is what its launch requested, ``time_limit`` what it had, extensions included.
     """
 
     gpus: int | None = None
@@ -51,11 +51,10 @@ def efficiency_of(
     simulated: bool = False,
     time_limit: int | None = None,
 ) -> Efficiency:
-    """From what accounting counted (``usage``) and what the session told (``reports``).
+    """Compute the efficiency from accounting (``usage``) and the session's own ``reports``.
 
-    ``simulated``: the site's telemetry is. ``time_limit``: its job's now, in seconds, where Slurm
-    says one. The session's own word stands only where there is no
-    better one.
+    ``simulated``: the site's telemetry is simulated. ``time_limit``: its job's now, in seconds, if
+    known from Slurm. The session's own reports count only if there is no better source.
     """
     ended = record.ended_at if record.ended_at is not None else now
     time_used = None if record.started_at is None else max(0.0, ended - record.started_at)
@@ -64,17 +63,17 @@ def efficiency_of(
     if held is None and gpus is not None and time_used is not None:
         held = gpus * time_used  # the meter writes once a minute
     asked = _duration(record.options.get("time"))
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     if usage and usage.measured > 0:
-        found = _gpu(usage.used, usage.measured, held)
-        found["gpu_source"] = Source.SIMULATED if simulated else Source.TELEMETRY
+        measured = _gpu(usage.used, usage.measured, held)
+        measured["gpu_source"] = Source.SIMULATED if simulated else Source.TELEMETRY
     elif reports and reports.gpu_seconds > 0:
-        found = _gpu(reports.busy_seconds, reports.gpu_seconds, held)
-        found["gpu_source"] = Source.SESSION
+        measured = _gpu(reports.busy_seconds, reports.gpu_seconds, held)
+        measured["gpu_source"] = Source.SESSION
     if record.peak_memory is not None:
-        found |= {"memory_peak": record.peak_memory, "memory_source": Source.SLURM}
+        measured |= {"memory_peak": record.peak_memory, "memory_source": Source.SLURM}
     elif reports and reports.peak_memory is not None:
-        found |= {"memory_peak": reports.peak_memory, "memory_source": Source.SESSION}
+        measured |= {"memory_peak": reports.peak_memory, "memory_source": Source.SESSION}
     return Efficiency(
         gpus=gpus,
         gpu_hours_held=None if held is None else held / 3600,
@@ -82,7 +81,7 @@ def efficiency_of(
         time_used=time_used,
         time_asked=asked,
         time_limit=time_limit or record.time_limit or asked,
-        **found,
+        **measured,
     )
 
 
@@ -95,7 +94,7 @@ def _gpu(used: float, measured: float, held: float | None) -> dict[str, Any]:
 
 
 def _gpus(options: dict[str, Any]) -> int | None:
-    """Over all nodes; None where the options do not say."""
+    """Return the number of GPUs over all nodes; None if the options do not say."""
     gpus, nodes = options.get("gpus"), options.get("nodes", 1)
     return gpus * nodes if isinstance(gpus, int) and isinstance(nodes, int) else None
 

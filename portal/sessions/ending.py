@@ -1,8 +1,8 @@
-"""Why a session ended, in words.
+"""Reasons for the end of a session, in words.
 
-Slurm's states alone do not tell: a job over its memory is OUT_OF_MEMORY where cgroups kill it,
-and FAILED with JobLaunchFailure where slurmstepd does (OverMemoryKill), with the reason only on
-the job's stderr. Both are read.
+Slurm's states alone do not tell: a job over its memory is OUT_OF_MEMORY if cgroups kill it, and
+FAILED with JobLaunchFailure if slurmstepd does (OverMemoryKill), with the reason only on the job's
+stderr. Both are read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..models.cluster.cluster import Job, JobState
 from ..models.session.resources import time_text
 from ..models.session.session import SessionRecord
 
-# Every code, and its title on pages.
+# Titles of all codes, for pages.
 TITLES = {
     "completed": "Shut down from inside",
     "stopped": "Stopped",
@@ -43,10 +43,10 @@ _OUT_OF_MEMORY = re.compile(
 
 
 class Ending(Frozen):
-    """Why a session is over. ``code`` is for programs, ``message`` a sentence or two for its owner.
+    """End of a session. ``code`` is for programs, ``message`` a sentence or two for its owner.
 
-    ``log`` is the end of the job's log (plain text, may be empty), ``job_id`` Slurm's. ``by`` is
-    who stopped it in the portal or cancelled its job in Slurm, "" where nobody is known.
+    ``log`` is the tail of the job's log (plain text, may be empty), ``job_id`` Slurm's. ``by`` is
+    who stopped it in the portal or cancelled its job in Slurm, "" if unknown.
     """
 
     code: str
@@ -65,13 +65,13 @@ def explain(
     stopped_by: str = "",
     owner: str = "",
 ) -> Ending:
-    """The ending of an ended ``job``.
+    """Return the ending of an ended ``job``.
 
-    ``log`` is the end of its log; ``stopped`` says that the portal itself ended it on request,
-    ``stopped_by`` on whose (a name of the Hub); ``ready`` that its server had answered, so that a
-    failure is not a failed start. ``owner`` is whose session it is, and who reads the message.
+    ``log`` is the tail of its log; ``stopped``: the portal itself ended it on request,
+    ``stopped_by``: of whom (a name of the Hub); ``ready``: its server had answered, so that a
+    failure is not a failed start. ``owner``: the session's owner, who reads the message.
     """
-    # Lines are cut: patterns on a long one, made for it, could hold up the Hub.
+    # Lines are cut: a crafted long line could make the patterns hold up the Hub.
     lines = "\n".join(line[:_WIDTH] for line in log.splitlines())
     code, message = _reason(job, lines, stopped, ready)
     by = ""
@@ -85,7 +85,7 @@ def explain(
 
 
 def words_for(record: SessionRecord, viewer: str) -> str:
-    """Why this session ended, for the person called ``viewer``; "" while it lives."""
+    """Return why this session ended, for the person called ``viewer``; "" while it lives."""
     if record.ending_code == "stopped":
         return stop_words(record.stopped_by, record.user, viewer)
     if record.ending_code == "cancelled" and record.stopped_by:
@@ -95,7 +95,7 @@ def words_for(record: SessionRecord, viewer: str) -> str:
 
 
 def stop_words(by: str, owner: str, viewer: str) -> str:
-    """Who stopped a session from the portal, as ``viewer`` reads it."""
+    """Return a sentence for ``viewer`` on who stopped a session from the portal."""
     if not by:
         return "The session was stopped from the portal."
     if by == viewer:
@@ -104,7 +104,7 @@ def stop_words(by: str, owner: str, viewer: str) -> str:
 
 
 def cancel_words(by: str, owner: str, viewer: str) -> str:
-    """Who cancelled a session's job; the names are accounts of the cluster."""
+    """Return a sentence on who cancelled a session's job; names are accounts of the cluster."""
     words = "The job was cancelled in Slurm (scancel)"
     if not by:
         return f"{words}."
@@ -114,13 +114,13 @@ def cancel_words(by: str, owner: str, viewer: str) -> str:
 
 
 def cancelled_by(job: Job) -> str:
-    """Whose scancel it was, as portal.slurm found out; "" where it did not."""
+    """Return who ran scancel, as portal.slurm found out; "" if it did not."""
     word, _, name = job.reason.partition(":")
     return name if word == "CancelledBy" else ""
 
 
 def out_of_memory(job: Job, log: str) -> bool:
-    """Whether the job was ended for its memory, in either of Slurm's forms."""
+    """Return True if the job was ended for its memory, in either of Slurm's forms."""
     return job.state is JobState.OUT_OF_MEMORY or (
         job.state in (JobState.FAILED, JobState.CANCELLED, JobState.COMPLETED)
         and bool(job.exit_code or job.exit_signal)
@@ -166,7 +166,7 @@ def _memory_sentence(job: Job) -> str:
     asked = f" It had asked for {_size(job.memory)}." if job.memory else ""
     peak = f" Its peak was {_size(job.peak_memory)}." if job.peak_memory else ""
     if job.memory and job.peak_memory and job.peak_memory < job.memory:
-        # Slurm looks every few seconds, and a kill is quicker.
+        # Slurm samples memory every few seconds, and a kill is quicker.
         peak = f" The highest that Slurm saw was {_size(job.peak_memory)}."
     return f"The session used more memory than it had asked for, and was ended.{asked}{peak}"
 

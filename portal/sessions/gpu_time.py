@@ -1,9 +1,8 @@
 """GPU time that jobs held and used, day by day: arithmetic alone, no clock and no I/O.
 
-A job holds its GPUs from its start to its end, whether anybody looks or not: what is held is
-counted from a *mark* (up to when it was counted before) or from the job's start. What is *used* is
-known only of the time since the last look, and only where a reading says so; the rest is not
-measured.
+A job holds its GPUs from its start to its end, whether anybody looks or not: held time is counted
+from a *mark* (the end of the time counted before) or from the job's start. *Used* time is known
+only since the last look, and only from readings; the rest is not measured.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from portal.models.cluster.gpu import GpuReading
 from portal.models.session.session import SessionRecord
 from portal.models.session.usage import JobUsage
 
-Key = tuple[str, int]  # job id and submit time: Slurm may count ids anew
+Key = tuple[str, int]  # job id and submit time: Slurm may reuse ids
 Readings = Mapping[tuple[str, int], GpuReading]
 Busy = Callable[[GpuReading], bool | None]
 Sessions = Mapping[str, SessionRecord]  # by job id
@@ -27,12 +26,12 @@ _DAY = 86_400
 
 
 def key_of(job: Job) -> Key:
-    """What names this job for good."""
+    """Return the key that identifies this job for good."""
     return job.id, int(job.submit_time or 0)
 
 
 def by_day(start: float, end: float) -> Iterator[tuple[str, float]]:
-    """("2026-11-21", seconds) for each UTC day between two moments; nothing where end <= start."""
+    """Yield ("2026-11-21", seconds) for each UTC day from ``start`` to ``end``, if any."""
     while start < end:
         day = start // _DAY
         midnight = (day + 1) * _DAY
@@ -47,7 +46,7 @@ def _day_name(day: float) -> str:
 
 @dataclass
 class _Row:
-    """One job's GPU-seconds on one day, and whose they are."""
+    """GPU-seconds of one job on one day, with its session."""
 
     job: Job
     session: SessionRecord | None
@@ -58,7 +57,7 @@ class _Row:
 
 @dataclass
 class Batch:
-    """What is not in the store yet: rows to add, the new marks, and the jobs that are over."""
+    """Changes not yet in the store: rows to add, the new marks, and the jobs that are over."""
 
     rows: list[JobUsage] = field(default_factory=list)
     marks: dict[Key, float] = field(default_factory=dict)
@@ -70,11 +69,11 @@ class Batch:
 
 
 class GpuTime:
-    """The open jobs' marks, and what was counted since ``take`` was called last.
+    """Marks of the open jobs, and what was counted since the last call of ``take``.
 
-    ``marks``: up to when each open job is counted; ``looked_at``: the last look at Slurm, None
-    when there never was one. Times are Unix seconds. ``reach``: seconds for which one look or one
-    reading speaks; a longer gap is not measured.
+    ``marks``: time up to which each open job is counted; ``looked_at``: time of the last look at
+    Slurm, None: never. Times are Unix seconds. ``reach``: seconds for which one look or one
+    reading is valid; a longer gap is not measured.
     """
 
     def __init__(
@@ -89,10 +88,10 @@ class GpuTime:
         self._rows: dict[tuple[str, int, str], _Row] = {}
         self._moved: set[Key] = set()
         self._closed: set[Key] = set()
-        self._ended: set[Key] = set()  # counted to their end, and perhaps shown again
+        self._ended: set[Key] = set()  # counted to their end; Slurm may name them again
 
     def shift(self, seconds: float) -> None:
-        """The clock was set by so much: the marks go along, so that no time is counted for it."""
+        """Shift the marks after the clock was set by ``seconds``: these are not counted."""
         self.marks = {key: mark + seconds for key, mark in self.marks.items()}
         self._moved |= set(self.marks)
         if self.looked_at is not None:
@@ -102,7 +101,7 @@ class GpuTime:
     def look(
         self, jobs: Mapping[str, Job], at: float, readings: Readings, busy: Busy, sessions: Sessions
     ) -> set[Key]:
-        """Count up to ``at``, when Slurm was asked for ``jobs``.
+        """Count up to ``at``, the time at which Slurm was asked for ``jobs``.
 
         Returns the open jobs that Slurm does not name any more: accounting may know how they ended
         (``end``). A suspended job's time is not counted.
@@ -129,7 +128,7 @@ class GpuTime:
             elif state.pending:
                 self.close(key)  # it was requeued: its next run counts from its own start
             else:
-                living.add(key)  # a state that is not known: counted once it is
+                living.add(key)  # an unknown state: counted once it is known
         self._ended = ended | self._ended if self.remember else ended
         self.looked_at = self._last = at
         return set(self.marks) - living
@@ -137,8 +136,8 @@ class GpuTime:
     def end(self, job: Job, session: SessionRecord | None, since: float | None) -> None:
         """Count an ended ``job`` up to its end, and close it.
 
-        A job that was not open is counted only where it ended after ``since`` (None: never), and
-        was not counted before.
+        A job that was not open is counted only if it ended after ``since`` (None: never) and was
+        not counted before.
         """
         key = key_of(job)
         mark = self.marks.get(key)
@@ -151,13 +150,13 @@ class GpuTime:
         self.close(key)
 
     def close(self, key: Key) -> None:
-        """This job holds nothing any more; it stays as it was counted."""
+        """Close a job that holds nothing any more; what was counted stays."""
         self._sessions.pop(key, None)
         if self.marks.pop(key, None) is not None:
             self._closed.add(key)
 
     def take(self) -> Batch:
-        """What came together since the last call."""
+        """Return what was counted since the last call, and forget it."""
         batch = Batch(
             rows=[_usage(key, row) for key, row in self._rows.items()],
             marks={key: self.marks[key] for key in self._moved if key in self.marks},
@@ -178,7 +177,7 @@ class GpuTime:
     ) -> None:
         if job.start_time is None:
             return
-        # A running job's end is when its time is up: no clock can make it hold more than that.
+        # A running job's end is that of its time limit: no clock can make it hold more than that.
         end = at if job.end_time is None else min(at, job.end_time)
         start = max(self.marks.get(key, 0.0), job.start_time)
         if start >= end:
@@ -196,7 +195,7 @@ class GpuTime:
                 row.used += used * seconds
 
     def _busy(self, job: Job, at: float, readings: Readings, busy: Busy) -> tuple[int, int]:
-        """Of how many of the job's GPUs it is known what they do, and how many are busy."""
+        """Return how many of the job's GPUs have a usable reading, and how many are busy."""
         measured = used = 0
         # A reading from before the job's start is about the job before it.
         oldest = max(job.start_time or 0.0, at - self.reach)
@@ -205,10 +204,10 @@ class GpuTime:
                 reading = readings.get((node, index))
                 if reading is None or not oldest <= reading.at <= at + self.reach:
                     continue
-                answer = busy(reading)
-                if answer is not None:
+                is_busy = busy(reading)
+                if is_busy is not None:
                     measured += 1
-                    used += answer
+                    used += is_busy
         return measured, used
 
     def _row(self, key: Key, job: Job, day: str, session: SessionRecord | None) -> _Row:
@@ -232,7 +231,7 @@ class GpuTime:
 def _usage(key: tuple[str, int, str], row: _Row) -> JobUsage:
     job, session = row.job, row.session
     job_id, submitted_at, day = key
-    # Without pydantic's checks: there may be thousands, and every value is made right here.
+    # Without pydantic's validation: there may be thousands, and every value is made right here.
     return JobUsage.model_construct(
         job_id=job_id,
         submitted_at=submitted_at,

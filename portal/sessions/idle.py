@@ -1,11 +1,11 @@
-"""Whether a session's GPUs are idle, since when, and what follows. Pure.
+"""Rules on idle GPUs of a session: whether and since when they are idle, and what follows. Pure.
 
 Idle means: no GPU of the session's job is used, no kernel executes anything, nothing happens in a
-terminal, and no program there computes. Not knowing one of these is never idleness: then the time
-does not count, and it begins anew when all of them are known again.
+terminal, and no program there computes. If any of these is unknown, the session is not idle: the
+time does not count, and it begins anew when all of them are known again.
 
-Times are seconds of a clock that nobody sets (``look``'s ``now``); ``state`` makes Unix seconds of
-them for people.
+Times are seconds of a clock that is never set (``look``'s ``now``); ``state`` converts them to
+Unix seconds for people.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _SAVE = 60.0  # seconds before the stop
 
 @dataclass(frozen=True)
 class Rules:
-    """What holds for one session. Seconds.
+    """Rules for one session. Seconds.
 
-    ``limit``: the idleness after which it stops; ``warn``: how long before that its owner is
-    warned; ``silence``: a pause between two looks that is longer was not seen. ``exempt``: the
-    sentence why nothing happens to it, or "".
+    ``limit``: idleness after which it stops; ``warn``: lead time of the owner's warning;
+    ``silence``: longest pause between two looks that counts as watched. ``exempt``: sentence why
+    the session is exempt, or "".
     """
 
     mode: IdleMode
@@ -37,14 +37,14 @@ class Rules:
     exempt: str = ""
 
     def notice(self, snoozed: bool) -> float:
-        """Seconds between the warning and the stop: never most of the time that there is."""
+        """Return the seconds between the warning and the stop: half of the whole time at most."""
         return min(self.warn, (self.snooze if snoozed else self.limit) / 2)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What one look found: whether a GPU is used, and the seconds since something was done in
-    kernels and terminals. None is unknown, and ``unknown`` the sentence why."""
+    """Findings of one look: whether a GPU is used, and the seconds since the last activity in
+    kernels and terminals. None: unknown; ``unknown`` is the sentence why."""
 
     used: bool | None = None
     age: float | None = None
@@ -53,19 +53,19 @@ class Seen:
 
 @dataclass(frozen=True)
 class IdleClock:
-    """What is remembered of one session from look to look."""
+    """State of one session that is kept from look to look."""
 
     looked_at: float | None = None
     since: float | None = None  # idle since; None: used, or not known
     warned_at: float | None = None
     snoozed_at: float | None = None
     snoozed_until: float | None = None
-    snoozes: int = 0  # since something was done
+    snoozes: int = 0  # since the last activity
     unknown: str = ""
 
 
 def look(clock: IdleClock, seen: Seen, rules: Rules, now: float) -> IdleClock:
-    """The clock after a look at ``now``."""
+    """Return the clock after a look at ``now``."""
     last, clock = clock.looked_at, replace(clock, looked_at=now)
     if seen.used:
         return _active(clock)
@@ -83,14 +83,14 @@ def look(clock: IdleClock, seen: Seen, rules: Rules, now: float) -> IdleClock:
 
 
 def due(clock: IdleClock, rules: Rules, now: float) -> bool:
-    """Whether the session is to be stopped now."""
+    """Return True if the session is to be stopped now."""
     at = stops_at(clock, rules)
     return at is not None and clock.warned_at is not None and now >= at
 
 
 def stops_at(clock: IdleClock, rules: Rules) -> float | None:
-    """When it is stopped if nothing is done in it; None: never. Its owner was warned before that,
-    whatever has become of the rules meanwhile."""
+    """Return the time at which the session is stopped without activity; None: never. Its owner is
+    warned before that, even if the rules have changed meanwhile."""
     if clock.since is None or rules.mode is not IdleMode.ON or rules.exempt:
         return None
     at, notice = _end(clock, rules)
@@ -98,9 +98,9 @@ def stops_at(clock: IdleClock, rules: Rules) -> float | None:
 
 
 def snoozed(clock: IdleClock, rules: Rules, now: float) -> IdleClock:
-    """The clock once its owner wants to be left alone for a while.
+    """Return the clock after its owner has snoozed the warning.
 
-    Raises Conflict where there is nothing to put off, or where it was put off too often.
+    Raises Conflict if there is nothing to put off, or if it was put off too often.
     """
     if rules.mode is IdleMode.OFF:
         raise Conflict("This site does not look for idle GPUs: there is nothing to snooze.")
@@ -122,12 +122,12 @@ def snoozed(clock: IdleClock, rules: Rules, now: float) -> IdleClock:
 
 
 def left(clock: IdleClock, rules: Rules) -> int:
-    """How many snoozes are left."""
+    """Return the number of snoozes that are left."""
     return max(0, rules.snoozes - clock.snoozes) if rules.snooze > 0 else 0
 
 
 def state(clock: IdleClock, rules: Rules, now: float, unix: float) -> IdleState:
-    """The same for people; ``unix`` is the wall clock at ``now`` (Unix seconds)."""
+    """Return the state for people; ``unix`` is the wall clock at ``now`` (Unix seconds)."""
 
     def on_the_wall(at: float | None) -> float | None:
         return None if at is None else unix + (at - now)
@@ -155,8 +155,8 @@ def _active(clock: IdleClock) -> IdleClock:
 
 
 def _end(clock: IdleClock, rules: Rules) -> tuple[float, float]:
-    """When the idleness reaches its limit, or the snooze its end; and how long before that its
-    owner is warned."""
+    """Return the time at which the idleness reaches its limit or the snooze ends, and how long
+    before that the owner is warned."""
     assert clock.since is not None
     at, until = clock.since + rules.limit, clock.snoozed_until
     if until is not None and until > at:

@@ -1,4 +1,4 @@
-"""Watches the sessions' GPUs, warns their owners, and ends what nobody uses. One a service."""
+"""Watcher of the sessions' GPUs: warns the owners, and stops unused sessions. One per service."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from .meter import uptime
 
 SERVICE = "portal"  # the actor of its lines in the audit log
 _AGAIN = 60.0  # seconds between two tries to stop a session
-_ENDING = 300.0  # seconds that a session may take to end when the Hub has said yes
-_AHEAD = 5.0  # seconds: a reading that is further in the future comes from before a clock was set
+_ENDING = 300.0  # seconds that a session may take to end once the Hub has agreed
+_AHEAD = 5.0  # seconds: a reading further in the future comes from before a clock was set
 _NO_GPUS = "It has no GPUs."
 
 
 class View(Protocol):
-    """What is needed of the dashboard's view."""
+    """Part of the dashboard's view that is needed here."""
 
     @property
     def taken_at(self) -> float: ...
@@ -46,9 +46,10 @@ class View(Protocol):
 
 @dataclass(frozen=True)
 class Around:
-    """What the watch works with. ``view`` gives the newest view, made every ``interval()`` seconds;
-    ``idle_times`` the environments' own times in seconds, by name; ``note`` writes a line to the
-    audit log; ``moving`` tells of a session, by its id, whether a job waits to take its place."""
+    """Dependencies of the watcher. ``view`` returns the newest view, made every ``interval()``
+    seconds; ``idle_times`` the environments' own times in seconds, by name; ``note`` writes an
+    entry to the audit log; ``moving`` tells whether a job waits to take the place of the session
+    with that id."""
 
     view: Callable[[], View | None]
     interval: Callable[[], float]
@@ -65,14 +66,14 @@ class _Watched:
     record: SessionRecord
     rules: Rules
     clock: IdleClock = field(default_factory=IdleClock)
-    restored: bool = False  # what the database knows of its snoozes is in the clock
-    ask_at: float = float("-inf")  # the Hub is asked to stop it then or later
+    restored: bool = False  # the clock has its snoozes from the database
+    ask_at: float = float("-inf")  # the Hub is asked to stop it at this time or later
 
 
 class IdleGpus(IdleSettings):
-    """What the portal does about GPUs that are held and not used.
+    """Warnings and stops for sessions that hold GPUs and do not use them.
 
-    ``uptime`` is a clock that nobody sets, ``wall`` the machine's (Unix seconds).
+    ``uptime`` is a clock that is never set, ``wall`` the machine's (Unix seconds).
     """
 
     def __init__(
@@ -92,10 +93,10 @@ class IdleGpus(IdleSettings):
         self._times: Mapping[str, float] = {}
         self._complaint = ""
 
-    # -- what others ask and tell ---------------------------------------------------------------
+    # -- for other parts of the service ---------------------------------------------------------
 
     def heard(self, session_id: str, activity: SessionActivity | None) -> None:
-        """A session has reported when something was done in it last; None: it does not say."""
+        """Take a session's report of its last activity; None: it does not say."""
         if self.mode == IdleMode.OFF:
             return
         if activity is None:
@@ -104,24 +105,23 @@ class IdleGpus(IdleSettings):
             self._heard[session_id] = (self._uptime(), activity)
 
     def state_of(self, session_id: str) -> IdleState:
-        """How idle that session is."""
-        one = self._sessions.get(session_id)
-        if one is None:
+        """Return the idleness of that session."""
+        session = self._sessions.get(session_id)
+        if session is None:
             return IdleState(mode=IdleMode(self.mode))
-        return state(one.clock, one.rules, self._uptime(), self._wall())
+        return state(session.clock, session.rules, self._uptime(), self._wall())
 
     async def snooze(self, session_id: str) -> IdleState:
-        """Put off what is about to happen to that session. Raises Conflict with the sentence why
-        not."""
-        one = self._sessions.get(session_id)
-        if one is None:
+        """Put off the stop of that session. Raises Conflict with a sentence why not."""
+        session = self._sessions.get(session_id)
+        if session is None:
             off = "This site does not look for idle GPUs" if self.mode == IdleMode.OFF else _NO_GPUS
             raise Conflict(f"{off.removesuffix('.')}: there is nothing to snooze.")
         now = self._uptime()
-        one.clock = snoozed(one.clock, one.rules, now)
-        until = self._wall() + one.rules.snooze
+        session.clock = snoozed(session.clock, session.rules, now)
+        until = self._wall() + session.rules.snooze
         try:
-            await self.around.store.snoozes.set(session_id, Snooze(until, one.clock.snoozes))
+            await self.around.store.snoozes.set(session_id, Snooze(until, session.clock.snoozes))
         except StoreUnavailable as error:
             self.log.warning("A snooze holds until the next restart only: %s", error)
         return self.state_of(session_id)
@@ -129,7 +129,7 @@ class IdleGpus(IdleSettings):
     # -- the loop ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Look for ever."""
+        """Look at the sessions until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(self.around.interval())
@@ -147,13 +147,15 @@ class IdleGpus(IdleSettings):
         if self._taken is None or self._taken[0] != view.taken_at:
             self._taken = (view.taken_at, now)
         over = []
-        for one in self._sessions.values():
-            seen = self._seen(one, view.snapshot.jobs[one.record.job_id], readings, now, wall)
-            one.clock = look(one.clock, seen, one.rules, now)
-            over_due = due(one.clock, one.rules, now) and now >= one.ask_at
-            if over_due and _newest(one.record, view):
-                over.append(one)
-        await asyncio.gather(*(self._stop(one, now) for one in over))
+        for session in self._sessions.values():
+            seen = self._seen(
+                session, view.snapshot.jobs[session.record.job_id], readings, now, wall
+            )
+            session.clock = look(session.clock, seen, session.rules, now)
+            over_due = due(session.clock, session.rules, now) and now >= session.ask_at
+            if over_due and _newest(session.record, view):
+                over.append(session)
+        await asyncio.gather(*(self._stop(session, now) for session in over))
 
     def _follow(self, view: View) -> None:
         """Watch the sessions that run with GPUs, and no others."""
@@ -164,14 +166,14 @@ class IdleGpus(IdleSettings):
                 continue
             if record.state is SessionState.ENDED:
                 continue
-            one = self._sessions.get(record.id)
-            if one is None:
-                one = _Watched(record, self._rules(record))
-            one.record, one.rules = record, self._rules(record)
-            watched[record.id] = one
+            session = self._sessions.get(record.id)
+            if session is None:
+                session = _Watched(record, self._rules(record))
+            session.record, session.rules = record, self._rules(record)
+            watched[record.id] = session
         self._sessions = watched
         living = {record.id for record in view.sessions.values()}
-        self._heard = {id_: found for id_, found in self._heard.items() if id_ in living}
+        self._heard = {id_: heard for id_, heard in self._heard.items() if id_ in living}
 
     def _rules(self, record: SessionRecord) -> Rules:
         return Rules(
@@ -186,13 +188,14 @@ class IdleGpus(IdleSettings):
 
     @property
     def _silence(self) -> float:
-        """Seconds without news after which nothing is known: what telemetry takes for a pause."""
+        """Seconds without news after which the state is unknown: telemetry's ``report_gap``, or
+        the time of three views, whichever is longer."""
         return max(self.around.telemetry.report_gap, 3 * self.around.interval())
 
     def _exempt(self, record: SessionRecord) -> str:
         if self.around.moving(record.id):
-            # Its owner has asked for other resources, often to give these back: to stop it would
-            # call that off.
+            # Its owner has requested other resources, often to give these back: a stop would
+            # cancel that.
             return "Its resources are being changed."
         if record.user in self.exempt_users:
             return f"Sessions of {record.user} are never stopped for idle GPUs here."
@@ -203,12 +206,12 @@ class IdleGpus(IdleSettings):
         return ""
 
     async def _restore(self) -> None:
-        """After a restart of the service: what was snoozed before it."""
-        new = [id_ for id_, one in self._sessions.items() if not one.restored]
+        """Restore the snoozes from before a restart of the service."""
+        new = [id_ for id_, session in self._sessions.items() if not session.restored]
         if not new:
             return
         try:
-            found = await self.around.store.snoozes.of_sessions(new)
+            stored = await self.around.store.snoozes.of_sessions(new)
         except PortalError as error:
             if error.message != self._complaint:
                 self.log.warning("Idle GPUs are not watched yet: %s", error)
@@ -216,31 +219,31 @@ class IdleGpus(IdleSettings):
             return
         self._complaint, now, wall = "", self._uptime(), self._wall()
         for id_ in new:
-            one = self._sessions[id_]
-            one.restored = True
-            if id_ in found:
-                # A wall clock that was set meanwhile makes it neither longer nor endless.
-                rest = min(max(0.0, found[id_].until - wall), one.rules.snooze)
-                one.clock = IdleClock(
-                    snoozed_at=now, snoozed_until=now + rest, snoozes=found[id_].times
+            session = self._sessions[id_]
+            session.restored = True
+            if id_ in stored:
+                # Even if the wall clock was set meanwhile, it lasts one snooze at most.
+                rest = min(max(0.0, stored[id_].until - wall), session.rules.snooze)
+                session.clock = IdleClock(
+                    snoozed_at=now, snoozed_until=now + rest, snoozes=stored[id_].times
                 )
 
     def _seen(
         self,
-        one: _Watched,
+        session: _Watched,
         job: Job,
         readings: Mapping[tuple[str, int], GpuReading],
         now: float,
         wall: float,
     ) -> Seen:
-        if not one.restored:
+        if not session.restored:
             return Seen(unknown="The portal's database has not answered yet.")
         if self._taken is None or now - self._taken[1] > self._silence:
             return Seen(unknown="Slurm does not answer.")
         used = self._used(job, readings, wall)
         if used is None:
             return Seen(unknown="There is no reading of each of its GPUs.")
-        at, activity = self._heard.get(one.record.id, (None, None))
+        at, activity = self._heard.get(session.record.id, (None, None))
         if at is None or activity is None or now - at > self._silence:
             return Seen(used=used or None, unknown="The session does not say what is done in it.")
         if activity.age is None:
@@ -250,27 +253,31 @@ class IdleGpus(IdleSettings):
     def _used(
         self, job: Job, readings: Mapping[tuple[str, int], GpuReading], wall: float
     ) -> bool | None:
-        """Whether a GPU of the job is used; None where that is not known of one of them."""
+        """Return whether a GPU of the job is used; None if that is unknown for one of them."""
         gpus = [(node, index) for node, held in job.gpu_indexes.items() for index in held]
-        found = [readings.get(gpu) for gpu in gpus]
+        job_readings = [readings.get(gpu) for gpu in gpus]
         busy = [
-            None if one is None or one.at > wall + _AHEAD else self.around.telemetry.busy(one)
-            for one in found
+            None
+            if reading is None or reading.at > wall + _AHEAD
+            else self.around.telemetry.busy(reading)
+            for reading in job_readings
         ]
         if True in busy:
             return True
         return None if None in busy or len(busy) < job.gpus else False
 
-    async def _stop(self, one: _Watched, now: float) -> None:
-        record = one.record
-        idle = duration(now - one.clock.since) if one.clock.since is not None else "too long"
+    async def _stop(self, session: _Watched, now: float) -> None:
+        record = session.record
+        idle = (
+            duration(now - session.clock.since) if session.clock.since is not None else "too long"
+        )
         words = f"Its GPUs were idle for {idle}."
         outcome, detail = Outcome.DONE, words
-        one.ask_at = now + _AGAIN
+        session.ask_at = now + _AGAIN
         try:
             reason = StopReason(code=StopCode.IDLE, words=words)
             await self.around.hub.stop_server(record.user, record.server, reason=reason)
-            one.ask_at = now + _ENDING
+            session.ask_at = now + _ENDING
         except NotFound:
             return  # it was stopped meanwhile
         except PortalError as error:
@@ -291,9 +298,9 @@ class IdleGpus(IdleSettings):
 
 
 def _newest(record: SessionRecord, view: View) -> bool:
-    """Whether the Hub, asked to stop the server of this name, stops this session."""
+    """Return True if the Hub, asked to stop the server of this name, stops this session."""
     return not any(
-        (one.user, one.server) == (record.user, record.server)
-        and one.submitted_at > record.submitted_at
-        for one in view.sessions.values()
+        (other.user, other.server) == (record.user, record.server)
+        and other.submitted_at > record.submitted_at
+        for other in view.sessions.values()
     )

@@ -1,4 +1,4 @@
-"""What a site decides about GPUs that are held and not used."""
+"""Settings for GPUs that are held and not used."""
 
 from __future__ import annotations
 

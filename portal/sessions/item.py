@@ -1,5 +1,5 @@
-"""A session as its owner, or who may see it, is shown it: the API's item, made of everything that
-is known of it. Pure."""
+"""Session as shown to its owner and others who may see it: the API's item, made of everything
+known about it. Pure."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _WORDS = {
 
 
 class EndingItem(Frozen):
-    """Why it ended: ``code`` for programs, ``title`` in two words, ``words`` for who asks now."""
+    """End of a session: ``code`` for programs, a short ``title``, ``words`` for the viewer."""
 
     code: str
     title: str
     words: str
-    stopped_by: str = ""  # who stopped it or cancelled its job, where that is known
+    stopped_by: str = ""  # who stopped it or cancelled its job, if known
 
 
 class SessionItem(Frozen):
-    """One session. Times are Unix seconds, durations seconds, memory MiB; null is unknown.
+    """Session. Times are Unix seconds, durations seconds, memory MiB; null: unknown.
 
-    ``words`` say how it is, for a waiting one why it waits. ``options`` are those of its launch.
-    ``position``, ``expected_start``, ``time_left``, ``ends_at`` and ``gpu_indexes`` are Slurm's at
-    its last answer, for a session that lives. ``log_folders`` are those with which a TensorBoard of
-    an ended session begins ("~" is the home); null where none can be started for it.
+    ``words``: its state, or why it waits. ``options`` are those of its launch. ``position``,
+    ``expected_start``, ``time_left``, ``ends_at`` and ``gpu_indexes`` are from Slurm's last
+    answer, for a session that lives. ``log_folders``: initial folders of a TensorBoard for an
+    ended session ("~" is the home); null: none can be started for it.
     """
 
     id: str
@@ -71,7 +71,7 @@ class SessionItem(Frozen):
     ends_at: float | None
     ending: EndingItem | None
     exit_code: int | None
-    idle: IdleState | None = None  # of one that runs
+    idle: IdleState | None = None  # of a running session
     efficiency: Efficiency
     suggestion: Suggestion | None
     log_folders: tuple[str, ...] | None
@@ -80,7 +80,7 @@ class SessionItem(Frozen):
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What is known beside the record itself."""
+    """Data on a session beside the record itself."""
 
     viewer: str
     base: str  # the Hub's base URL
@@ -96,7 +96,7 @@ class Surroundings:
 
 
 def session_item(record: SessionRecord, around: Surroundings) -> SessionItem:
-    """The item for ``around.viewer``, who must be allowed to see it."""
+    """Return the item for ``around.viewer``, who must be allowed to see it."""
     efficiency = efficiency_of(
         record,
         around.usage,
@@ -120,7 +120,9 @@ def session_item(record: SessionRecord, around: Surroundings) -> SessionItem:
             record,
             around.base,
             busy=record.state is not SessionState.ENDED
-            or any(one.server == record.server and one.id != record.id for one in around.living),
+            or any(
+                other.server == record.server and other.id != record.id for other in around.living
+            ),
             again={**record.options, "environment": record.environment}
             if around.environment and not shown
             else None,
@@ -168,7 +170,7 @@ def _words(record: SessionRecord, job: JobItem | None) -> str:
 
 
 def _ends_at(record: SessionRecord, job: JobItem | None, efficiency: Efficiency) -> float | None:
-    """When its time is up."""
+    """Return the time at which its time limit ends; None: unknown, not started or ended."""
     if record.state is SessionState.ENDED or record.started_at is None:
         return None
     if job is not None and job.end_time is not None:
@@ -191,7 +193,7 @@ def _ending(record: SessionRecord, viewer: str) -> EndingItem | None:
 
 
 def _longest(record: SessionRecord, snapshot: ClusterSnapshot | None) -> int | None:
-    """The most seconds that its partition allows."""
+    """Return the longest time that its partition allows, in seconds; None: unknown or no limit."""
     name = record.options.get("partition")
     partition = snapshot.partitions.get(name) if snapshot and isinstance(name, str) else None
     return partition.max_time if partition else None

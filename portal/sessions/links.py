@@ -1,4 +1,4 @@
-"""Where a session's page leads: to its server, and to the launch page, filled in."""
+"""Links of a session's page: to its server, and to the launch page, filled in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COMING = (SessionState.PENDING, SessionState.STARTING)
 
 
 class SessionLinks(Frozen):
-    """Addresses on this site, for the session's owner; null where there is nothing to go to.
+    """Addresses on this site, for the session's owner; null: there is nothing to go to.
 
     ``progress`` is the page that follows a start. ``launch_again`` and ``launch_suggested`` fill
     the launch page in and start nothing. They are null while the server of that name lives, and
@@ -34,8 +34,9 @@ def links_of(
     again: Mapping[str, Any] | None,
     suggested: Mapping[str, Any] | None,
 ) -> SessionLinks:
-    """``base`` is the Hub's base URL with its slashes. ``busy``: a session of that server lives;
-    ``again`` and ``suggested`` are ``user_options``, None where they cannot be launched."""
+    """Return the links of a session. ``base`` is the Hub's base URL with its slashes. ``busy``: a
+    session of that server lives; ``again`` and ``suggested`` are ``user_options``, None if they
+    cannot be launched."""
     return SessionLinks(
         open=server_url(record, base) if record.state is SessionState.RUNNING else None,
         progress=progress_url(record, base) if record.state in _COMING else None,
@@ -45,7 +46,7 @@ def links_of(
 
 
 def server_url(record: SessionRecord, base: str) -> str:
-    """The session's server, behind the proxy."""
+    """Return the address of the session's server, behind the proxy."""
     server = f"{quote(record.server, safe='')}/" if record.server else ""
     return f"{base}user/{_name(record.user)}/{server}"
 
@@ -57,7 +58,8 @@ def progress_url(record: SessionRecord, base: str) -> str:
 
 
 def spawn_url(record: SessionRecord, base: str, options: Mapping[str, Any]) -> str:
-    """The launch page for the same server, with ``options`` chosen (jupyterhub's ``opt-…``)."""
+    """Return the address of the launch page for the same server, with ``options`` chosen
+    (jupyterhub's ``opt-…``)."""
     server = f"/{_name(record.user)}/{quote(record.server, safe='')}" if record.server else ""
     query = urlencode({f"opt-{key}": value for key, value in options.items() if value is not None})
     return f"{base}hub/spawn{server}?{query}"

@@ -1,5 +1,5 @@
-"""The end of a job's log, as text that a page can show (portal/models/log_text.py); what is not
-UTF-8 is replaced by U+FFFD."""
+"""Tail of a job's log, as text that a page can show (portal/models/log_text.py); bytes that are
+not UTF-8 are replaced by U+FFFD."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_BYTES = 16_384
 
 
 def tail(path: Path, lines: int = 40) -> str:
-    """The last ``lines`` lines of a log, at most 16 KiB; "" where it cannot be read.
+    """Return the last ``lines`` lines of a log, at most 16 KiB; "" if it cannot be read.
 
     Blocks on the file system: call it in a thread. A path that is not a plain file is refused,
     since users own the directory's entries.
@@ -26,8 +26,8 @@ def tail(path: Path, lines: int = 40) -> str:
     except OSError:
         return ""
     with open(descriptor, "rb") as file:  # noqa: PTH123  a descriptor, not a path
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             return ""  # not the file that the Hub made
         size = file.seek(0, 2)
         file.seek(max(0, size - MAX_BYTES))

@@ -1,8 +1,8 @@
-"""Accounts GPU time as the service looks at the cluster, and writes it to the store once a minute.
+"""Accounting of GPU time at each look at the cluster, written to the store once a minute.
 
-The counting is ``gpu_time``'s; here are its clock, its store, and the one question to accounting
-about what happened while nobody looked. Nothing of that is waited for in ``see``. Counting itself
-takes some ten milliseconds for ten thousand jobs, so it runs in a thread, one at a time.
+``gpu_time`` does the counting; this module adds the clock, the store, and the query to Slurm's
+accounting about what happened while nobody looked. ``see`` waits for none of these. Counting
+itself takes some ten milliseconds for ten thousand jobs, so it runs in a thread, one at a time.
 """
 
 from __future__ import annotations
@@ -25,31 +25,32 @@ if TYPE_CHECKING:
 
 EndedJobs = Callable[[float], Awaitable[Sequence[Job] | None]]  # Cluster.ended_since
 
-_LOOKS: Key = ("", 0)  # the meter's own mark in the store: when it looked last
+_LOOKS: Key = ("", 0)  # key of the meter's own mark in the store: its last look
 T = TypeVar("T")
 
 _PERIOD = 60.0  # seconds between two writes, and between two tries of anything that failed
 _LEAP = 3600.0  # seconds by which the clock may be off before it counts as set anew
-_TRIES = 30  # questions about an open job that neither slurmctld nor accounting knows
+_TRIES = 30  # queries about an open job that neither slurmctld nor accounting knows
 _LAG = 600.0  # seconds that accounting may be behind, or its clock
 
 
 def uptime() -> float:
-    """Seconds that pass while this machine sleeps too (clock_gettime(2), CLOCK_BOOTTIME)."""
+    """Return the seconds since boot, including sleep (clock_gettime(2), CLOCK_BOOTTIME)."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class _Gap(NamedTuple):
-    """Nobody looked, or Slurm forgot jobs: ends after ``since`` may be unknown, and of open jobs
-    those after ``oldest`` (Unix seconds)."""
+    """Gap in the looks, or jobs that Slurm forgot: ends after ``since`` may be unknown, and those
+    of open jobs after ``oldest`` (Unix seconds)."""
 
     since: float
     oldest: float
 
 
 class UsageMeter:
-    """One a service. ``ended_jobs`` answers which jobs ended in the last so many seconds (None: the
-    site keeps no accounting); ``uptime`` is a clock that nobody sets."""
+    """Meter of GPU time, one instance per service. ``ended_jobs`` returns the jobs that ended in
+    the last so many seconds (None: the site keeps no accounting); ``uptime`` is a clock that is
+    never set."""
 
     def __init__(
         self,
@@ -65,11 +66,11 @@ class UsageMeter:
         self._time: GpuTime | None = None  # None until the marks are read
         self._clocks: tuple[float, float] | None = None  # the last look: Unix seconds, uptime
         self._gap: _Gap | None = None
-        self._missing: dict[Key, int] = {}  # open jobs that Slurm does not name: tries
+        self._missing: dict[Key, int] = {}  # tries, by open job that Slurm does not name
         self._sent: Batch | None = None  # given to the store; whether it arrived is not known
         self._written: float | None = None  # the look up to which everything is in the store
         self._counting = asyncio.Lock()
-        # A look whose caller was cancelled, as at the end of the service, still runs in its thread.
+        # A look whose caller was cancelled (at the service's end) still runs in its thread.
         self._in_thread = threading.Lock()
         self._task: asyncio.Task[None] | None = None
         self._due = float("-inf")  # in uptime
@@ -85,9 +86,9 @@ class UsageMeter:
     ) -> None:
         """Account what the jobs of ``snapshot`` held and used up to it.
 
-        ``readings`` are those that may be accounted, by node and GPU index; ``sessions`` are by job
-        id; ``now`` is the clock (Unix seconds). The same snapshot again changes nothing. Never
-        waits for the database or for Slurm, and raises nothing of theirs.
+        ``readings`` are those that may be accounted, by node and GPU index; ``sessions`` are by
+        job id; ``now`` is the clock (Unix seconds). The same snapshot again changes nothing. Never
+        waits for the database or Slurm, and raises none of their errors.
         """
         uptime = self._uptime()
         if self._time is not None and snapshot.taken_at != self._time.looked_at:
@@ -104,8 +105,8 @@ class UsageMeter:
             await self._task
 
     async def close(self, now: float) -> None:
-        """Write what is left. What cannot be written is accounted at the next start, except what
-        was measured."""
+        """Write the rest. If that fails, held time is accounted at the next start; what was
+        measured is lost."""
         await self.settle()
         if self._time is not None:
             await self._work(now)
@@ -142,11 +143,11 @@ class UsageMeter:
             gpu_time.remember = True
 
     async def _work(self, now: float) -> None:
-        """What takes time: one at a time, and again a minute later where it fails."""
+        """Read, query and write in the background: one run at a time, retried a minute later."""
         try:
             if self._time is None:
                 self._time = await self._begin(now)
-                self._due = float("-inf")  # the first look's gap is asked about at once
+                self._due = float("-inf")  # accounting is queried at once for the first look's gap
             else:
                 try:
                     if self._gap is not None:
@@ -162,7 +163,8 @@ class UsageMeter:
             self._log.exception("Usage could not be accounted")
 
     async def _begin(self, now: float) -> GpuTime:
-        """From the marks: no time is counted twice, nor lost while the service was down."""
+        """Begin from the stored marks, so that no time is counted twice, nor lost while the
+        service was down."""
         marks = await self._store.usage.accounted_until()
         looked_at = marks.pop(_LOOKS, None)
         # Marks from a clock that was far ahead say nothing: count on from now.
@@ -170,10 +172,10 @@ class UsageMeter:
         return GpuTime(marks, None if looked_at is None else min(looked_at, now))
 
     async def _ask_accounting(self, gpu_time: GpuTime, gap: _Gap, now: float) -> None:
-        answer = None
+        ended = None
         if self._ended_jobs is not None:
-            answer = await self._ended_jobs(max(0.0, now - gap.oldest) + _LAG)
-        jobs = [job for job in answer or () if job.gpus and self._concerns(gpu_time, gap, job)]
+            ended = await self._ended_jobs(max(0.0, now - gap.oldest) + _LAG)
+        jobs = [job for job in ended or () if job.gpus and self._concerns(gpu_time, gap, job)]
         sessions = await self._sessions_of(jobs)
         async with self._counting:
             for job in jobs:
@@ -181,7 +183,7 @@ class UsageMeter:
                 gpu_time.end(job, sessions.get(key_of(job)), gap.since)
             for key, tries in list(self._missing.items()):
                 self._missing[key] = tries + 1
-                if answer is None or tries + 1 >= _TRIES:
+                if ended is None or tries + 1 >= _TRIES:
                     del self._missing[key]
                     gpu_time.close(key)  # nobody knows when it ended: it stays as it was counted
             if not self._missing and self._gap is gap:
@@ -189,19 +191,19 @@ class UsageMeter:
                 gpu_time.remember = False
 
     def _concerns(self, gpu_time: GpuTime, gap: _Gap, job: Job) -> bool:
-        """Whether this end is news; a job that slurmctld still names is counted from there."""
+        """Return True if this end is news; jobs that slurmctld still names are counted from it."""
         key = key_of(job)
         if key in gpu_time.marks:
             return key in self._missing
         return job.end_time is not None and job.end_time > gap.since
 
     async def _sessions_of(self, jobs: Sequence[Job]) -> dict[Key, SessionRecord]:
-        """The sessions that these jobs were."""
+        """Return the sessions of these jobs."""
         if not jobs:
             return {}
         wanted = {job.id: job for job in jobs}
         since = min(job.submit_time or 0.0 for job in jobs) - _LAG
-        found: dict[Key, SessionRecord] = {}
+        sessions: dict[Key, SessionRecord] = {}
         offset, total = 0, 1
         while offset < total:
             records, total = await self._store.sessions.find(
@@ -214,13 +216,13 @@ class UsageMeter:
                 job = wanted.get(record.job_id)
                 near = job and abs(record.submitted_at - (job.submit_time or 0.0)) < _LAG
                 if job and near and record.account in (job.user, ""):
-                    found[key_of(job)] = record
-        return found
+                    sessions[key_of(job)] = record
+        return sessions
 
     async def _write(self, gpu_time: GpuTime) -> None:
-        """Everything since the last write, in one transaction with its marks.
+        """Write everything since the last write, in one transaction with its marks.
 
-        When the answer of a write got lost, the store's own mark of the last look tells whether it
+        If the answer to a write was lost, the store's own mark of the last look tells whether it
         was done: nothing is added twice.
         """
         if self._sent is not None:
@@ -235,7 +237,7 @@ class UsageMeter:
         if self._sent.empty and looked_at == self._written:
             self._sent = None
             return
-        # No write has the mark of the one before it.
+        # Each write has another mark than the one before.
         mark = looked_at + 0.001 if looked_at == self._written else looked_at
         self._sent.marks[_LOOKS] = self._written = mark
         await self._send(self._sent)

@@ -1,7 +1,7 @@
-"""What the next launch of the same could ask for: pure, and careful.
+"""Suggestions for the resources of the next launch: pure, and careful.
 
 Only what was measured long enough counts, and never less is suggested than the environment's own
-default. More is suggested only to a session that ended for want of it.
+default. More is suggested only for a session that ended for lack of it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from portal.models.session.session import SessionRecord, SessionState
 
 from .efficiency import Efficiency, Source
 
-_LONG_ENOUGH = 600.0  # seconds of the session, from which on it says something
-_MEASURED = 0.5  # share of its GPU time
+_LONG_ENOUGH = 600.0  # minimum length of a session for a suggestion, in seconds
+_MEASURED = 0.5  # minimum measured share of its GPU time
 _LITTLE = 0.5  # GPUs: at most this share of them busy on average
-_MARGIN = 1.5  # on top of a peak, and of a time
-_WORTH_IT = 0.75  # of what was asked: less is worth a suggestion
+_MARGIN = 1.5  # factor on a peak, and on a time
+_WORTH_IT = 0.75  # of what was requested: less is worth a suggestion
 _GIB_STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _HOUR_STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48, 72, 96, 120, 168, 336, 720)
 
 
 class Suggestion(Frozen):
-    """``options`` are whole ``user_options`` for the next launch, ``changes`` those that differ
-    from the last one (None: left out), ``words`` a sentence for each."""
+    """Suggestion for the next launch. ``options`` are its complete ``user_options``, ``changes``
+    those that differ from the last launch (None: omitted), ``words`` a sentence for each."""
 
     options: dict[str, Any]
     changes: dict[str, Any]
@@ -43,23 +43,23 @@ def suggestion_for(
     environment: Environment | None,
     longest: int | None = None,
 ) -> Suggestion | None:
-    """What could fit better than what this ended session had; None where nothing is to be said.
+    """Suggest resources that fit better than those of this ended session; None: no suggestion.
 
     ``environment`` is the catalog's for the session's owner now (None: no longer offered), and
-    ``longest`` the most seconds that the session's partition allows.
+    ``longest`` the longest time that the session's partition allows, in seconds.
     """
     if environment is None or record.state is not SessionState.ENDED:
         return None
     changes: dict[str, Any] = {}
     words: list[str] = []
-    for found in (
+    for change in (
         _gpus(record, efficiency, environment),
         _memory(record, efficiency, environment),
         _time(record, efficiency, environment, longest),
     ):
-        if found is not None:
-            changes |= found[0]
-            words.append(found[1])
+        if change is not None:
+            changes |= change[0]
+            words.append(change[1])
     if not changes:
         return None
     options = {
@@ -81,12 +81,12 @@ def suggestion_for(
 
 
 def hint_for(record: SessionRecord, efficiency: Efficiency, environment: Environment | None) -> str:
-    """What a session that still runs could do without the next time, in a sentence; "" where
-    nothing is to be said yet. Its time says nothing before its end."""
+    """Return a sentence on what a running session could do without the next time; "" if there is
+    nothing to say yet. Its time is not considered before its end."""
     if environment is None or record.state is not SessionState.RUNNING:
         return ""
-    found = (_gpus(record, efficiency, environment), _memory(record, efficiency, environment))
-    words = " ".join(one[1] for one in found if one is not None)
+    changes = (_gpus(record, efficiency, environment), _memory(record, efficiency, environment))
+    words = " ".join(change[1] for change in changes if change is not None)
     return f"Until now: {words[0].lower()}{words[1:]}" if words else ""
 
 
@@ -101,18 +101,18 @@ def _gpus(record: SessionRecord, measured: Efficiency, environment: Environment)
         return None
     if share > _LITTLE:
         return None
-    # Sums know no bursts: four GPUs that were busy for a quarter of the time look like one. So
+    # Sums do not show bursts: four GPUs that were busy for a quarter of the time look like one. So
     # the words say "on average", and the person decides.
     in_use = share * had
     enough = max(math.ceil(in_use - 0.05), environment.default.gpus)
     if enough >= had:
         return None
-    said = _said(measured.gpu_source)
-    kept = f"{enough} GPU{'' if enough == 1 else 's'} may be enough"
+    source = _said(measured.gpu_source)
+    advice = f"{enough} GPU{'' if enough == 1 else 's'} may be enough"
     if enough == 0:
-        kept = "a session without GPUs may be enough"
+        advice = "a session without GPUs may be enough"
     sentence = f"On average {_number(in_use)} of {had} GPU{'' if had == 1 else 's'} "
-    sentence += f"{'were' if in_use != 1 else 'was'} busy{said}: {kept}."
+    sentence += f"{'were' if in_use != 1 else 'was'} busy{source}: {advice}."
     return {"gpus": enough, **({} if enough else {"gpu_type": None})}, sentence
 
 
@@ -136,9 +136,9 @@ def _memory(record: SessionRecord, measured: Efficiency, environment: Environmen
         less = max(less, environment.default.memory)
     if less is None or less > asked * _WORTH_IT:
         return None
-    said = _said(measured.memory_source)
+    source = _said(measured.memory_source)
     return {"memory": str(Memory(less))}, (
-        f"At most {_words(peak)} of its {_words(asked)} of memory were used{said}: "
+        f"At most {_words(peak)} of its {_words(asked)} of memory were used{source}: "
         f"{_words(less)} should be enough."
     )
 
@@ -161,7 +161,7 @@ def _time(
             f"It reached its time limit of {time_text(had)}: ask for {time_text(more)}."
         )
     if used < _LONG_ENOUGH or record.ending_code not in ("completed", "stopped"):
-        return None  # a node that failed says nothing of the time that was needed
+        return None  # a session on a failed node does not show how much time was needed
     less = _hours(used * _MARGIN)
     if less is None or less > asked * _LITTLE:
         return None
@@ -172,7 +172,7 @@ def _time(
 
 
 def _gib(mib: float) -> int | None:
-    """MiB, rounded up to a nice size; None above all of them."""
+    """Round MiB up to the next usual size; None above the largest."""
     return next((step * 1024 for step in _GIB_STEPS if step * 1024 >= mib), None)
 
 

@@ -1,4 +1,4 @@
-"""What a running session is told about itself, made of what the service has in memory. Pure."""
+"""Status of a running session for the session itself, from the service's memory. Pure."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SIMULATED = "simulated"  # as GpuItem.source says it
 
 @dataclass(frozen=True)
 class Known:
-    """What is known beside the session's record and its job.
+    """Data on a session beside its record and its job.
 
     ``prefix`` is the service's address and ``base`` the Hub's, with their slashes; ``environment``
-    is the catalog's now; ``gpus`` are those that the job holds; ``simulated``: the site's telemetry
-    is; ``taken_at`` and ``error`` are the view's.
+    is the catalog's now; ``gpus`` are those that the job holds; ``simulated``: the site's
+    telemetry is simulated; ``taken_at`` and ``error`` are the view's.
     """
 
     now: float
@@ -51,7 +51,7 @@ class Known:
 
 
 def situation_of(record: SessionRecord, job: Job, known: Known) -> Situation:
-    """The situation of the session whose job is ``job``."""
+    """Return the situation of the session whose job is ``job``."""
     efficiency = efficiency_of(
         record, known.usage, known.reports, now=known.now, simulated=known.simulated
     )
@@ -78,9 +78,14 @@ def situation_of(record: SessionRecord, job: Job, known: Known) -> Situation:
         extend=known.extend,
         hint=hint_for(record, efficiency, known.environment),
         announcements=tuple(
-            Message(id=one.id, text=one.text, level=one.level, ends_at=one.ends_at)
-            for one in known.announcements
-            if one.starts_at <= known.now < one.ends_at
+            Message(
+                id=announcement.id,
+                text=announcement.text,
+                level=announcement.level,
+                ends_at=announcement.ends_at,
+            )
+            for announcement in known.announcements
+            if announcement.starts_at <= known.now < announcement.ends_at
         ),
         idle=known.idle,
         move=known.move,

@@ -1,4 +1,4 @@
-"""How a session's start went: what the Hub and Slurm saw, with what the session told. Pure."""
+"""Steps of a session's start, from the Hub, Slurm and the session's own report. Pure."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ _TITLES: dict[str, str] = {
 
 
 def startup_of(record: SessionRecord, told: Mapping[str, float]) -> Startup | None:
-    """The steps of its start in their order; None before there is anything to tell.
+    """Return the steps of its start in their order; None before any is known.
 
-    ``told``: the session's own seconds. Its clock and the Hub's are never compared: what neither
-    measured of the time until it was ready is one step, "rest".
+    ``told``: the session's own seconds. Its clock and the Hub's are never compared: the part of
+    the time until it was ready that neither measured is one step, "rest".
     """
     seconds = {name: told[name] for name in Step if name in told}
-    found: dict[str, float] = {}
+    timings: dict[str, float] = {}
     if record.started_at is not None:
-        found["queue"] = max(0.0, record.started_at - record.submitted_at)
+        timings["queue"] = max(0.0, record.started_at - record.submitted_at)
     own = {str(name): value for name, value in seconds.items() if name is not Step.PAGE}
-    found |= own
+    timings |= own
     ready = None
     if record.ready_at is not None:
         ready = max(0.0, record.ready_at - record.submitted_at)
         if record.started_at is not None:
             rest = record.ready_at - record.started_at - sum(own.values())
-            found["rest"] = max(0.0, rest)
+            timings["rest"] = max(0.0, rest)
     if Step.PAGE in seconds:
-        found[str(Step.PAGE)] = seconds[Step.PAGE]
-    if not found:
+        timings[str(Step.PAGE)] = seconds[Step.PAGE]
+    if not timings:
         return None
     steps = tuple(
-        StepItem(name=name, title=_TITLES[name], seconds=value) for name, value in found.items()
+        StepItem(name=name, title=_TITLES[name], seconds=value) for name, value in timings.items()
     )
     return Startup(steps=steps, ready=ready)

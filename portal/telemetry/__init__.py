@@ -1,7 +1,7 @@
 """Readings of GPUs: from a telemetry source (sources.py), and from the sessions themselves.
 
-One interface in front of all: a reading of a GPU, with its moment and where it comes from. What
-nobody measured has no reading, and reads "unknown".
+All share one interface: a reading of a GPU, with its time and its source. A GPU that nobody
+measured has no reading, and is shown as "unknown".
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["Telemetry", "sums"]
 
 
 class Telemetry(TelemetrySettings):
-    """The newest readings of the cluster's GPUs.
+    """Newest readings of the cluster's GPUs.
 
-    ``error`` is "" or the sentence why the source does not answer, ``taken_at`` when it last did
-    (Unix seconds; None: never). A source that is away leaves its last readings, until they are
-    older than ``max_age``. Raises ConfigurationError for settings that cannot be.
+    ``error`` is "" or a sentence why the source does not answer, ``taken_at`` the time of its last
+    answer (Unix seconds; None: never). While the source is away, its last readings stay until they
+    are older than ``max_age``. Raises ConfigurationError for invalid settings.
     """
 
     source = Enum(
@@ -49,7 +49,7 @@ class Telemetry(TelemetrySettings):
         super().__init__(**kwargs)
         self.error = ""
         self.taken_at: float | None = None
-        self._taken: float | None = None  # the same by the monotonic clock
+        self._taken: float | None = None  # ``taken_at`` by the monotonic clock
         self.reported = Reported()
         self.pace = Pace(self.report_interval, self.report_gap)
         self._source = SOURCES[self.source](self)
@@ -59,7 +59,7 @@ class Telemetry(TelemetrySettings):
 
     @property
     def simulated(self) -> bool:
-        """Whether the readings are invented."""
+        """Return True if the readings are simulated."""
         return self._source.simulated
 
     @property
@@ -68,13 +68,13 @@ class Telemetry(TelemetrySettings):
         return None if self._taken is None else time.monotonic() - self._taken
 
     async def refresh(self, snapshot: ClusterSnapshot) -> None:
-        """Ask the source. All callers share one question; none of them gets an exception."""
+        """Query the source. All callers share one query; none of them gets an exception."""
         await self._readings.get(lambda: self._ask(snapshot), patience=self.patience)
 
     async def _ask(self, snapshot: ClusterSnapshot) -> Mapping[Gpu, GpuReading]:
         problem = "Telemetry could not be read; the service's log tells why."
         try:
-            found = await self._source.readings(snapshot, self.max_age)
+            readings = await self._source.readings(snapshot, self.max_age)
             problem = ""
         except Unavailable as error:
             problem = error.message
@@ -85,50 +85,54 @@ class Telemetry(TelemetrySettings):
             elif problem != self.error:
                 self.log.info("Telemetry: %s answers again.", self._source.title)
             self.error = problem
-        if found is None:
+        if readings is None:
             return self._readings.last or {}
         self.taken_at, self._taken = time.time(), time.monotonic()
-        return found
+        return readings
 
     def readings(self, snapshot: ClusterSnapshot) -> dict[Gpu, GpuReading]:
-        """The newest reading per (node, Slurm's index); too old ones are left out.
+        """Return the newest reading per (node, Slurm's index), without outdated ones.
 
-        Sessions' own reports stand where the source says nothing.
+        Sessions' own reports fill in for missing readings of the source.
         """
-        found = self.accountable(snapshot)
+        readings = self.accountable(snapshot)
         for gpu, reading in self.reported.readings(snapshot, self.max_age).items():
-            known = found.get(gpu)
+            known = readings.get(gpu)
             if known is None or (known.utilization is None and not known.mig):
-                found[gpu] = reading
-        return found
+                readings[gpu] = reading
+        return readings
 
     def accountable(self, snapshot: ClusterSnapshot) -> dict[Gpu, GpuReading]:
-        """The same without sessions' own reports: what usage may be counted from."""
+        """Return the readings that usage may be counted from: without sessions' own reports."""
         now = time.time()
         if self.taken_at is not None and self._taken is not None:
-            # The clock that gave them their times may have been set since.
+            # The system clock, which gave the readings their times, may have been set since.
             now = self.taken_at + time.monotonic() - self._taken
         oldest = now - self.max_age
-        found = {gpu: one for gpu, one in (self._readings.last or {}).items() if one.at >= oldest}
-        if not found:
-            return found
+        readings = {
+            gpu: reading
+            for gpu, reading in (self._readings.last or {}).items()
+            if reading.at >= oldest
+        }
+        if not readings:
+            return readings
         for gpu, job in holders(snapshot).items():
-            # What a GPU did before this job had it says nothing about this job.
-            if gpu in found and found[gpu].at < (job.start_time or 0):
-                del found[gpu]
-        return found
+            # A reading from before the job's start says nothing about this job.
+            if gpu in readings and readings[gpu].at < (job.start_time or 0):
+                del readings[gpu]
+        return readings
 
     def take(self, job: Job, report: TelemetryReport, at: float, first: Node | None = None) -> None:
         """Take a session's report of its own ``job``, made at ``at`` (Unix seconds); ``first`` is
-        the job's first node, where that is known.
+        the job's first node, if known.
 
-        Raises InvalidRequest for what cannot be, NotAllowed for a job that is not running or not
-        the one in the report.
+        Raises InvalidRequest for impossible values, NotAllowed for a job that is not running or
+        not the one in the report.
         """
         self.reported.take(job, report, at, first)
 
     def busy(self, reading: GpuReading | ReportedGpu) -> bool | None:
-        """Whether the GPU was used; None is unknown."""
+        """Return whether the GPU was used; None: unknown."""
         if reading.utilization is None or reading.mig:
             return None
         return reading.utilization >= self.busy_percent

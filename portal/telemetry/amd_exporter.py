@@ -1,4 +1,4 @@
-"""AMD's Device Metrics Exporter. Written from its documents: unproven on hardware
+"""AMD's Device Metrics Exporter. Written from its documentation, unproven on hardware
 (docs/how-to/amd-gpus.md).
 
 Metrics and labels: github.com/ROCm/device-metrics-exporter, docs/configuration/metricslist.md,
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-# Of a GPU that is one device. Others ("cpx", "dpx", "qpx", "tpx") are cut into several, which share
-# what is said of the engine (metricslist.md, GPU_GFX_ACTIVITY).
+# Partition types of a GPU that is one device. Others ("cpx", "dpx", "qpx", "tpx") are divided into
+# several, which share the engine's metric (metricslist.md, GPU_GFX_ACTIVITY).
 _WHOLE = frozenset({"", "none", "spx"})
 
 
 class AmdExporter:
-    """Names of AMD's exporter; each part of a partitioned GPU has a gpu_id of its own."""
+    """Names of AMD's exporter; each part of a partitioned GPU has its own gpu_id."""
 
     name = "amd"
     title = "AMD"

@@ -1,4 +1,4 @@
-"""Exporters whose metrics are understood: one file each, and this table."""
+"""Supported exporters: one file each, and this table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which GPUs jobs hold, by the snapshot: the other side of every reading."""
+"""Jobs that hold the GPUs, by the snapshot: to assign each reading to a job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Gpu = tuple[str, int]  # node name, Slurm's index on that node
 
 
 def holders(snapshot: ClusterSnapshot) -> dict[Gpu, Job]:
-    """The running job of each GPU, where Slurm said which GPUs the job has."""
+    """Return the running job of each GPU, if Slurm said which GPUs the job has."""
     return {
         (node, index): job
         for job in snapshot.jobs.values()
@@ -19,12 +19,12 @@ def holders(snapshot: ClusterSnapshot) -> dict[Gpu, Job]:
 
 
 def held(snapshot: ClusterSnapshot) -> dict[Gpu, Job | None]:
-    """Every GPU that is held; None where only the node says so, not by whom."""
-    found: dict[Gpu, Job | None] = {
+    """Return all GPUs that are held, with their jobs; None: only the node reports them as used."""
+    jobs: dict[Gpu, Job | None] = {
         (node.name, index): None
         for node in snapshot.nodes.values()
         for pool in node.gpus
         for index in pool.used_indexes or ()
     }
-    found.update(holders(snapshot))
-    return found
+    jobs.update(holders(snapshot))
+    return jobs

@@ -1,4 +1,4 @@
-"""No telemetry source: what GPUs do is known from the sessions' own reports alone."""
+"""No telemetry source: the use of GPUs is known only from the sessions' own reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .settings import TelemetrySettings
 
 
 class NoSource:
-    """Nobody is asked."""
+    """Source without readings."""
 
     title = "Nobody"
     simulated = False

@@ -1,4 +1,4 @@
-"""Asks Prometheus what exporters of GPUs said, without holding up the event loop."""
+"""Client of Prometheus for the metrics of GPU exporters; it does not block the event loop."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 class Prometheus:
-    """One Prometheus at ``url``. ``token_file``, ``ca_file``: "" for none; read at each question,
-    since both are renewed while this runs. ``pause``: seconds between two questions at least.
-    Raises ConfigurationError for a ``url`` that is none.
+    """Prometheus server at ``url``. ``token_file``, ``ca_file``: "" for none; read for each query,
+    since both are renewed while this runs. ``pause``: minimum seconds between two queries. Raises
+    ConfigurationError for an invalid ``url``.
     """
 
     title = "Prometheus"
@@ -44,7 +44,7 @@ class Prometheus:
 
     @classmethod
     def from_settings(cls, settings: TelemetrySettings) -> Prometheus:
-        """Return the one that ``settings`` describe. Raises ConfigurationError."""
+        """Return the source that ``settings`` describe. Raises ConfigurationError."""
         return cls(
             settings.prometheus_url,
             exporters=[EXPORTERS[name] for name in settings.prometheus_exporters],
@@ -95,30 +95,30 @@ class Prometheus:
         self._log = log
 
     async def readings(self, snapshot: ClusterSnapshot, max_age: int) -> dict[Gpu, GpuReading]:
-        """A reading per GPU of ``snapshot``; samples older than ``max_age`` seconds are left out.
+        """Return a reading per GPU of ``snapshot``, from samples of the last ``max_age`` seconds.
 
         Raises Unavailable with a sentence that names no address: everyone may see it.
         """
         client = SimpleAsyncHTTPClient(force_instance=True, max_body_size=_LARGEST)
-        found: dict[Gpu, GpuReading] = {}
+        readings: dict[Gpu, GpuReading] = {}
         try:
             headers, tls = await asyncio.to_thread(self._secrets)
             for exporter in self._exporters:
                 query = prometheus_answer.query(exporter, self._labels(exporter))
                 answer = await self._ask(client, query, headers, tls)
-                found |= await self._read(exporter, answer, snapshot, max_age)
+                readings |= await self._read(exporter, answer, snapshot, max_age)
         finally:
             client.close()
-        if not found:
+        if not readings:
             named = " or ".join(exporter.title for exporter in self._exporters)
             raise Unavailable(
                 f"Prometheus knows no GPU of these nodes: it has no recent {named} metrics, or "
                 "c.Telemetry.prometheus_node_label names another label."
             )
-        return found
+        return readings
 
     def _labels(self, exporter: Exporter) -> tuple[str, str]:
-        """The labels of node and index."""
+        """Return the labels of node and index."""
         return exporter.node_label or self._node_label, exporter.index_label or self._index_label
 
     async def _read(
@@ -142,7 +142,7 @@ class Prometheus:
             ) from None
 
     def _secrets(self) -> tuple[dict[str, str], ssl.SSLContext | None]:
-        """The request's headers, and how to check who answers."""
+        """Return the request's headers, and the TLS context that verifies the server."""
         try:
             headers = {}
             if self._token_file:
@@ -173,7 +173,7 @@ class Prometheus:
             connect_timeout=self._timeout,
             request_timeout=self._timeout,
             follow_redirects=False,  # the token goes nowhere else
-            decompress_response=False,  # it is near; unpacking would cost the event loop
+            decompress_response=False,  # the server is near; unpacking would block the event loop
             ssl_options=tls,
         )
         try:

@@ -1,4 +1,4 @@
-"""The question to Prometheus about an exporter's metrics, and what its answer means. Pure.
+"""Query to Prometheus for an exporter's metrics, and the evaluation of its answer. Pure.
 
 Prometheus's answers: prometheus.io, "HTTP API", instant queries.
 """
@@ -18,32 +18,32 @@ from ..models.cluster.gpu import GpuReading
 from .exporter import Exporter
 from .gpu_holders import Gpu
 
-_PART = "portal_part"  # the label that says which part of the question a sample answers
+_PART = "portal_part"  # label that says which part of the query a sample answers
 
-_MOST_MEMORY = 4 * 1024 * 1024  # MiB. DCGM's "no value" is near 2**63; it must not pass for memory
+_MOST_MEMORY = 4 * 1024 * 1024  # MiB. Excludes DCGM's "no value", which is near 2**63
 _UUID = re.compile(r"[A-Za-z0-9/_-]{0,96}")
 _INDEX = re.compile(r"(?:nvidia)?([0-9]{1,4})")
 _HOST = re.compile(r"\[(.+)\](?::[0-9]+)?|([^:]+)(?::[0-9]+)?|(.+)")
 
 
 def times_of(exporter: Exporter) -> dict[str, str]:
-    """The parts of the question that ask for times, by Prometheus's clock, and their metrics."""
+    """Return the parts of the query for times, by Prometheus's clock, with their metrics."""
     return {f"time of {name}": name for name in (exporter.utilization, exporter.used)}
 
 
 def metrics_of(exporter: Exporter) -> tuple[str, ...]:
-    """The metrics that the question asks for."""
+    """Return the metrics of the query."""
     names = (exporter.utilization, exporter.engine, exporter.used, exporter.free)
     return tuple(name for name in names if name)
 
 
 def query(exporter: Exporter, labels: Iterable[str]) -> str:
-    """PromQL for times and metrics of ``exporter`` in one question, which Prometheus answers as of
-    one moment: of several, some would be from before a scrape and some from after it. The times are
-    asked for because Prometheus gives what is up to five minutes old, and does not say so.
+    """Build one PromQL query for times and metrics of ``exporter``, which Prometheus answers as of
+    one moment: of several queries, some would be from before a scrape and some from after it. The
+    times are needed because Prometheus returns samples up to five minutes old without saying so.
 
-    ``labels`` are kept; whatever else the exporter adds (the model, a job, a container) would make
-    the answer long, and one GPU several series.
+    ``labels`` are kept; other labels of the exporter (the model, a job, a container) would make
+    the answer long, and split a GPU into several series.
     """
     by, uuid = ", ".join(sorted({*labels, "instance", *exporter.part_labels})), exporter.uuid_label
     times = times_of(exporter)
@@ -58,7 +58,7 @@ def query(exporter: Exporter, labels: Iterable[str]) -> str:
 
 
 class Row(TypedDict):
-    """One sample: its labels, then the moment of evaluation and the value."""
+    """Sample: its labels, then the time of evaluation and the value."""
 
     metric: dict[str, str]
     value: tuple[float, float]  # Prometheus writes the second as text
@@ -78,7 +78,7 @@ _ANSWER = TypeAdapter(_Answer)
 
 
 def vector(answer: bytes) -> list[Row]:
-    """The samples of an instant query's answer. Raises ValueError for anything else."""
+    """Parse the samples of an instant query's answer. Raises ValueError for anything else."""
     try:
         return _ANSWER.validate_json(answer)["data"]["result"]
     except ValidationError as error:
@@ -88,19 +88,19 @@ def vector(answer: bytes) -> list[Row]:
 
 
 class Nodes:
-    """Which Slurm node a label means."""
+    """Slurm nodes by the text of a label."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._named: dict[str, Node | None] = {}
         for node in snapshot.nodes.values():
             address = node.address.lower()
-            # Where nodes share an address (a demo), it names none of them.
+            # An address that several nodes share (in a demo) identifies none of them.
             self._named[address] = None if address in self._named else node
         self._named.update({node.name.lower(): node for node in snapshot.nodes.values()})
         self._found: dict[str, Node | None] = {}
 
     def find(self, text: str) -> Node | None:
-        """The node of "gpu01", "gpu01.example.org", "10.0.0.7:9400" or "[fd00::7]:9400"."""
+        """Find the node of "gpu01", "gpu01.example.org", "10.0.0.7:9400" or "[fd00::7]:9400"."""
         if text not in self._found:
             match = _HOST.fullmatch(text.lower())
             host = next(part for part in match.groups() if part) if match else ""
@@ -109,8 +109,8 @@ class Nodes:
 
 
 class Ages:
-    """Ages of the newest samples of each series, in seconds, and of each GPU. ``timed``: the
-    metrics whose times are asked for."""
+    """Ages of the newest samples of each series, in seconds, and of each GPU. ``timed``: metrics
+    whose times are queried."""
 
     def __init__(self, timed: Collection[str]) -> None:
         self._timed = timed
@@ -124,7 +124,7 @@ class Ages:
             self.gpus[gpu] = (age, uuid)
 
     def of(self, metric: str, series: Series) -> float:
-        """A metric without a time of its own is as old as its scrape."""
+        """Return the age of a metric's sample; without a time of its own, that of its scrape."""
         known = self._series.get((metric, series))
         if known is None:
             known = min(self._series.get((name, series), math.inf) for name in self._timed)
@@ -145,15 +145,15 @@ def readings(
     node_label: str,
     index_label: str,
 ) -> dict[Gpu, GpuReading]:
-    """A reading for each GPU of the snapshot's nodes of which Prometheus knows something.
+    """Return a reading for each GPU of the snapshot's nodes of which Prometheus knows something.
 
     ``answer`` is the answer to ``query`` of this ``exporter``; ``now`` is this machine's clock
-    (Unix seconds). A sample that is older than ``max_age`` seconds is none. Raises ValueError for
-    an answer that is none.
+    (Unix seconds). Samples older than ``max_age`` seconds are ignored. Raises ValueError for an
+    invalid answer.
     """
     times, metrics = times_of(exporter), metrics_of(exporter)
     nodes, ages = Nodes(snapshot), Ages(times.values())
-    found: dict[str, dict[int, Parts]] = {}
+    by_node: dict[str, dict[int, Parts]] = {}
     rows = sorted(vector(answer), key=lambda row: row["metric"].get(_PART) not in times)
     for row in rows:  # the times first: they say which values count
         labels, (evaluated, value) = row["metric"], row["value"]
@@ -165,25 +165,25 @@ def readings(
             continue
         index, series = int(match[1]), (host, instance, number, part)
         if name in times:
-            # Prometheus's clock on both sides: this machine's may differ.
+            # Both times are by Prometheus's clock: this machine's may differ.
             age, uuid = max(0.0, evaluated - value), labels.get(exporter.uuid_label, "")
             ages.add(times[name], series, (node.name, index), age, uuid)
         elif name in metrics and ages.of(name, series) <= max_age:
-            parts = found.setdefault(node.name, {}).setdefault(index, {})
+            parts = by_node.setdefault(node.name, {}).setdefault(index, {})
             values = parts.setdefault(part, {})
             # The same GPU twice (two exporters, two jobs that share it): the larger of both.
             values[name] = max(value, values.get(name, -math.inf))
     return {
         (name, index): _reading(exporter, name, index, parts, now, *ages.gpus[name, index])
-        for name, gpus in found.items()
+        for name, gpus in by_node.items()
         for index, parts in _sure(gpus, snapshot.nodes[name]).items()
     }
 
 
 def _sure(gpus: dict[int, Parts], node: Node) -> dict[int, Parts]:
-    """The GPUs whose index, as the exporter counts, is Slurm's index.
+    """Return the GPUs whose index, as the exporter counts, is Slurm's index.
 
-    Slurm may count each MIG instance as a GPU, and then its numbers are not the exporter's.
+    Slurm may count each MIG instance as a GPU, and then its indexes are not the exporter's.
     """
     count = sum(pool.count for pool in node.gpus)
     if any(set(parts) != {""} for parts in gpus.values()) and len(gpus) != count:
@@ -221,7 +221,7 @@ def _reading(
 
 
 def _utilization(exporter: Exporter, values: Mapping[str, float]) -> float | None:
-    """Percent, of the first metric that has one that can be; else None."""
+    """Return the percentage of the first metric with a valid value; else None."""
     share = values.get(exporter.engine, math.nan)
     for percent in (values.get(exporter.utilization), 100 * share):
         if percent is not None and 0 <= percent <= 100:  # false for NaN
@@ -230,7 +230,7 @@ def _utilization(exporter: Exporter, values: Mapping[str, float]) -> float | Non
 
 
 def _memory(value: float | None) -> int | None:
-    """MiB; None for what cannot be."""
+    """Return a valid value as MiB; else None."""
     return int(value) if value is not None and 0 <= value <= _MOST_MEMORY else None
 
 

@@ -1,7 +1,6 @@
-"""What sessions say of their own GPUs. It is shown, and never counted as usage.
+"""Sessions' reports of their own GPUs. They are shown, and never counted as usage.
 
-A session numbers its GPUs as it sees them inside the job, often from 0; Slurm's indexes come
-from the snapshot.
+A session numbers its GPUs as seen in the job, often from 0; Slurm's indexes are the snapshot's.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ SOURCE = "session"
 
 
 class Reported:
-    """The newest report of each job."""
+    """Newest report of each job."""
 
     def __init__(self) -> None:
-        self._of_jobs: dict[str, tuple[float, list[GpuReading]]] = {}  # when, by time.monotonic()
+        self._of_jobs: dict[str, tuple[float, list[GpuReading]]] = {}  # time by time.monotonic()
 
     def take(self, job: Job, report: TelemetryReport, at: float, first: Node | None = None) -> None:
         """Keep ``report`` of ``job``, made at ``at`` (Unix seconds). ``first``: its first node.
@@ -55,29 +54,30 @@ class Reported:
         self._of_jobs[job.id] = time.monotonic(), readings
 
     def readings(self, snapshot: ClusterSnapshot, max_age: float) -> dict[Gpu, GpuReading]:
-        """Readings of the last ``max_age`` seconds of GPUs that the reporting job still holds."""
-        found: dict[Gpu, GpuReading] = {}
+        """Return readings of the last ``max_age`` seconds, for GPUs that their job still holds."""
+        current: dict[Gpu, GpuReading] = {}
         if not self._of_jobs:
-            return found
+            return current
         holds = holders(snapshot)
         oldest = time.monotonic() - max_age
-        for job_id, kept in list(self._of_jobs.items()):
-            heard_at, readings = kept
+        for job_id, report in list(self._of_jobs.items()):
+            heard_at, readings = report
             if heard_at < oldest:
                 # Pages are made in a thread: a newer report may have come meanwhile.
-                if self._of_jobs.get(job_id) is kept:
+                if self._of_jobs.get(job_id) is report:
                     self._of_jobs.pop(job_id, None)
                 continue
             for reading in readings:
                 gpu = (reading.node, reading.index)
                 job = holds.get(gpu)
                 if job is not None and job.id == job_id and reading.at >= (job.start_time or 0):
-                    found[gpu] = reading
-        return found
+                    current[gpu] = reading
+        return current
 
 
 def check(report: TelemetryReport, job: Job, first: Node | None = None) -> None:
-    """Raise InvalidRequest for a report that cannot be true of ``job``; ``first`` is its node."""
+    """Check a report. Raises InvalidRequest if it cannot be true of ``job``. ``first``: the job's
+    first node."""
     held = len(job.gpu_indexes.get(job.nodes[0], ())) if job.nodes else 0
     most = held or job.gpus
     if len(report.gpus) > most:
@@ -85,8 +85,8 @@ def check(report: TelemetryReport, job: Job, first: Node | None = None) -> None:
             f"The report names {len(report.gpus)} GPUs, and job {job.id} has {most} there.", "gpus"
         )
     for name in ("index", "minor", "uuid"):
-        said = [value for gpu in report.gpus if (value := getattr(gpu, name)) not in (None, "")]
-        if len(set(said)) < len(said):
+        values = [value for gpu in report.gpus if (value := getattr(gpu, name)) not in (None, "")]
+        if len(set(values)) < len(values):
             raise InvalidRequest(f"Two GPUs of the report have the same '{name}'.", "gpus")
     for gpu in report.gpus:
         used, total = gpu.memory_used, gpu.memory_total
@@ -94,8 +94,8 @@ def check(report: TelemetryReport, job: Job, first: Node | None = None) -> None:
             raise InvalidRequest(
                 f"GPU {gpu.index} of the report uses more memory than it has.", "gpus"
             )
-    # A job cannot use more memory than its node has. Slurm may be told less than there is
-    # (slurm.conf(5), RealMemory), so twice that is where belief ends.
+    # A job cannot use more memory than its node has. Slurm's figure may be configured too low
+    # (slurm.conf(5), RealMemory), so only more than twice of it is refused.
     claimed = report.memory_used or 0
     if first is not None and first.memory > 1 and claimed > 2 * first.memory:
         raise InvalidRequest(
@@ -105,7 +105,7 @@ def check(report: TelemetryReport, job: Job, first: Node | None = None) -> None:
 
 
 def indexes(reported: tuple[ReportedGpu, ...], held: list[int]) -> list[tuple[int, ReportedGpu]]:
-    """Slurm's index of each reported GPU; one whose index is not sure is left out."""
+    """Return Slurm's index of each reported GPU; GPUs whose index is not certain are omitted."""
     by_minor = {gpu.minor: gpu for gpu in reported if gpu.minor is not None}
     if len(reported) == len(held):
         in_order = sorted(by_minor.items()) if len(by_minor) == len(reported) else None
@@ -115,7 +115,7 @@ def indexes(reported: tuple[ReportedGpu, ...], held: list[int]) -> list[tuple[in
 
 
 class Sums(TypedDict):
-    """What one report adds to its session: seconds of GPUs, and MiB of all of them together."""
+    """Sums that a report adds to its session: seconds of GPUs, and MiB of all of them together."""
 
     gpu_seconds: float
     busy_seconds: float
@@ -125,8 +125,7 @@ class Sums(TypedDict):
 def sums(
     report: TelemetryReport, seconds: float, busy: Callable[[ReportedGpu], bool | None]
 ) -> Sums:
-    """What a report that stands for ``seconds`` adds. A GPU of which it is not known whether it was
-    used adds nothing."""
+    """Return what a report for ``seconds`` adds. GPUs whose use is unknown add no seconds."""
     known = [used for gpu in report.gpus if (used := busy(gpu)) is not None]
     memory = [gpu.memory_used for gpu in report.gpus if gpu.memory_used is not None]
     return Sums(

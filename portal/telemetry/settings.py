@@ -1,4 +1,4 @@
-"""Settings of telemetry; c.Telemetry.source is with the sources that it names."""
+"""Settings of telemetry, except c.Telemetry.source, which is with the sources that it names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .exporters import EXPORTERS
 
 
 class TelemetrySettings(LoggingConfigurable):
-    """The settings of Telemetry, which sources are given."""
+    """Settings of Telemetry, which are passed to its sources."""
 
     prometheus_url = Unicode(
         "",

@@ -1,7 +1,7 @@
-"""Invented readings for a demo without GPUs: plausible, the same for the same moment. A job with
-the word "idle" or "busy" in its name (that of its environment is in a session's) is just that.
+"""Simulated readings for a demo without GPUs: plausible, and the same for the same moment. A job
+with the word "idle" or "busy" in its name is just that (a session's includes its environment's).
 
-What is invented says so: each reading's source is "simulated", and pages show it.
+Simulated readings are marked: each one's source is "simulated", and pages show it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from .gpu_holders import Gpu, held
 from .settings import TelemetrySettings
 
 SOURCE = "simulated"
-IDLE = 0.25  # the share of jobs that hold GPUs and do nothing with them
-BURSTS = 0.35  # the share that works now and then, as a person at a notebook does
-_STEP = 20  # seconds for which a GPU's figures stay; each GPU changes at a moment of its own
+IDLE = 0.25  # share of jobs that hold GPUs and do nothing with them
+BURSTS = 0.35  # share that works now and then, as a person at a notebook does
+_STEP = 20  # seconds for which a GPU's figures stay; each GPU changes at its own moment
 _MEMORY = {"v100": 32768, "a100": 81920, "h100": 81559, "h200": 143771, "l40s": 46068}  # MiB
 _OTHER_MEMORY = 24576
 
 
 class Simulated:
-    """The source of invented readings."""
+    """Source of simulated readings."""
 
     title = "The simulation"
     simulated = True
@@ -40,7 +40,7 @@ class Simulated:
 
 
 def simulated(snapshot: ClusterSnapshot, at: float) -> dict[Gpu, GpuReading]:
-    """A reading of every GPU that a job holds, at ``at`` (Unix seconds); of no other."""
+    """Return a reading of each GPU that a job holds, at ``at`` (Unix seconds); of no other."""
     types = {name: _types(node) for name, node in snapshot.nodes.items()}
     return {
         gpu: _reading(gpu, job, types.get(gpu[0], {}).get(gpu[1], ""), at)
@@ -49,13 +49,13 @@ def simulated(snapshot: ClusterSnapshot, at: float) -> dict[Gpu, GpuReading]:
 
 
 def _types(node: Node) -> dict[int, str]:
-    """The type of each GPU index: Slurm counts the GPUs of a node pool by pool."""
+    """Return the type of each GPU index: Slurm counts the GPUs of a node pool by pool."""
     kinds = [pool.type for pool in node.gpus for _ in range(pool.count)]
     return dict(enumerate(kinds))
 
 
 def chance(*words: object) -> float:
-    """A number from 0 to 1 that is always the same for the same words."""
+    """Return a number from 0 to 1, always the same for the same words."""
     digest = blake2b(repr(words).encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big") / 2**32
 

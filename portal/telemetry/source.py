@@ -1,4 +1,4 @@
-"""The protocol of a telemetry source."""
+"""Protocol of a telemetry source."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from .gpu_holders import Gpu
 
 
 class TelemetrySource(Protocol):
-    """A source of readings of all GPUs. ``Telemetry`` asks, shares the answer, keeps it, and
-    says what is wrong; a source only answers."""
+    """Source of readings of all GPUs. ``Telemetry`` queries it, shares and keeps the answer, and
+    reports errors; a source only answers."""
 
-    title: str  # who answers, in sentences
-    simulated: bool  # its readings are invented, and pages say so
-    pause: float  # seconds between two questions at least
+    title: str  # its name, for sentences
+    simulated: bool  # its readings are simulated, and pages say so
+    pause: float  # minimum seconds between two queries
 
     async def readings(
         self, snapshot: ClusterSnapshot, max_age: int
     ) -> Mapping[Gpu, GpuReading] | None:
         """Return a reading for each GPU of ``snapshot`` of which the source knows something not
-        older than ``max_age`` seconds; None where there is nobody to ask.
+        older than ``max_age`` seconds; None if there is nothing to query.
 
-        Must not hold up the event loop. Raises Unavailable with a sentence for everyone.
+        Must not block the event loop. Raises Unavailable with a sentence that everyone may see.
         """
         ...

@@ -1,7 +1,7 @@
 """Telemetry sources: one file each, and this table.
 
-Sessions' own reports are no source of this table (reported.py): they come by themselves, stand
-beside any source, and never count as usage.
+Sessions' own reports are not a source of this table (reported.py): the sessions send them, they
+complement any source, and they never count as usage.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .simulated import Simulated
 from .source import TelemetrySource
 
 # By their names in c.Telemetry.source. Each is made once, with the settings; raises
-# ConfigurationError for settings that cannot be.
+# ConfigurationError for invalid settings.
 SOURCES: dict[str, Callable[[TelemetrySettings], TelemetrySource]] = {
     "none": NoSource,
     "prometheus": Prometheus.from_settings,

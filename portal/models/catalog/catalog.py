@@ -1,4 +1,4 @@
-"""What the portal remembers about environments: versions, builds, tests, requests, measurements."""
+"""Records of the catalog: versions of environments, builds, tests, requests, measurements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HOST = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:[0-9]{1,5})?"
 
 
 class Origin(StrEnum):
-    """Where a version was written."""
+    """Origin of a version."""
 
     PAGE = "page"  # in the browser or through the API
     FILE = "file"  # in the catalog's directory
@@ -24,18 +24,20 @@ class Origin(StrEnum):
 
 
 def _as_said(values: dict[str, Any], environment: Environment) -> dict[str, Any]:
-    """No GPUs, said on purpose, is another thing than nothing said: who edits what is shown here
-    must not say what nobody has said."""
-    said = environment.default.model_fields_set
-    kept = {name: value for name, value in values["default"].items() if name in said}
-    return {**values, "default": kept}
+    """Return the serialized ``values`` without the default resources that were never set.
+
+    An explicit "no GPUs" differs from no value: saving what is shown here must not set anything.
+    """
+    fields_set = environment.default.model_fields_set
+    default = {name: value for name, value in values["default"].items() if name in fields_set}
+    return {**values, "default": default}
 
 
 class EnvironmentVersion(Frozen):
-    """One version of an environment. Numbers count from 1 for each name.
+    """Version of an environment. Numbers count from 1 for each name.
 
-    ``file_hash``: of the file's bytes, once it was published or where it came from a file.
-    ``base``: the number that it was edited from. Times are Unix seconds.
+    ``file_hash``: hash of the file's bytes, if the version is published or came from a file.
+    ``base``: number of the version it was edited from. Times are Unix seconds.
     """
 
     id: int
@@ -58,8 +60,8 @@ class EnvironmentVersion(Frozen):
 
 
 class Build(Frozen):
-    """One build of an image. ``key`` names what comes out (digest and recipe): whoever asks for
-    the same joins in (``askers``). ``log``: name of the log file in the folder of logs."""
+    """Build of an image. ``key`` identifies the result (digest and recipe): further requests for
+    it join this build (``askers``). ``log``: name of the log file in the log folder."""
 
     id: int
     key: str
@@ -80,7 +82,7 @@ class Build(Frozen):
 
 
 class EnvironmentTest(Frozen):
-    """One smoke test of a version, on one GPU type ("" is without GPUs)."""
+    """Smoke test of a version on one GPU type ("": without GPUs)."""
 
     id: int
     fingerprint: str
@@ -101,7 +103,7 @@ class EnvironmentTest(Frozen):
 
 
 class Verdict(Frozen):
-    """What the newest finished test says of one fingerprint on one GPU type."""
+    """Result of the newest finished test of a fingerprint on one GPU type."""
 
     fingerprint: str
     gpu_type: str
@@ -113,7 +115,7 @@ class Verdict(Frozen):
 
 
 class RequestState(StrEnum):
-    """How far a request for an environment is."""
+    """State of a request for an environment."""
 
     OPEN = "open"
     DONE = "done"
@@ -121,7 +123,8 @@ class RequestState(StrEnum):
 
 
 class EnvironmentRequestDraft(Frozen):
-    """What a person asks for: an image or software, and what for; one of them at least."""
+    """Request for an environment: an image (``source``), or the software needed and its purpose
+    (``text``); at least one of them."""
 
     source: Annotated[
         str, StringConstraints(max_length=1024, strip_whitespace=True), *PLAIN_LINE
@@ -138,7 +141,7 @@ class EnvironmentRequestDraft(Frozen):
 
 
 class EnvironmentRequest(EnvironmentRequestDraft):
-    """One request as it is kept."""
+    """Request for an environment, as stored."""
 
     id: int
     person: str
@@ -151,8 +154,8 @@ class EnvironmentRequest(EnvironmentRequestDraft):
 
 
 class MeasurementReport(Frozen):
-    """What a benchmark notebook tells. ``gpus``: on how many of the session's GPUs it ran; 0 is on
-    CPUs. Of which type they are, Slurm says."""
+    """Result as a benchmark notebook reports it. ``gpus``: number of the session's GPUs it ran on;
+    0: on CPUs. The GPUs' type is known from Slurm."""
 
     benchmark: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
     precision: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{2,8}$")]
@@ -161,7 +164,7 @@ class MeasurementReport(Frozen):
 
 
 class Measurement(MeasurementReport):
-    """What a benchmark notebook measured at this site."""
+    """Result of a benchmark notebook at this site."""
 
     environment: str
     version: int | None
@@ -173,8 +176,8 @@ class Measurement(MeasurementReport):
 
 
 class Measured(Frozen):
-    """What was measured on one type and number of GPUs, in one precision. ``images_per_second`` is
-    the median of the ``runs``; ``at``: when the newest was, Unix seconds."""
+    """Summary of the runs on one type and number of GPUs, in one precision. ``images_per_second``
+    is the median of the ``runs``; ``at``: time of the newest one, Unix seconds."""
 
     benchmark: str
     gpu_type: str  # "": on CPUs
@@ -188,10 +191,9 @@ class Measured(Frozen):
 
 
 class RegistryDraft(Frozen):
-    """A registry that images are pulled from. ``password`` goes in and never comes out;
-    ``password_file`` is the path of a file with it instead. ``mirror``: host and port that is
-    asked in its place; ``insecure``: the mirror (or the registry) has no TLS or no certificate
-    that one can check."""
+    """Registry to pull images from. ``password`` is write-only; ``password_file`` is the path of a
+    file with the password instead. ``mirror``: host and port to use in its place; ``insecure``:
+    the mirror (or the registry) has no TLS, or no certificate that can be verified."""
 
     host: Annotated[str, StringConstraints(pattern=rf"^{_HOST}$")]
     username: Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f:]*$", max_length=255)] = (
@@ -207,7 +209,7 @@ class RegistryDraft(Frozen):
 
 
 class Registry(Frozen):
-    """A registry as it is shown: ``has_password``, never the password."""
+    """Registry as shown: ``has_password``, never the password."""
 
     host: str
     username: str
@@ -221,7 +223,7 @@ class Registry(Frozen):
 
 
 class KeptRegistry(NamedTuple):
-    """A registry and its password, encrypted; empty: it has none."""
+    """Registry with its encrypted password; empty: it has none."""
 
     registry: Registry
     secret: str

@@ -1,4 +1,4 @@
-"""An environment: a catalog entry, what a session or kernel runs in."""
+"""Environments: entries of the catalog, in which sessions and kernels run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _RESERVED = re.compile(
 
 
 class Kind(StrEnum):
-    """What lies behind an environment."""
+    """Kind of software behind an environment."""
 
     CONTAINER = "container"
     MODULES = "modules"
@@ -42,7 +42,7 @@ class Kind(StrEnum):
 
 
 class Server(StrEnum):
-    """Where a container environment's notebook server runs: in the container, or beside it, from
+    """Location of a container environment's notebook server: in the container, or beside it, from
     the portal's own environment on the node, with only the kernels in the container."""
 
     INSIDE = "inside"
@@ -50,8 +50,8 @@ class Server(StrEnum):
 
 
 class EnvironmentState(StrEnum):
-    """How far a version of an environment is. A file of the catalog says READY, DEPRECATED or
-    WITHDRAWN; the others belong to versions that are not published."""
+    """State of a version of an environment. A file of the catalog is READY, DEPRECATED or
+    WITHDRAWN; the other states are those of unpublished versions."""
 
     DRAFT = "draft"
     BUILDING = "building"
@@ -67,7 +67,7 @@ USABLE = frozenset({EnvironmentState.READY, EnvironmentState.DEPRECATED})
 
 
 class Kernel(Frozen):
-    """One kernel of an environment. ``name`` is Jupyter's kernelspec name."""
+    """Kernel of an environment. ``name`` is Jupyter's kernelspec name."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,63}$")]
     title: Annotated[str, StringConstraints(min_length=1, max_length=80)]
@@ -75,7 +75,7 @@ class Kernel(Frozen):
 
 
 class Bind(Frozen):
-    """A host path that a container sees. ``source`` must exist on the node."""
+    """Bind mount of a host path into a container. ``source`` must exist on the node."""
 
     source: AbsolutePath
     target: AbsolutePath | None = None
@@ -90,15 +90,15 @@ class Bind(Frozen):
 
 
 class Environment(Frozen):
-    """A catalog entry; a YAML file of the catalog has these keys.
+    """Entry of the catalog; a YAML file of the catalog has these keys.
 
     ``container`` needs ``image`` (path of a SIF or sandbox directory) or ``source`` (what to build
-    one from: ``docker://…``, a SIF, a definition file); ``venv`` needs ``path`` (the virtual
-    environment's directory); ``modules`` needs ``modules``, and takes its server from ``path`` (a
+    it from: ``docker://…``, a SIF, a definition file); ``venv`` needs ``path`` (the virtual
+    environment's directory); ``modules`` needs ``modules``, and runs its server from ``path`` (a
     virtual environment on the nodes).
 
-    ``digest`` is what ``source`` was when the image was built. ``python`` is the Python in the
-    container that holds the session's server. ``private``: only ``owner`` sees it.
+    ``digest`` is that of ``source`` when the image was built. ``python`` is the Python in the
+    container that has the session's server. ``private``: only ``owner`` sees it.
     """
 
     name: Name
@@ -116,7 +116,7 @@ class Environment(Frozen):
     starters: tuple[StarterName, ...] = ()  # notebooks of deploy/environments/starters
     path: AbsolutePath | None = None
     modules: tuple[ModuleName, ...] = ()
-    # What it can open beside JupyterLab, by the names of portal/launch/kinds.
+    # Applications that it can open beside JupyterLab, by the names in portal/launch/kinds.
     opens: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,40}$")], ...] = ()
     binds: tuple[Bind, ...] = ()
     variables: dict[VariableName, VariableValue] = {}
@@ -170,11 +170,11 @@ class Environment(Frozen):
 
     @property
     def fingerprint(self) -> str:
-        """What a test of this environment holds for: the same software, whatever its title,
-        groups or resources are. 32 hexadecimal digits."""
+        """Identifier of the software, for which a test's result holds: independent of title,
+        groups and resources. 32 hexadecimal digits."""
         parts = [self.kind, self.image, self.digest, self.path, self.modules, self.server]
-        # A person's own test says nothing of the same image in the catalog: it ran as that person,
-        # who could have had it say anything.
+        # A test of a private environment says nothing of the same image in the catalog: it ran as
+        # the owner, who could have forged its result.
         owner = [self.owner] if self.private else []
         text = json.dumps([*parts, self.python, *owner], default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:32]

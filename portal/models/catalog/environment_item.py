@@ -12,7 +12,7 @@ from .image_job import KernelResult, WorkState
 
 
 class Limits(Frozen):
-    """The most that one may ask for; null where the environment sets no limit."""
+    """Upper limits of what may be requested; null: the environment sets no limit."""
 
     gpus: int | None
     cpus: int | None
@@ -21,7 +21,7 @@ class Limits(Frozen):
 
 
 class VersionItem(Frozen):
-    """A version in a list. ``published``: it is what people see now."""
+    """Version in a list. ``published``: it is the one that users see now."""
 
     number: int
     state: EnvironmentState
@@ -37,13 +37,13 @@ class VersionItem(Frozen):
 
 
 class EnvironmentItem(Frozen):
-    """One environment. ``versions`` are those of the software in it, as its last test read them;
-    ``size`` is of the image's file in bytes. ``source`` is where the image comes from, if that is
-    a registry. Times are Unix seconds; null is unknown or never.
+    """Environment. ``versions`` are those of the software in it, as read by its last test;
+    ``size`` is that of the image file in bytes. ``source`` is the image's origin, if that is a
+    registry. Times are Unix seconds; null: unknown or never.
 
-    For those who manage environments only: ``groups``, ``courses``, ``image``, ``path``,
-    ``modules``; and, where all were asked for, ``offered`` and the ``reason`` why not, and
-    ``draft``, a version that is newer than what is published.
+    Only for those who manage environments: ``groups``, ``courses``, ``image``, ``path``,
+    ``modules``; and, if all were requested, ``offered`` and the ``reason`` why not, and ``draft``,
+    a version newer than the published one.
     """
 
     name: str
@@ -83,8 +83,8 @@ class EnvironmentItem(Frozen):
 
 
 class TestItem(Frozen):
-    """The newest test on one GPU type ("" is without GPUs). ``simulated``: the site's GPUs are.
-    ``id`` and ``asker`` are for those who manage environments."""
+    """Newest test on one GPU type ("": without GPUs). ``simulated``: the site's GPUs are
+    simulated. ``id`` and ``asker`` are only for those who manage environments."""
 
     __test__ = False  # not a test of pytest's
 
@@ -102,12 +102,12 @@ class TestItem(Frozen):
 
 
 class EnvironmentDetail(EnvironmentItem):
-    """One environment with all that is known of it. ``packages`` are those of the kernel's Python,
-    ``added`` what the portal's build put beside them. ``sessions_now`` counts those that run or
-    wait.
+    """Environment with everything known about it. ``packages`` are those of the kernel's Python,
+    ``added`` those that the portal's build added. ``sessions_now``: number of its sessions that
+    run or wait.
 
-    For those who manage environments only: ``definition`` with ``text`` (its YAML), ``number`` of
-    the version that is published, the newest ``history``, and ``users`` of the sessions.
+    Only for those who manage environments: ``definition`` with ``text`` (its YAML), ``number`` of
+    the published version, the newest ``history``, and ``users`` of the sessions.
     """
 
     distribution: str

@@ -1,4 +1,4 @@
-"""Where a container image comes from, and what a registry says of it."""
+"""Sources of container images, and a registry's data about an image."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATH = re.compile(r"^/[^\x00-\x1f\x7f,:]{1,1023}$")
 
 
 class SourceKind(StrEnum):
-    """What the image is made from."""
+    """Kind of a source that an image is made from."""
 
     OCI = "oci"
     SIF = "sif"
@@ -29,7 +29,8 @@ class SourceKind(StrEnum):
 
 
 class Source(Frozen):
-    """``docker://host/repository:tag`` in its parts, or the path of a SIF or definition file."""
+    """Source of an image: ``docker://host/repository:tag`` in its parts, or the path of a SIF or
+    definition file."""
 
     kind: SourceKind
     host: str = ""
@@ -39,7 +40,7 @@ class Source(Frozen):
     path: str = ""
 
     def __str__(self) -> str:
-        """As Apptainer takes it."""
+        """Return the source in Apptainer's notation."""
         if self.kind is not SourceKind.OCI:
             return self.path
         tag = f":{self.tag}" if self.tag and not self.digest else ""
@@ -47,13 +48,13 @@ class Source(Frozen):
         return f"docker://{self.host}/{self.repository}{tag}{digest}"
 
     def pinned(self, digest: str) -> Source:
-        """The same image, by digest instead of tag."""
+        """Return the source of the same image, by digest instead of tag."""
         return self.model_copy(update={"digest": digest})
 
 
 class ResolvedImage(Frozen):
-    """What a registry says of a tag. ``size``: bytes to be pulled; ``created``: as the image says
-    it, may be empty. ``architecture`` is OCI's word ("amd64")."""
+    """Image behind a tag, as its registry describes it. ``size``: bytes to pull; ``created``: as
+    stated in the image, may be empty. ``architecture`` is OCI's name ("amd64")."""
 
     digest: str
     architecture: str
@@ -62,27 +63,28 @@ class ResolvedImage(Frozen):
 
 
 def parse_source(text: str) -> Source:
-    """What an admin pasted. Raises ValueError with a sentence that says how to write it."""
+    """Parse a source as an admin pasted it. Raises ValueError with a sentence that says how to
+    write it."""
     text = text.strip()
     if text.startswith("/"):
         if not _PATH.match(text) or ".." in text.split("/"):
             raise ValueError(f"'{text[:80]}' is not a path without '..', ',' and ':'")
         kind = SourceKind.DEFINITION if text.endswith(".def") else SourceKind.SIF
         return Source(kind=kind, path=text)
-    found = _OCI.match(text)
-    if not found:
+    match = _OCI.match(text)
+    if not match:
         raise ValueError(
             f"'{text[:80]}' is neither docker://REGISTRY/REPOSITORY:TAG nor an absolute path of a "
             "SIF file (.sif) or a definition file (.def)"
         )
-    host, repository = (found["host"] or "").lower(), found["repository"]
+    host, repository = (match["host"] or "").lower(), match["repository"]
     # A first part without dot, port or "localhost" belongs to the repository (Docker's rule).
     if host and not re.search(r"[.:]|^localhost$", host):
         host, repository = "", f"{host}/{repository}"
     if not host:
         host = DEFAULT_REGISTRY
         repository = repository if "/" in repository else f"library/{repository}"
-    tag, digest = found["tag"] or "", found["digest"] or ""
+    tag, digest = match["tag"] or "", match["digest"] or ""
     if not tag and not digest:
         tag = "latest"
     return Source(kind=SourceKind.OCI, host=host, repository=repository, tag=tag, digest=digest)

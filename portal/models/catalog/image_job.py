@@ -1,4 +1,4 @@
-"""Jobs that builds and tests are: what they are told, what they say, how far they are."""
+"""Jobs of image builds and tests: their input, events, results and states."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .environment import Environment, Kernel, Server
 
 
 class Work(StrEnum):
-    """What the job does."""
+    """Kind of work that a job does."""
 
     BUILD = "build"
     TEST = "test"
@@ -18,8 +18,8 @@ class Work(StrEnum):
 
 
 class WorkState(StrEnum):
-    """How far it is. UNKNOWN: it could not be run (Slurm, a node), which says nothing of the
-    image."""
+    """State of the work. UNKNOWN: it could not be run (Slurm, a node), which says nothing about
+    the image."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -33,8 +33,8 @@ LIVE = frozenset({WorkState.WAITING, WorkState.RUNNING})
 
 
 class Event(Frozen):
-    """One line of progress from the job. ``step`` is a word of the work ("pull", "probe",
-    "install", "verify", "kernel python3"); ``share`` of the step from 0 to 1, where it is known."""
+    """Progress message from the job. ``step`` names the current step ("pull", "probe", "install",
+    "verify", "kernel python3"); ``share``: part of the step that is done, 0 to 1, if known."""
 
     at: float
     step: str
@@ -42,11 +42,11 @@ class Event(Frozen):
     share: float | None = None
     result: dict[str, Any] | None = None  # the last event of a job that came to its end
     error: str = ""  # a sentence: why it failed
-    could_not_run: bool = False  # with ``error``: nothing is said of the image (UNKNOWN)
+    could_not_run: bool = False  # with ``error``: says nothing about the image (UNKNOWN)
 
 
 class KernelResult(Frozen):
-    """How one kernel did: ``print(1)`` (in its own language) within ``seconds``."""
+    """Test result of a kernel: ``print(1)`` (in its own language) within ``seconds``."""
 
     kernel: Kernel
     passed: bool
@@ -56,9 +56,9 @@ class KernelResult(Frozen):
 
 
 class Facts(Frozen):
-    """What is inside an environment. ``versions``: "python", "torch", "cuda", "driver", "cudnn",
-    "nccl", "mpi"… to their versions, those that are there. ``packages``: "name==version" of the
-    kernel's Python, as pip freeze says. ``added``: what the build added to it."""
+    """Software inside an environment. ``versions``: those of "python", "torch", "cuda", "driver",
+    "cudnn", "nccl", "mpi"…, as far as present. ``packages``: "name==version" of the kernel's
+    Python, as from pip freeze. ``added``: packages that the build added to it."""
 
     architecture: str = ""
     distribution: str = ""  # "Debian GNU/Linux 12 (bookworm)"
@@ -68,8 +68,8 @@ class Facts(Frozen):
 
 
 class BuildResult(Frozen):
-    """What a build made. ``image``: path of the finished SIF; ``size`` in bytes; ``sha256`` of the
-    file; ``server`` and ``python`` belong into the environment."""
+    """Result of a build. ``image``: path of the finished SIF; ``size`` in bytes; ``sha256`` of the
+    file; ``server`` and ``python`` are to be set in the environment."""
 
     image: str
     digest: str
@@ -83,9 +83,9 @@ class BuildResult(Frozen):
 
 
 class TestResult(Frozen):
-    """What a smoke test found. ``gpus``: how many were seen; ``simulated``: the GPUs of this site
-    are, so nothing was looked for. ``mark``: size and mtime_ns of the image file that was tested;
-    None for directories."""
+    """Result of a smoke test. ``gpus``: number of GPUs seen; ``simulated``: this site's GPUs are
+    simulated, so none were looked for. ``mark``: size and mtime_ns of the tested image file; None
+    for directories."""
 
     __test__ = False  # not a test of pytest's
 
@@ -100,10 +100,10 @@ class TestResult(Frozen):
 
 
 class ImageJob(Frozen):
-    """What the job is told, as JSON in its environment. Nothing secret is in it: ``auth_file``
-    names a file that the job reads and that is removed.
+    """Input of the job, as JSON in its environment. It holds no secrets: ``auth_file`` names a
+    file that the job reads and that is removed.
 
-    ``nonce`` marks the job's own lines in its log; no container gets to know it.
+    ``nonce`` marks the job's own lines in its log; containers never get it.
     """
 
     work: Work

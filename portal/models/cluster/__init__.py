@@ -1,1 +1,1 @@
-"""The cluster: what Slurm says, and what the dashboard makes of it."""
+"""Cluster data: Slurm's own, and what the dashboard makes of it."""

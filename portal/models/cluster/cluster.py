@@ -1,6 +1,6 @@
-"""The cluster at one moment: partitions, nodes, GPUs, jobs and reservations, with its age.
+"""Snapshot of the cluster: partitions, nodes, GPUs, jobs and reservations, with its age.
 
-Words and states are Slurm's: squeue(1) "JOB STATE CODES", scontrol(1), sinfo(1).
+Terms and states are Slurm's: squeue(1) "JOB STATE CODES", scontrol(1), sinfo(1).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .. import Frozen
 
 
 class JobState(StrEnum):
-    """Every job state that squeue(1) and sacct(1) name, from Slurm 22.05 to 26.05."""
+    """Job states named by squeue(1) and sacct(1), from Slurm 22.05 to 26.05."""
 
     BOOT_FAIL = "BOOT_FAIL"
     CANCELLED = "CANCELLED"
@@ -43,21 +43,23 @@ class JobState(StrEnum):
     SUSPENDED = "SUSPENDED"
     TIMEOUT = "TIMEOUT"
     UPDATE_DB = "UPDATE_DB"
-    UNKNOWN = "UNKNOWN"  # a word that this portal does not know yet: never read as ended
+    UNKNOWN = "UNKNOWN"  # a state that this portal does not know: never treated as ended
 
     @property
     def pending(self) -> bool:
-        """The job waits: it holds no node yet, and may still start."""
+        """Return True if the job waits: it holds no node yet and may still start."""
         return self in _PENDING
 
     @property
     def running(self) -> bool:
-        """The job holds its nodes (also suspended, stopped, being resized or signalled)."""
+        """Return True if the job holds its nodes (also if suspended, stopped, being resized or
+        being signalled)."""
         return self in _RUNNING
 
     @property
     def ended(self) -> bool:
-        """The job is over for good. ``UNKNOWN`` is not: an error is never a dead session."""
+        """Return True if the job is over for good. ``UNKNOWN`` is not: an error must never count
+        as the end of a session."""
         return self in _ENDED
 
 
@@ -105,7 +107,7 @@ _ENDED = frozenset(
 
 
 class GpuPool(Frozen):
-    """The GPUs of one type on one node. ``type`` is "gpu" where Slurm names none."""
+    """GPUs of one type on one node. ``type`` is "gpu" if Slurm names none."""
 
     type: str
     count: int
@@ -114,7 +116,7 @@ class GpuPool(Frozen):
 
 
 class Node(Frozen):
-    """One Slurm node. Memory in MiB; ``state`` is Slurm's word with flags ("IDLE+DRAIN")."""
+    """Slurm node. Memory in MiB; ``state`` is Slurm's, with flags ("IDLE+DRAIN")."""
 
     name: str
     address: str
@@ -130,32 +132,33 @@ class Node(Frozen):
 
     @property
     def usable(self) -> bool:
-        """Whether new jobs can start here: not down, drained, failing, powered off or unknown."""
+        """Return True if new jobs can start here: the node is not down, drained, failing, powered
+        off or unknown."""
         return not self.words & _UNUSABLE
 
     @property
     def responding(self) -> bool:
-        """Whether slurmctld reaches its slurmd."""
+        """Return True if slurmctld reaches the node's slurmd."""
         return not self.words & {"NOT_RESPONDING", "DOWN"}
 
     @property
     def drained(self) -> bool:
-        """True where new jobs are kept away until it is resumed; jobs may still run on it."""
+        """Return True if new jobs are kept away until the node is resumed; jobs may still run."""
         return not self.words.isdisjoint({"DRAIN", "DRAINED", "DRAINING"})
 
     @property
     def down(self) -> bool:
-        """True where Slurm has given it up, until it comes back or is resumed."""
+        """Return True if Slurm has given the node up, until it comes back or is resumed."""
         return "DOWN" in self.words
 
     @property
     def words(self) -> frozenset[str]:
-        """The words of its state."""
+        """Words of the node's state."""
         return words_of_state(self.state)
 
 
 def words_of_state(state: str) -> frozenset[str]:
-    """The base of a node's state and its flags, as sinfo(1) "NODE STATE CODES" spells them out."""
+    """Split a node's state into base and flags, spelled out as in sinfo(1) "NODE STATE CODES"."""
     return frozenset(state.replace("*", "+NOT_RESPONDING").split("+"))
 
 
@@ -184,7 +187,7 @@ _UNUSABLE = frozenset(
 
 
 class Partition(Frozen):
-    """One partition. Times in seconds, memory in MiB; None means no limit.
+    """Slurm partition. Times in seconds, memory in MiB; None: no limit.
 
     ``allow_*``/``deny_*`` are names as configured; an empty tuple in ``allow_*`` means all.
     """
@@ -207,7 +210,7 @@ class Partition(Frozen):
 
 
 class Job(Frozen):
-    """One Slurm job. Times are Unix seconds, durations seconds, memory MiB; None is unknown."""
+    """Slurm job. Times are Unix seconds, durations seconds, memory MiB; None: unknown."""
 
     id: str  # as Slurm writes it: "1234", "1234_5" (array), "1234+1" (heterogeneous)
     name: str = ""
@@ -238,8 +241,8 @@ class Job(Frozen):
 
 
 class Reservation(Frozen):
-    """One reservation. Times are Unix seconds. ``gpus`` are those that it counts itself (its TRES),
-    0 where it holds whole nodes; ``gpu_type`` "" where Slurm does not say it."""
+    """Slurm reservation. Times are Unix seconds. ``gpus`` are those in its own TRES, 0 if it holds
+    whole nodes; ``gpu_type`` is "" if Slurm does not report it."""
 
     name: str
     state: str = ""
@@ -256,9 +259,9 @@ class Reservation(Frozen):
 
 
 class Association(Frozen):
-    """One row of sacctmgr's associations: this user may charge this account, with these QOS.
+    """Row of sacctmgr's associations: the user may charge the account, with these QOS.
 
-    ``partition`` is "" where the row is not bound to one. Limits: None means none set.
+    ``partition`` is "" if the row is not bound to one. Limits: None: not set.
     """
 
     user: str
@@ -274,10 +277,10 @@ class Association(Frozen):
 
 
 class Qos(Frozen):
-    """One QOS. ``max_wall`` in seconds, None where it sets no limit; ``flags`` as configured.
+    """Slurm QOS. ``max_wall`` in seconds, None: no limit; ``flags`` as configured.
 
-    ``max_tres``: limits by whose they are ("job", "user", "account", "group", "node"), then by TRES
-    as Slurm names it ("cpu", "gres/gpu", "gres/gpu:v100", "mem" in MiB).
+    ``max_tres``: limits by scope ("job", "user", "account", "group", "node"), then by Slurm's name
+    of the TRES ("cpu", "gres/gpu", "gres/gpu:v100", "mem" in MiB).
     """
 
     name: str
@@ -287,14 +290,14 @@ class Qos(Frozen):
 
 
 class ClusterSnapshot(Frozen):
-    """The cluster at ``taken_at`` (Unix seconds, to be shown).
+    """Snapshot of the cluster at ``taken_at`` (Unix seconds, for display).
 
-    ``asked_at`` is the same moment by the monotonic clock of the process that asked: ages and
-    orders go by it, since the machine's clock may be set. None for a snapshot that was not asked
-    for in this process.
+    ``asked_at`` is the same moment on the monotonic clock of the process that asked Slurm: ages
+    and order are computed from it, since the system clock may be set. None: the snapshot was not
+    requested in this process.
 
-    ``error`` is empty for a fresh answer; when Slurm did not answer, the last snapshot is kept
-    with its old ``taken_at`` and the sentence that says what failed.
+    ``error`` is empty for a fresh answer; if Slurm did not answer, the last snapshot is kept with
+    its old ``taken_at`` and a sentence that says what failed.
     """
 
     taken_at: float
@@ -303,7 +306,7 @@ class ClusterSnapshot(Frozen):
     nodes: dict[str, Node] = {}
     jobs: dict[str, Job] = {}
     reservations: dict[str, Reservation] = {}
-    qos: dict[str, Qos] = {}  # filled where asked for; a QOS that is not here is not known
+    qos: dict[str, Qos] = {}  # only if requested; a QOS that is missing here is unknown
     error: str = ""
 
     @property

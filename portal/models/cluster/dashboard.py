@@ -1,8 +1,8 @@
-"""What the cluster page shows, item by item: nodes, GPUs, jobs, and what changed.
+"""Items of the cluster page: nodes, GPUs, jobs, and their changes.
 
 The same models are the API's items and the event stream's content. Times are Unix seconds,
-memory MiB; None is unknown. ``user``, ``name``, ``account``, ``environment`` and ``session_id`` are
-None where they are not for this viewer; ``mine`` says that it is the viewer's own.
+memory MiB; None: unknown. ``user``, ``name``, ``account``, ``environment`` and ``session_id`` are
+None if this viewer may not see them; ``mine`` marks the viewer's own items.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .gpu import GpuState
 
 
 class NodeItem(Frozen):
-    """One node. ``state`` is Slurm's word with flags, ``words`` the same for people."""
+    """Node. ``state`` is Slurm's, with flags; ``words`` say the same for people."""
 
     name: str
     state: str
@@ -35,7 +35,7 @@ class NodeItem(Frozen):
 
 
 class GpuItem(Frozen):
-    """One GPU; its key in mappings is "NODE/INDEX"."""
+    """GPU; its key in mappings is "NODE/INDEX"."""
 
     node: str
     index: int
@@ -52,7 +52,7 @@ class GpuItem(Frozen):
 
 
 class JobItem(Frozen):
-    """One Slurm job, of a portal session (``portal``) or not."""
+    """Slurm job, of a portal session (``portal``) or not."""
 
     id: str
     state: str
@@ -73,17 +73,17 @@ class JobItem(Frozen):
     cpus: int = 0
     memory: int | None = None
     submit_time: float | None = None
-    start_time: float | None = None  # when it started; None while it waits
-    expected_start: float | None = None  # Slurm's guess for a job that waits
+    start_time: float | None = None  # None while it waits
+    expected_start: float | None = None  # Slurm's estimate for a pending job
     time_limit: int | None = None
-    end_time: float | None = None  # when its time is up
+    end_time: float | None = None  # end of its time limit
     position: int | None = None  # place in its partition's queue, from 1
     held: bool = False
 
 
 class ClusterSummary(Frozen):
-    """Counts of the whole cluster. ``gpus`` maps each GpuState to a number; ``gpus_by_type``
-    maps a type to the same."""
+    """Counts for the whole cluster. ``gpus`` maps each GpuState to a number; ``gpus_by_type``
+    maps a GPU type to such counts."""
 
     nodes: int = 0
     nodes_usable: int = 0
@@ -96,8 +96,8 @@ class ClusterSummary(Frozen):
 
 
 class Board(Frozen):
-    """Everything that the grid shows, at one version. ``stream`` names this run of the service;
-    ``{stream}-{version}`` is the id of the event that brought it."""
+    """Everything that the grid shows, at one version. ``stream`` identifies this run of the
+    service; ``{stream}-{version}`` is the id of the event that brought it."""
 
     stream: str
     version: int
@@ -112,7 +112,7 @@ class Board(Frozen):
 
 
 class Changes(Frozen):
-    """What is new since the version before; items that are gone are named."""
+    """Changes since the previous version; items that are gone are named."""
 
     stream: str
     version: int
@@ -130,8 +130,8 @@ class Changes(Frozen):
 
 
 def page_facts() -> dict[str, Any]:
-    """Facts of these items for the page's script: the defaults, which events leave out, and
-    Slurm's states that mean that a job holds its nodes ("running") and that it waits."""
+    """Return facts about these items for the page's script: their defaults, which events omit, and
+    the Slurm states of a job that holds its nodes ("running") or waits ("pending")."""
     items: dict[str, type[Frozen]] = {
         "node": NodeItem,
         "gpu": GpuItem,

@@ -1,4 +1,4 @@
-"""One GPU as the cluster page shows it, and what telemetry says of one."""
+"""State of a GPU on the cluster page, and telemetry's reading of a GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .. import Frozen
 
 
 class GpuState(StrEnum):
-    """What a GPU is doing, as far as Slurm and telemetry tell."""
+    """State of a GPU, as far as Slurm and telemetry tell."""
 
     FREE = "free"  # a job can have it
     ALLOCATED = "allocated"  # a job holds it; whether it is used is not known
@@ -20,7 +20,7 @@ class GpuState(StrEnum):
 
 
 class GpuReading(Frozen):
-    """What one GPU did at ``at`` (Unix seconds). None is "unknown", never 0.
+    """Reading of a GPU at ``at`` (Unix seconds). None: unknown, never 0.
 
     ``index`` is Slurm's on that node; ``utilization`` in percent; memory in MiB. ``source`` is
     "dcgm", "amd", "session" or "simulated". A GPU in MIG mode has no utilisation of its own.

@@ -1,4 +1,4 @@
-"""The cluster over time: one sample a minute, and points made of many."""
+"""History of the cluster: one sample a minute, and points that aggregate samples."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .. import Frozen
 
 
 class ClusterSample(Frozen):
-    """Counts at ``at`` (Unix seconds). ``gpus_busy`` is None where no telemetry says."""
+    """Counts at ``at`` (Unix seconds). ``gpus_busy`` is None without telemetry."""
 
     at: float
     gpus_total: int = 0
@@ -20,7 +20,7 @@ class ClusterSample(Frozen):
 
 
 class HistoryPoint(Frozen):
-    """The mean of all samples from ``at`` for ``seconds``; None where there was no sample."""
+    """Mean of all samples from ``at`` for ``seconds``; None: there was no sample."""
 
     at: float
     seconds: int

@@ -1,4 +1,4 @@
-"""What Slurm lets the portal's own account do."""
+"""Rights of the portal's own account in Slurm."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from .. import Frozen
 
 
 class Rights(Frozen):
-    """Whether the portal's Slurm account may act on ``jobs`` (cancel, hold and
-    release other people's, extend any) and on ``nodes`` (drain, resume).
+    """Rights of the portal's Slurm account to act on ``jobs`` (cancel, hold and release other
+    people's, extend any) and on ``nodes`` (drain, resume).
 
-    ``missing`` has, under the same two words, a sentence for each that is not there: which right
-    it takes and how it is given, or that Slurm did not say (then ``known`` is False).
+    ``missing`` holds, under the same two keys, a sentence for each missing right: which right it
+    takes and how to grant it, or that Slurm did not say (then ``known`` is False).
     """
 
     jobs: bool = False

@@ -1,4 +1,4 @@
-"""The live board of a course: one tile for each student."""
+"""Live board of a course: one tile for each student."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from .live import Help
 
 
 class TileState(StrEnum):
-    """How a student's session is."""
+    """State of a student's session."""
 
     NONE = "none"  # not started
     WAITING = "waiting"  # for its turn, for Slurm, for its server
     RUNNING = "running"
-    FAILED = "failed"  # the last one, and none since
+    FAILED = "failed"  # the last session failed, and none was started since
 
 
 class Tile(Frozen):
-    """One student. Times are Unix seconds, memory MiB, ``gpu_use`` percent of all its GPUs; None
-    is unknown or not so. ``words`` say how it is: why it waits, why it failed.
+    """Tile of one student. Times are Unix seconds, memory MiB, ``gpu_use`` percent of all its
+    GPUs; None: unknown or not applicable. ``words``: its state in words, as why it waits or
+    failed.
 
-    ``opened_at``, ``last_activity``, ``notebooks``, ``hand``, ``handout`` are what the session
-    itself tells; they are empty for who looks as an admin and is not of the course's staff.
+    ``opened_at``, ``last_activity``, ``notebooks``, ``hand``, ``handout`` are reported by the
+    session itself; they are empty for admins who are not on the course's staff.
     """
 
     person: str
@@ -30,7 +31,7 @@ class Tile(Frozen):
     words: str = ""
     session_id: str = ""
     job_id: str = ""
-    since: float | None = None  # when it was asked for; when it was ready
+    since: float | None = None  # time of the request; of a running one: when it was ready
     ends_at: float | None = None
     nodes: tuple[str, ...] = ()
     gpus: int = 0
@@ -47,14 +48,14 @@ class Tile(Frozen):
     hand_at: float | None = None
     handout: str = ""
     handout_message: str = ""
-    help: Help | None = None  # the one that is asked for or granted
+    help: Help | None = None  # requested or granted
 
 
 class CourseBoard(Frozen):
-    """Everything on the board, at one ``version`` (which differs where anything else does).
+    """Everything on the board, at one ``version`` (which changes with the content).
 
-    ``taken_at``: when Slurm last answered; ``error`` says why it, or the database, does not now.
-    ``handout``: the revision that folders should have. ``simulated``: GPU use is the demo's.
+    ``taken_at``: time of Slurm's last answer; ``error``: why Slurm or the database does not answer
+    now. ``handout``: revision that folders should have. ``simulated``: GPU use is the demo's.
     """
 
     version: str

@@ -1,4 +1,4 @@
-"""A course: who teaches whom, in which environment, with what resources, and when."""
+"""Courses: who teaches whom, in which environment, with what resources, and when."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .. import Frozen
 from ..catalog.environment import MAX_DESCRIPTION, AbsolutePath, Environment, Name
 from ..session.resources import Resources, SlurmName
 
-# It is part of a server's name, a group's, a reservation's and a folder's. JupyterHub takes 30
-# characters for a server's name and no two dashes in a row (jupyterhub/slugs.py), and the longest
-# of ours is "rehearsal-NAME".
+# Part of the names of servers, groups, reservations and folders. JupyterHub allows 30 characters
+# for a server's name and no two dashes in a row (jupyterhub/slugs.py), and our longest is
+# "rehearsal-NAME".
 CourseName = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", min_length=1, max_length=20)
 ]
@@ -24,17 +24,17 @@ Login = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f,:/]{1,255}
 Clock = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]  # "09:00"
 Minutes = Annotated[int, Field(ge=5, le=24 * 60)]
 _NOTHING: tuple[date, ...] = ()
-_YEARS = (2000, 2200)  # others are slips of a finger, and clocks know nothing of them
+_YEARS = (2000, 2200)  # others are typing errors, which clocks may not support
 
 
 @cache  # it walks a tree of the file system
 def zones() -> frozenset[str]:
-    """The names of the time zones that this machine knows."""
+    """Return the names of the time zones that this machine knows."""
     return frozenset(available_timezones())
 
 
 class CourseState(StrEnum):
-    """How far a course is. Whether it runs now is also a question of its dates."""
+    """State of a course. Whether it runs now also depends on its dates."""
 
     DRAFT = "draft"  # its instructor still writes it
     REQUESTED = "requested"  # an admin is to approve it
@@ -44,7 +44,7 @@ class CourseState(StrEnum):
 
 
 class Role(StrEnum):
-    """What somebody is in a course."""
+    """Role of a person in a course."""
 
     STUDENT = "student"
     ASSISTANT = "assistant"
@@ -55,7 +55,7 @@ STAFF = frozenset({Role.ASSISTANT, Role.INSTRUCTOR})
 
 
 class WeeklyTime(Frozen):
-    """A time of every week; ``day`` 0 is Monday. In the course's time zone."""
+    """Weekly meeting time, in the course's time zone; ``day`` 0 is Monday."""
 
     day: Annotated[int, Field(ge=0, le=6)]
     begins: Clock
@@ -63,7 +63,7 @@ class WeeklyTime(Frozen):
 
 
 class SingleTime(Frozen):
-    """A time of one day, beside the weekly ones. In the course's time zone."""
+    """Additional meeting time on a single day, in the course's time zone."""
 
     date: date
     begins: Clock
@@ -71,7 +71,7 @@ class SingleTime(Frozen):
 
 
 class CourseReservation(Frozen):
-    """What is reserved in Slurm for each meeting; ``nodes`` 0 and ``gpus`` 0: nothing."""
+    """Resources reserved in Slurm for each meeting; ``nodes`` 0 and ``gpus`` 0: none."""
 
     nodes: Annotated[int, Field(ge=0, le=4096)] = 0
     gpus: Annotated[int, Field(ge=0, le=65536)] = 0  # where this Slurm can reserve GPUs
@@ -79,7 +79,7 @@ class CourseReservation(Frozen):
 
 
 class Handouts(Frozen):
-    """Where the files of a course come from: a git repository, a folder, or the page alone."""
+    """Source of a course's files: a git repository, a folder, or the page alone."""
 
     kind: Literal["none", "git", "folder"] = "none"
     source: Annotated[str, StringConstraints(max_length=1024)] = ""  # an address; a path
@@ -87,11 +87,11 @@ class Handouts(Frozen):
 
 
 class Course(Frozen):
-    """What an instructor writes of a course. Who is in it stands in the roster (CourseMember).
+    """Course as its instructor defines it. Its people are in the roster (CourseMember).
 
-    ``environment`` is a name of the catalog and ``version`` the one that is pinned; what that
-    was is kept beside the course (KeptCourse.pinned). ``budget``: GPU-hours, None without limit.
-    ``help``: whether staff must be let into a session by its student.
+    ``environment`` is a name in the catalog and ``version`` the pinned version, whose content is
+    stored with the course (KeptCourse.pinned). ``budget``: GPU-hours, None: no limit. ``help``:
+    whether a student must let staff into the session.
     """
 
     name: CourseName
@@ -137,27 +137,27 @@ class Course(Frozen):
 
     @property
     def group(self) -> str:
-        """The Hub's group of everyone in the course."""
+        """Hub group of everyone in the course."""
         return group_of(self.name)
 
     @property
     def server(self) -> str:
-        """The name of each member's server."""
+        """Name of each member's server."""
         return f"course-{self.name}"
 
     @property
     def room(self) -> str:
-        """The name of the server of whoever of the staff opens the course's room."""
+        """Name of the server of the staff member who opens the course's room."""
         return f"room-{self.name}"
 
 
 def group_of(course: str) -> str:
-    """The Hub's group of a course's people; environments name courses by it, too."""
+    """Return the Hub group of a course's people; environments name courses by it, too."""
     return f"course-{course}"
 
 
 class KeptCourse(Frozen):
-    """A course as it is kept. ``number`` counts its edits: whoever saves says which one they saw.
+    """Course as stored. ``number`` counts its edits: a save states the number it is based on.
 
     ``pinned`` is the environment as it was in the pinned version. Times are Unix seconds.
     """
@@ -169,7 +169,7 @@ class KeptCourse(Frozen):
     created_by: str
     created_at: float
     changed_at: float
-    answer: str = ""  # the admin's words to a request
+    answer: str = ""  # the admin's, to a request
     answered_by: str = ""
     answered_at: float | None = None
     archived_at: float | None = None
@@ -180,8 +180,8 @@ class KeptCourse(Frozen):
 
 
 class CourseMember(Frozen):
-    """One person of a course. ``source``: "list", or "group" for who comes from the directory;
-    ``joined_at``: when they joined it themselves, None before."""
+    """Member of a course. ``source``: "list", or "group" for members from the directory;
+    ``joined_at``: time at which they joined by themselves, None before."""
 
     course: str
     person: str

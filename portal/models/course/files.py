@@ -1,4 +1,4 @@
-"""What a course hands out and collects, as its staff sees it."""
+"""Handouts and collections of a course, as its staff sees them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from .live import Collected, HandoutRevision
 
 
 class HandoutFile(Frozen):
-    """One file that everyone gets. ``uploaded``: from the page, not from where the course's files
-    come from. ``size`` in bytes."""
+    """File that everyone gets. ``uploaded``: from the page, not from the course's source of files.
+    ``size`` in bytes."""
 
     path: str
     size: int
@@ -16,8 +16,8 @@ class HandoutFile(Frozen):
 
 
 class HandoutState(Frozen):
-    """What is handed out now. ``problem``: why the last try to fetch brought nothing, at
-    ``problem_at`` (Unix seconds); then what there was before stays. ``left_out``: a sentence."""
+    """Current handouts. ``problem``: why the last fetch failed, at ``problem_at`` (Unix seconds);
+    the previous files then stay. ``left_out``: a sentence."""
 
     revision: str = ""
     files: tuple[HandoutFile, ...] = ()
@@ -30,7 +30,7 @@ class HandoutState(Frozen):
 
 
 class CollectItem(Frozen):
-    """One collection: what was given, with times in Unix seconds and sizes in bytes, and which
+    """Collection: what students gave, with times in Unix seconds and sizes in bytes, and which
     students gave nothing."""
 
     id: int
@@ -44,6 +44,6 @@ class CollectItem(Frozen):
 
 
 class CollectList(Frozen):
-    """A course's collections, the newest first."""
+    """Collections of a course, newest first."""
 
     items: tuple[CollectItem, ...]

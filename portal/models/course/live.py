@@ -1,4 +1,4 @@
-"""What goes on in the sessions of a course: who is there, raised hands, help, messages, work."""
+"""Live data of a course's sessions: presence, raised hands, help, messages, files."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from .. import Frozen
 
 
 class Presence(Frozen):
-    """What a member's session last told of itself. Times are Unix seconds.
+    """Last report of a member's session about itself. Times are Unix seconds.
 
-    ``opened_at``: when its owner first had it in a browser; ``notebooks``: paths of those open.
-    ``hand``: what the student asks, since ``hand_at``. ``handout``: the revision in its folder.
+    ``opened_at``: time at which its owner first opened it in a browser; ``notebooks``: paths of
+    the open ones. ``hand``: the student's question, since ``hand_at``. ``handout``: the revision
+    in its folder.
     """
 
     course: str
@@ -28,7 +29,7 @@ class Presence(Frozen):
 
 
 class CourseMessage(Frozen):
-    """A message to everyone in a course, shown in Lab until ``ends_at``. Plain text."""
+    """Message to everyone in a course, shown in JupyterLab until ``ends_at``. Plain text."""
 
     id: int = 0
     course: str
@@ -39,7 +40,7 @@ class CourseMessage(Frozen):
 
 
 class HelpState(StrEnum):
-    """How far it is with helping somebody in their session."""
+    """State of a request to help somebody in their session."""
 
     ASKED = "asked"
     GRANTED = "granted"
@@ -48,9 +49,9 @@ class HelpState(StrEnum):
 
 
 class Help(Frozen):
-    """A member of the staff in a student's session. ``server`` is the Hub's name of it.
+    """Help by a staff member in a student's session. ``server`` is the session's name in the Hub.
 
-    ``until``: when it ends by itself; set when it is granted, ``minutes`` after that.
+    ``until``: time at which it ends by itself, ``minutes`` after it was granted; None before.
     """
 
     id: int = 0
@@ -69,7 +70,7 @@ class Help(Frozen):
 
 
 class Collect(Frozen):
-    """A folder that is collected from everyone; ``closed_at``: nothing more is taken."""
+    """Folder that is collected from everyone; ``closed_at``: time since which nothing is taken."""
 
     id: int = 0
     course: str
@@ -80,7 +81,7 @@ class Collect(Frozen):
 
 
 class Collected(Frozen):
-    """What one person's session gave. ``size`` in bytes; ``message`` says why there is nothing."""
+    """Files that one person's session gave. ``size`` in bytes; ``message``: why there are none."""
 
     collect_id: int
     person: str
@@ -91,7 +92,7 @@ class Collected(Frozen):
 
 
 class HandoutRevision(Frozen):
-    """One state of a course's handouts; ``revision`` is git's name of the commit."""
+    """Revision of a course's handouts; ``revision`` is the commit's id in git."""
 
     id: int = 0
     course: str
@@ -102,16 +103,16 @@ class HandoutRevision(Frozen):
 
 
 class CourseSituation(Frozen):
-    """What a session of a course is told (Situation.course). ``kind``: "course", "rehearsal",
-    "preview" or "room". ``handout``: the revision that its folder should have; "" where there is
-    nothing. ``collects``: those open for which it has given nothing yet."""
+    """Status of its course for a session (Situation.course). ``kind``: "course", "rehearsal",
+    "preview" or "room". ``handout``: revision that its folder should have; "": none. ``collects``:
+    open collections to which it has given nothing yet."""
 
     name: str
     title: str
     kind: str
     role: str
     messages: tuple[CourseMessage, ...] = ()
-    help: tuple[Help, ...] = ()  # asked and granted ones of this session
+    help: tuple[Help, ...] = ()  # requested or granted for this session
     help_policy: str = "ask"
     hand: str = ""
     handout: str = ""

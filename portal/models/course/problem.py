@@ -1,4 +1,4 @@
-"""What is wrong with a course, or with a roster, in words."""
+"""Problems of a course or a roster, in words."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from .. import Frozen
 
 
 class CourseProblem(Frozen):
-    """One thing that is wrong. ``field`` is the key, with dots ("weekly.0.begins"); "": none of
-    them. ``hint``: it can be saved so; the sentence says what will happen."""
+    """Problem of a course. ``field`` is the key, with dots ("weekly.0.begins"); "": no single key.
+    ``hint``: the course can be saved nevertheless; the sentence says what will happen."""
 
     field: str
     message: str
@@ -15,7 +15,7 @@ class CourseProblem(Frozen):
 
 
 class RosterProblem(Frozen):
-    """A line of a roster that could not be used; ``line`` counts from 1."""
+    """Line of a roster that could not be used; ``line`` counts from 1."""
 
     line: int
     message: str

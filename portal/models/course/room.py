@@ -1,4 +1,4 @@
-"""A course's room: a session of its staff that everyone in the course may enter."""
+"""Room of a course: a session of its staff that everyone in the course may enter."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from ..session.session import SessionState
 
 
 class Room(Frozen):
-    """``state`` None: there is none now. Times are Unix seconds.
+    """Room of a course. ``state`` None: there is none now. Times are Unix seconds.
 
-    ``url``: where it is entered, "" until it runs. ``people``: who has it open in a browser, by
-    name. ``why_not``: the sentence why none can be opened, "" where staff can.
+    ``url``: its entrance, "" until it runs. ``people``: names of those who have it open in a
+    browser. ``why_not``: sentence why none can be opened, "" if staff can.
     """
 
     course: str
@@ -19,7 +19,7 @@ class Room(Frozen):
     server: str = ""
     session_id: str = ""
     asked_at: float | None = None
-    since: float | None = None  # it runs
+    since: float | None = None  # time since which it runs
     ends_at: float | None = None
     url: str = ""
     people: tuple[str, ...] = ()

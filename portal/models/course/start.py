@@ -1,4 +1,4 @@
-"""Sessions that are started for a whole course, and how far each is."""
+"""Starts of sessions for a whole course, and their progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .. import Frozen
 
 
 class StartKind(StrEnum):
-    """Why sessions are started."""
+    """Reason for starting sessions."""
 
     MEETING = "meeting"  # ahead of a meeting, by the calendar
     ALL = "all"  # an instructor pressed "Start all"
@@ -16,7 +16,7 @@ class StartKind(StrEnum):
 
 
 class SeatState(StrEnum):
-    """How far one person's session of a start is."""
+    """State of one person's session of a start."""
 
     WAITING = "waiting"  # its turn has not come
     STARTING = "starting"  # the Hub was asked
@@ -24,14 +24,14 @@ class SeatState(StrEnum):
     CLAIMED = "claimed"  # its student has opened it
     RELEASED = "released"  # nobody came, or the rehearsal is over: it was stopped
     FAILED = "failed"
-    SKIPPED = "skipped"  # one ran already, or it was called off
+    SKIPPED = "skipped"  # a session ran already, or the start was cancelled
 
 
 OVER = frozenset({SeatState.CLAIMED, SeatState.RELEASED, SeatState.FAILED, SeatState.SKIPPED})
 
 
 class Seat(Frozen):
-    """One person's session of a start. Times are Unix seconds; ``message`` says why."""
+    """Session of one person in a start. Times are Unix seconds; ``message`` explains the state."""
 
     start_id: int
     person: str
@@ -43,8 +43,9 @@ class Seat(Frozen):
 
 
 class CourseStart(Frozen):
-    """``meeting_at``: when the meeting begins, for StartKind.MEETING; ``release_at``: when seats
-    that nobody claimed are stopped, None for never. ``ended_at``: nothing is left to do."""
+    """Start of sessions for a course. ``meeting_at``: time at which the meeting begins, for
+    StartKind.MEETING; ``release_at``: time at which unclaimed seats are stopped, None: never.
+    ``ended_at``: time since which nothing is left to do."""
 
     id: int = 0
     course: str
@@ -58,18 +59,18 @@ class CourseStart(Frozen):
 
 
 class Count(Frozen):
-    """How often something was so, in words."""
+    """Number of occurrences of a reason, given in words."""
 
     words: str
     number: int
 
 
 class StartReport(Frozen):
-    """What came of a start. ``median`` and ``last`` are seconds from the press of the button until
-    a session was ready, of those that were; None where none was.
+    """Result of a start. ``median`` and ``last`` are seconds from the request until a session was
+    ready, over those that were; None: no session was.
 
-    ``failures``: why sessions did not start, the most frequent reason first; ``missing``: what was
-    not as it should be for the course, in sentences.
+    ``failures``: reasons why sessions did not start, most frequent first; ``missing``: sentences
+    on what was not as it should be for the course.
     """
 
     total: int
@@ -84,19 +85,19 @@ class StartReport(Frozen):
 
 
 class ReservationState(StrEnum):
-    """How far one meeting's reservation is."""
+    """State of a meeting's reservation."""
 
     PLANNED = "planned"  # its time has not come
-    ASKED = "asked"  # Slurm is being asked, or was when the service ended
+    ASKED = "asked"  # requested from Slurm, now or when the service ended
     MADE = "made"
     REFUSED = "refused"
 
 
 class KeptReservation(Frozen):
-    """What the portal reserved, or tried to, for one meeting. Times are Unix seconds.
+    """Reservation that the portal made, or tried to make, for one meeting. Times are Unix seconds.
 
-    ``name`` is Slurm's; ``spec`` what was last asked for, so that a change is noticed; ``message``
-    why it was refused or is not as it should be, in words; ``at``: when Slurm was asked last.
+    ``name`` is Slurm's; ``spec`` is the last request, so that a change is noticed; ``message``:
+    why it was refused or is not as it should be; ``at``: time of the last request to Slurm.
     """
 
     name: str

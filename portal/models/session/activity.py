@@ -1,4 +1,4 @@
-"""When something was done in a session last, as its own server saw it."""
+"""Last activity in a session, as its own server saw it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ _Age = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 
 
 class SessionActivity(Frozen):
-    """Ages in seconds: a clock that is wrong or set anew, there or here, changes none of them.
+    """Ages of the last activities, in seconds: a wrong or adjusted clock, there or here, changes
+    none of them.
 
     ``kernel``: since a kernel executed something; ``terminal``: since a terminal wrote or was
-    written to; ``processes``: since what runs in both used CPU time. Where that never happened,
-    since the server began; None is unknown.
+    written to; ``processes``: since processes in both used CPU time. If that never happened: since
+    the server began; None: unknown.
     """
 
     busy_kernels: Annotated[int, Field(ge=0, le=100_000, strict=True)] = 0
@@ -26,7 +27,7 @@ class SessionActivity(Frozen):
 
     @property
     def age(self) -> float | None:
-        """Seconds since the last of all that; None where one of them is not known."""
+        """Seconds since the latest activity, 0 while a kernel is busy; None if one is unknown."""
         if self.busy_kernels:
             return 0.0
         ages = (self.kernel, self.terminal, self.processes)

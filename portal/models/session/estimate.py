@@ -1,4 +1,4 @@
-"""When a session would start: what is expected, who says so, and choices that start earlier."""
+"""Estimates of a session's start, with their basis, and choices that start earlier."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from .. import Frozen
 
 
 class Outlook(StrEnum):
-    """What can be said."""
+    """Outlook for a session's start."""
 
     NOW = "now"
     LATER = "later"  # at ``starts_at``
     UNKNOWN = "unknown"
-    REFUSED = "refused"  # it may not be asked for, or Slurm would not take it
+    REFUSED = "refused"  # not permitted, or Slurm would not accept it
 
 
 class Basis(StrEnum):
-    """Who says so."""
+    """Basis of an estimate."""
 
     SLURM = "slurm"  # sbatch --test-only
     LARGER = "larger"  # the same for a choice that asks for more
-    SNAPSHOT = "snapshot"  # what is free, and that nobody waits
-    QUEUE = "queue"  # when Slurm expects to start the jobs that wait for the like (squeue --start)
-    WAITS = "waits"  # how long like sessions have waited
-    LIMIT = "limit"  # a limit of the person, which --test-only does not look at
+    SNAPSHOT = "snapshot"  # resources are free, and nobody waits
+    QUEUE = "queue"  # Slurm's expected starts of similar pending jobs (squeue --start)
+    WAITS = "waits"  # waiting times of similar sessions
+    LIMIT = "limit"  # a limit of the person, which --test-only ignores
     NONE = ""
 
 
 class Estimate(Frozen):
-    """Times are Unix seconds. ``reason`` is a sentence where nobody can say, or for a refusal."""
+    """Estimate of a start. Times are Unix seconds. ``reason``: why it is unknown or refused."""
 
     outlook: Outlook
     starts_at: float | None = None
@@ -40,8 +40,8 @@ class Estimate(Frozen):
 
 
 class Nearby(Frozen):
-    """Another choice that starts earlier. ``changes``: options to put in the place of those asked
-    for; ``label`` ("2 GPUs") and ``words`` ("starts now") are for its button."""
+    """Alternative choice that starts earlier. ``changes``: options that replace the requested
+    ones; ``label`` ("2 GPUs") and ``words`` ("starts now") are for its button."""
 
     label: str
     words: str
@@ -50,7 +50,7 @@ class Nearby(Frozen):
 
 
 class StartAnswer(Frozen):
-    """The answer for a choice, in words too. ``source`` says in words whose estimate it is."""
+    """Estimate for a choice, also in words. ``source``: origin of the estimate, in words."""
 
     outlook: Outlook
     words: str
@@ -62,13 +62,13 @@ class StartAnswer(Frozen):
 
 
 class EstimateError(Frozen):
-    """How wrong the estimates of one partition and basis were. Seconds; a positive ``median`` means
-    that sessions started later than was said."""
+    """Error of the estimates of one partition and basis. Seconds; a positive ``median`` means that
+    sessions started later than estimated."""
 
     partition: str = ""
     basis: str = ""
     sessions: int = 0  # that have started
-    unknown: int = 0  # of these, those for which nobody could say
+    unknown: int = 0  # of these, those without an estimate
     median: float | None = None
     median_absolute: float | None = None
     within_ten_minutes: float | None = None  # share, 0 to 1

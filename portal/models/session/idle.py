@@ -1,4 +1,4 @@
-"""How idle a session's GPUs are, and what follows from it."""
+"""Idleness of a session's GPUs, and its consequences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .. import Frozen
 
 
 class IdleMode(StrEnum):
-    """What the portal does about sessions whose GPUs nobody uses."""
+    """Action of the portal on sessions with unused GPUs."""
 
     OFF = "off"
     WARN = "warn"
@@ -16,11 +16,11 @@ class IdleMode(StrEnum):
 
 
 class IdleState(Frozen):
-    """Of one session. Seconds and Unix seconds; ``warned`` is true once its owner is to be told.
+    """Idleness of a session. Seconds and Unix seconds; ``warned``: its owner is to be told.
 
-    ``idle_since``: None while it is used, or while that is not known: ``unknown`` says why then.
-    ``stops_at``: None where nothing stops it (warn-only, exempt, not idle). ``save_at``: from then
-    on a page that shows the session's documents should save them, since the stop is near.
+    ``idle_since``: None while it is used, or while that is unknown: ``unknown`` then says why.
+    ``stops_at``: None if nothing stops it (warn-only, exempt, not idle). ``save_at``: time from
+    which a page that shows the session's documents should save them, since the stop is near.
     """
 
     mode: IdleMode = IdleMode.OFF
@@ -29,8 +29,8 @@ class IdleState(Frozen):
     stops_at: float | None = None
     save_at: float | None = None
     snoozed_until: float | None = None
-    exempt: str = ""  # the sentence why nothing happens to this session; "" where it does
-    unknown: str = ""  # the sentence why nobody can say whether it is idle
+    exempt: str = ""  # sentence why this session is exempt; "": it is not
+    unknown: str = ""  # sentence why it is unknown whether it is idle
     limit: float | None = None  # seconds of idleness after which it stops
     snooze: float = 0  # seconds that one snooze lasts; 0: no snooze is left or offered
     snoozes_left: int = 0

@@ -1,4 +1,4 @@
-"""A running session that is being given other resources: a new job waits for its turn."""
+"""Change of a running session's resources: a new job is queued to take its place."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .. import Frozen
 
 
 class MoveState(StrEnum):
-    """Where a move is."""
+    """State of a move."""
 
     QUEUED = "queued"  # the new job waits; the session goes on
     STARTING = "starting"  # the new job runs, its server does not answer yet
     READY = "ready"  # the new server answers; the old one is about to be asked to save
-    SWITCHING = "switching"  # the old one ends, the address leads to the new one
+    SWITCHING = "switching"  # the old server ends, the address leads to the new one
     DONE = "done"
     FAILED = "failed"  # the session goes on as it was
     CANCELLED = "cancelled"
@@ -25,7 +25,7 @@ LIVE = frozenset({MoveState.QUEUED, MoveState.STARTING, MoveState.READY, MoveSta
 
 
 class Move(Frozen):
-    """One move, as it is shown. ``words`` says in a sentence what happens or happened."""
+    """Move of a session, as shown. ``words``: sentence on what happens or happened."""
 
     state: MoveState
     options: dict[str, Any]

@@ -1,6 +1,6 @@
-"""Resources: what a session asks Slurm for.
+"""Resources that a session requests from Slurm.
 
-Inside the portal memory is MiB, time is seconds, counts are integers. At its edges (a form, REST,
+Inside the portal memory is MiB, time is seconds, counts are integers. At its edges (forms, REST,
 YAML, the databases) they are text, "16G" and "2:00:00": pydantic reads and writes that.
 """
 
@@ -18,7 +18,7 @@ MEMORY = r"^[1-9][0-9]{0,6}(M|G|T)$"
 TIME = r"^([0-9]{1,3}-)?[0-9]{1,3}:[0-5][0-9]:[0-5][0-9]$"
 SLURM_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}$"  # no leading dash: never an option
 
-# Node features, all of which a node must have. Of what sbatch(1) --constraint takes, no more.
+# Node features, all of which a node must have: the only form of sbatch(1) --constraint allowed.
 FEATURES = r"^[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,62}(&[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,62}){0,7}$"
 
 SlurmName = Annotated[str, StringConstraints(pattern=SLURM_NAME)]
@@ -29,9 +29,9 @@ _MOST_HOURS = 999  # before the first colon, in TIME
 
 
 class _Quantity(int):
-    """A number with a unit, which is text at the edges: in models, ``str()`` and f-strings.
+    """Number with a unit, which is text at the edges: in models, ``str()`` and f-strings.
 
-    ``Memory("1024M")`` and ``Memory(1024)`` are equal; what was written stays as it was written.
+    ``Memory("1024M")`` and ``Memory(1024)`` are equal; the text keeps its original spelling.
     """
 
     PATTERN: ClassVar[str]
@@ -39,7 +39,7 @@ class _Quantity(int):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read text as a person writes it. Raises ValueError."""
+        """Parse text as a person writes it. Raises ValueError."""
         number = cls(cls._number(text))
         number.written = text
         return number
@@ -72,7 +72,7 @@ class _Quantity(int):
 
 
 class Memory(_Quantity):
-    """MiB; "512M", "4G" or "1T" as text."""
+    """Memory in MiB; "512M", "4G" or "1T" as text."""
 
     PATTERN = MEMORY
 
@@ -86,7 +86,7 @@ class Memory(_Quantity):
 
 
 class Duration(_Quantity):
-    """Seconds; "2:00:00" or "1-00:00:00" as text."""
+    """Duration in seconds; "2:00:00" or "1-00:00:00" as text."""
 
     PATTERN = TIME
 
@@ -101,7 +101,7 @@ class Duration(_Quantity):
 
 
 class Resources(Frozen):
-    """What a session asks for. None or 0 leaves the choice to the site's and Slurm's defaults.
+    """Resources that a session requests. None or 0: the site's and Slurm's defaults apply.
 
     ``memory`` is per node, "4G"; ``time`` is "H:MM:SS" or "D-HH:MM:SS"; ``gpus`` counts per node.
     """
@@ -127,7 +127,7 @@ class Resources(Frozen):
         return value
 
     def said(self) -> dict[str, Any]:
-        """Return what was said of it, typed: neither defaults nor None."""
+        """Return the values that were given, typed: neither defaults nor None."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {
             name: value
@@ -137,14 +137,14 @@ class Resources(Frozen):
 
 
 def memory_mib(text: str) -> int:
-    """MiB of "512M", "4G" or "1T". Raises ValueError for anything else."""
+    """Convert "512M", "4G" or "1T" to MiB. Raises ValueError for anything else."""
     if not re.fullmatch(MEMORY, text):
         raise ValueError(f"{text!r} is not a memory size such as '4G'")
     return int(text[:-1]) * _UNITS[text[-1]]
 
 
 def time_seconds(text: str) -> int:
-    """Seconds of "2:00:00" or "1-00:00:00". Raises ValueError for anything else."""
+    """Convert "2:00:00" or "1-00:00:00" to seconds. Raises ValueError for anything else."""
     if not re.fullmatch(TIME, text):
         raise ValueError(f"{text!r} is not a time such as '2:00:00'")
     days, _, clock = text.rpartition("-")
@@ -153,6 +153,6 @@ def time_seconds(text: str) -> int:
 
 
 def time_text(seconds: int) -> str:
-    """ "H:MM:SS" of a number of seconds."""
+    """Format a number of seconds as "H:MM:SS"."""
     minutes, seconds = divmod(int(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"

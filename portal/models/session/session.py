@@ -1,4 +1,4 @@
-"""A session as it is remembered: who, in what, on what, when, and why it ended."""
+"""Records of sessions: user, environment, resources, times, and why they ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .. import Frozen
 
 
 class SessionState(StrEnum):
-    """Where a session is in its life."""
+    """State of a session."""
 
     PENDING = "pending"  # its job waits
     STARTING = "starting"  # its job runs, its server does not answer yet
@@ -18,12 +18,12 @@ class SessionState(StrEnum):
 
 
 class SessionRecord(Frozen):
-    """One session. Times are Unix seconds, memory MiB; None is unknown or not yet.
+    """Record of a session. Times are Unix seconds, memory MiB; None: unknown or not yet.
 
     ``id`` is opaque and made by the Hub. ``user`` is the Hub's name, ``account`` the one that the
-    job belongs to. ``options`` are the validated ``user_options`` of the launch, and stay
-    those; ``time_limit`` is the seconds that its job had in the end, with all by which they were
-    extended. ``log_path`` is the Hub's own file and never leaves the service.
+    job belongs to. ``options`` are the validated ``user_options`` of the launch and never change;
+    ``time_limit`` is its job's final time limit in seconds, extensions included. ``log_path`` is
+    the Hub's own file and never leaves the service.
     """
 
     id: str
@@ -44,8 +44,8 @@ class SessionRecord(Frozen):
     nodes: tuple[str, ...] = ()
     ending_code: str = ""  # portal.sessions.ending
     ending_message: str = ""
-    stopped_by: str = ""  # who asked for the stop: a user's name, or "" when nobody did
-    log: str = ""  # its end, as clean text, once the session is over
+    stopped_by: str = ""  # name of the user who requested the stop; "": nobody did
+    log: str = ""  # the log's tail as clean text, once the session is over
     log_path: str = ""
     peak_memory: int | None = None
     exit_code: int | None = None

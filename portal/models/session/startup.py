@@ -1,4 +1,4 @@
-"""How a session's start went, step by step."""
+"""Timing of a session's start, step by step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Seconds = Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)]
 
 
 class Step(StrEnum):
-    """What the session itself measures, in the order in which it happens."""
+    """Steps that the session itself measures, in the order in which they happen."""
 
     CONTAINER = "container"  # from the job script's beginning to Python's: mounts, modules
     IMPORTS = "imports"  # until JupyterLab's modules are imported
@@ -23,13 +23,13 @@ class Step(StrEnum):
 
 
 class StartupReport(Frozen):
-    """Seconds by step; what is left out stays as it is known."""
+    """Seconds by step; the values of omitted steps do not change."""
 
     steps: Annotated[dict[Step, _Seconds], Field(min_length=1)]
 
 
 class StepItem(Frozen):
-    """One part of a start, as it is shown. ``name`` for programs, ``title`` for people."""
+    """Step of a start, as shown. ``name`` is for programs, ``title`` for people."""
 
     name: str
     title: str
@@ -37,8 +37,8 @@ class StepItem(Frozen):
 
 
 class Startup(Frozen):
-    """All parts in their order, and how long it took from the click until the server was ready
-    (null while it is not). The page is opened after that, and not part of it."""
+    """Steps of a start in their order, and seconds from the click until the server was ready
+    (null: not yet). Opening the page follows after that and is not included."""
 
     steps: tuple[StepItem, ...]
     ready: float | None = None

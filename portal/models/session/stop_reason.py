@@ -1,4 +1,4 @@
-"""Why the portal's service itself stops a session, as it tells the Hub."""
+"""Reasons of the portal's service itself for stopping a session, as sent to the Hub."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _LONGEST = 2000  # characters of the header, percent-encoded
 
 
 class StopCode(StrEnum):
-    """The endings that a stop can name; they have titles in portal.sessions.ending."""
+    """Endings that a stop can name; their titles are in portal.sessions.ending."""
 
     IDLE = "idle"
-    UNCLAIMED = "unclaimed"  # started ahead of a meeting to which nobody came
-    REHEARSED = "rehearsed"  # started to be thrown away
+    UNCLAIMED = "unclaimed"  # started ahead of a meeting and never opened
+    REHEARSED = "rehearsed"  # started only for a rehearsal
     COURSE_OVER = "course_over"
 
 
 class StopReason(Frozen):
-    """``words``: one plain sentence, for the session's owner."""
+    """Reason for a stop. ``words``: one plain sentence, for the session's owner."""
 
     code: StopCode
     words: Annotated[str, StringConstraints(min_length=1, max_length=300), *PLAIN_LINE]
 
     def header(self) -> str:
-        """The value of ``REASON_HEADER``: ASCII without spaces or line ends."""
+        """Return the value of ``REASON_HEADER``: ASCII without spaces or line ends."""
         return quote(self.model_dump_json(), safe="")
 
     @classmethod
     def read(cls, header: str) -> StopReason | None:
-        """The reverse; None for what is no reason."""
+        """Parse a value of ``REASON_HEADER``; None if it is no reason."""
         try:
             return cls.model_validate_json(unquote(header[:_LONGEST])) if header else None
         except ValidationError:

@@ -1,4 +1,4 @@
-"""A session's report of itself: its GPUs, its memory, and its activity."""
+"""Report of a session about itself: its GPUs, its memory, and its activity."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 
 
 class ReportedGpu(Frozen):
-    """One GPU that the session sees. None is "unknown" (MIG, or the driver does not say)."""
+    """GPU that the session sees. None: unknown (MIG, or the driver does not say)."""
 
     index: Annotated[int, Field(ge=0, le=255, strict=True)]  # as counted in this session
     minor: Annotated[int, Field(ge=0, le=255, strict=True)] | None = None  # of /dev/nvidiaN
@@ -26,7 +26,7 @@ class ReportedGpu(Frozen):
 
 
 class TelemetryReport(Frozen):
-    """One report. ``job_id`` must be the session's own job; memory of the host in MiB."""
+    """Report of a session. ``job_id`` must be the session's own job; host memory in MiB."""
 
     job_id: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,10}$")]
     gpus: Annotated[tuple[ReportedGpu, ...], Field(max_length=64)] = ()

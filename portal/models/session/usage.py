@@ -1,4 +1,4 @@
-"""GPU time of jobs: held, used, and how much of it was measured."""
+"""GPU time of jobs: held, used, and measured."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from .. import Frozen
 
 
 class JobUsage(Frozen):
-    """One job's GPU time on one UTC day (``day``: "2026-11-21"), in GPU-seconds.
+    """GPU time of a job on one UTC day (``day``: "2026-11-21"), in GPU-seconds.
 
-    ``measured`` is the part of ``held`` for which telemetry said what the GPU did, ``used`` the
-    busy part of that. Sessions' own reports never count here. ``job_id`` and ``submitted_at``
-    name the job together, since Slurm may count ids anew.
+    ``measured`` is the part of ``held`` for which telemetry has readings, ``used`` the busy part
+    of that. Sessions' own reports never count here. ``job_id`` and ``submitted_at`` together
+    identify the job, since Slurm may reuse ids.
     """
 
     job_id: str
@@ -31,8 +31,8 @@ class JobUsage(Frozen):
 class UsageRow(Frozen):
     """Usage of one ``key`` (a user, group, environment or course) in one period, in GPU-hours.
 
-    ``period`` is "2026-W47" or "2026-11". ``used_hours`` and ``idle_hours`` are None where nothing
-    was measured; ``measured_share`` (0 to 1) says how much of what was held was measured.
+    ``period`` is "2026-W47" or "2026-11". ``used_hours`` and ``idle_hours`` are None if nothing
+    was measured; ``measured_share`` (0 to 1) is the measured part of the held time.
     """
 
     key: str
@@ -45,9 +45,9 @@ class UsageRow(Frozen):
 
 
 class SessionReports(Frozen):
-    """What a session said about itself, summed: shown to its owner, never accounted.
+    """Totals of a session's reports about itself: shown to its owner, never accounted.
 
-    Seconds of all its GPUs together; memory in MiB, None where it never knew.
+    Seconds are summed over all its GPUs; memory in MiB, None: never known.
     """
 
     session_id: str
