@@ -1,4 +1,4 @@
-"""A person's courses, first on the home page and on the launch page: one button for each."""
+"""Courses of a person, first on the home page and on the launch page: a button for each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PATIENCE = 0.3  # seconds that a page waits for the database
 
 
 class MyCourse(Frozen):
-    """One course of a person's. ``meeting`` says when it meets next; ``closed`` why it has no
+    """Course of a person. ``meeting`` says when it meets next; ``closed`` why it has no
     session now."""
 
     name: str
@@ -37,13 +37,13 @@ class MyCourse(Frozen):
 
 
 def my_courses(mine: Iterable[Membership], now: float) -> tuple[MyCourse, ...]:
-    """Those that have sessions now (Unix seconds) or will have, the one that meets next first."""
-    found = []
-    for one in mine:
-        course = one.kept.course
-        reason = CourseSession.closed(one.kept, one.role, now)
+    """Return courses that have sessions now (Unix seconds) or will have, next meeting first."""
+    rows = []
+    for membership in mine:
+        course = membership.kept.course
+        reason = CourseSession.closed(membership.kept, membership.role, now)
         today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
-        if one.kept.state is not CourseState.APPROVED or today > course.ends:
+        if membership.kept.state is not CourseState.APPROVED or today > course.ends:
             continue
         following = meetings(course, now, now + AHEAD)
         begins = following[0].begins if following else float("inf")
@@ -54,13 +54,13 @@ def my_courses(mine: Iterable[Membership], now: float) -> tuple[MyCourse, ...]:
             meeting="" if reason else next_meeting(course, now),
             closed=reason,
         )
-        found.append((bool(reason), begins, course.name, shown))
-    return tuple(shown for *_, shown in sorted(found, key=lambda one: one[:3]))
+        rows.append((bool(reason), begins, course.name, shown))
+    return tuple(shown for *_, shown in sorted(rows, key=lambda row: row[:3]))
 
 
 async def courses_of(book: CourseBook, name: str) -> tuple[MyCourse, ...]:
-    """What a page shows. It waits for the database no longer than a moment, and shows what was
-    known where that does not answer."""
+    """Return the courses for a page: those known before, if the database does not answer within
+    a moment."""
     try:
         mine: Iterable[Membership] = (await book.mine(name, patience=_PATIENCE)).values()
     except (PortalError, TimeoutError):  # the store says so in the log
@@ -72,6 +72,6 @@ async def _of(person: Any) -> tuple[MyCourse, ...]:
     return await courses_of(Shared.of(JupyterHub.instance().config).book, person.name)
 
 
-# What the Hub's page templates may ask, as the template variable `portal_courses`: the courses of a
+# Functions for the Hub's page templates, as the variable `portal_courses`: the courses of a
 # user of the Hub (Jinja awaits them), and whether a server's name is that of a course's.
 FOR_PAGES = SimpleNamespace(of=_of, has=server_of)

@@ -1,4 +1,4 @@
-"""When a course meets next, in words. Pure."""
+"""Next meeting of a course, in words. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _SOON = 3600  # seconds before which minutes are counted
 
 
 def next_meeting(course: Course, now: float) -> str:
-    """When the course meets next, in its own time zone: "Its meeting is on until 11:30."; "" where
-    nothing is near."""
+    """Return when the course meets next, in its own time zone: "Its meeting is on, until 11:30.";
+    "" if no meeting is near."""
     following = meetings(course, now, now + AHEAD)
     if not following:
         return ""
