@@ -24,7 +24,7 @@ _LACKING = (errno.EOPNOTSUPP, errno.EINVAL)
 
 
 class NoAcls(OSError):
-    """The file system has no POSIX ACLs."""
+    """Lack of POSIX ACLs in the file system."""
 
 
 def give(target: Path | int, own: int, others: Mapping[int, int]) -> None:

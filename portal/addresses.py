@@ -37,8 +37,8 @@ _PATIENCE = 10.0  # seconds for the resolver
 
 
 class Destination(NamedTuple):
-    """Host to connect to, a name without a final dot, its port, and its checked ``addresses``: none
-    where a proxy of the site resolves the name."""
+    """Host to connect to, a name without a final dot, its port, and its checked ``addresses``;
+    none if a proxy of the site resolves the name."""
 
     host: str
     port: int
@@ -71,9 +71,9 @@ def _within(address: IPv6Address) -> list[IPv4Address]:
 
 
 def allows(entry: str, host: str, port: int, address: Address) -> bool:
-    """Return True if an ``entry`` of a site's list covers an address of ``host``. Entries are hosts
-    ("git.example.org"), domains (".example.org") and networks ("10.1.0.0/16", "10.1.2.3"); all but
-    networks may have a port ("git.example.org:8443", "[::1]:5000")."""
+    """Return True if an ``entry`` of a site's list covers an address of ``host``. Entries are
+    hosts ("git.example.org"), domains (".example.org") and networks ("10.1.0.0/16", "10.1.2.3");
+    all but networks may have a port ("git.example.org:8443", "[::1]:5000")."""
     entry = entry.strip().lower()
     with_port = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\[\]]+):([0-9]{1,5})", entry)
     if with_port:
@@ -128,8 +128,8 @@ def look_up(host: str, port: int, allowed: Sequence[str]) -> tuple[str, ...]:
 async def destination(
     host: str, port: int, allowed: Sequence[str], *, setting: str, field: str, scheme: str = "https"
 ) -> Destination:
-    """Resolve ``host`` and check each of its addresses. ``setting`` is the name of the setting with
-    the list ``allowed``; ``field`` that of the request's field with the host.
+    """Resolve ``host`` and check each of its addresses. ``setting`` is the name of the setting
+    with the list ``allowed``; ``field`` that of the request's field with the host.
 
     Raises InvalidRequest with a sentence.
     """

@@ -132,8 +132,8 @@ class SharedAnswer(Generic[T]):
             self._begin(self._ask)
 
     def invalidate(self) -> None:
-        """Make the next ``get`` ask anew, after a change. A question under way may be answered from
-        before it, and goes on for those who wait for it already."""
+        """Make the next ``get`` ask anew, after a change. A question under way may be answered
+        from before it, and goes on for those who wait for it already."""
         self._valid, self._question, self._failed = False, None, None
 
     def put(self, answer: T, asked_at: float | None = None) -> None:

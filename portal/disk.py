@@ -14,7 +14,7 @@ ROOM = 8 * 1024 * 1024
 """Bytes reserved in a database of SQLite: some thousand changes of a session's state."""
 
 LEAST = 32 * 1024 * 1024
-"""Free bytes below which nothing new is started: neither log nor end of a session could be kept."""
+"""Free bytes below which nothing new is started: a session's log and end could not be kept."""
 
 FULL = (
     "The portal's disk is full. What runs goes on, and can be opened and stopped; nothing new is "
@@ -39,8 +39,8 @@ def no_space(error: object) -> bool:
 
 
 def free(path: Path | str) -> int | None:
-    """Return the bytes that this account may still write at ``path``, which need not exist; None if
-    that is unknown. Blocks: a network file system may take its time."""
+    """Return the bytes that this account may still write at ``path``, which need not exist; None
+    if unknown. Blocks: a network file system may take its time."""
     place = Path(path).absolute()
     for folder in (place, *place.parents):
         try:

@@ -110,8 +110,8 @@ class HubApi(LoggingConfigurable):
         await self._ask("DELETE", _path(user, server), "delete:servers", headers)
 
     async def start_server(self, user: str, server: str, options: Mapping[str, Any]) -> None:
-        """Ask the Hub to start a named server with these ``user_options``, checked like its owner's
-        own launch; it may still be starting then.
+        """Ask the Hub to start a named server with these ``user_options``, checked like its
+        owner's own launch; it may still be starting then.
 
         Raises the error of a refused launch (InvalidRequest, NotAllowed, SlurmUnavailable…) with
         its message; Conflict for a server that runs or starts; otherwise as ``stop_server``.
@@ -129,8 +129,8 @@ class HubApi(LoggingConfigurable):
         return bool(model.get("ready") or model.get("pending"))
 
     async def begin_server(self, user: str, server: str, options: Mapping[str, Any]) -> None:
-        """Start a server of a class: without a check of its state before, and until Slurm has the
-        job. One that starts already is left alone.
+        """Start a server of a class, without a check of its state before; return once Slurm has
+        the job. One that starts already is left alone.
 
         Raises Conflict for one that runs; TooManyRequests and Unavailable if the Hub or Slurm is
         to be asked later, with ``details["retry_after"]`` in seconds if they say when.
@@ -177,7 +177,7 @@ class HubApi(LoggingConfigurable):
         return moves if isinstance(moves, list) else []
 
     async def move(self, user: str, server: str) -> dict[str, Any]:
-        """Return the "move" of a server and its "busy" kernels. Raises NotFound, HubUnavailable."""
+        """Return a server's "move" and "busy" kernels. Raises NotFound, HubUnavailable."""
         return _json(await self._ask("GET", _move_path(user, server), ""))
 
     async def begin_move(
@@ -314,7 +314,7 @@ def _error(status: int, message: str, scope: str) -> PortalError:
 
 
 def _seconds(text: str) -> float | None:
-    """Return the seconds of a Retry-After header; None for a date or nothing (RFC 9110, 10.2.3)."""
+    """Return seconds of a Retry-After header; None for a date or nothing (RFC 9110, 10.2.3)."""
     return min(float(text), 600.0) if text.strip().isdigit() else None
 
 

@@ -78,7 +78,7 @@ class GuestHandler(MovesBase):
         return spawner, guest
 
     async def _judge(self, user: str, server: str, person: str) -> None:
-        """Raise NotAllowed unless a student gets help from the course's staff; StoreUnavailable."""
+        """Raise NotAllowed unless the course's staff helps a student of it; StoreUnavailable."""
         book = Shared.of(self.config).book
         name = server.removeprefix(_PREFIX)
         roles = {

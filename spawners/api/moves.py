@@ -38,13 +38,13 @@ class MovesBase(APIHandler):
         self.finish(json.dumps(model))
 
     def refuse(self, error: PortalError) -> None:
-        """Respond with the error's message; its code is the reason, as in responses to launches."""
+        """Respond with the error's message; its code is the reason, as in those to launches."""
         self.set_status(error.status, error.code)
         self.finish(json.dumps({"status": error.status, "message": error.message}))
 
 
 class MovesHandler(MovesBase):
-    """``GET /hub/api/portal/moves``: moves under way, or a few minutes ago."""
+    """``GET /hub/api/portal/moves``: moves that are under way, or were a few minutes ago."""
 
     def get(self) -> None:
         moves = []

@@ -36,7 +36,7 @@ class RoomsHandler(MovesBase):
 
 
 class RoomHandler(MovesBase):
-    """``/hub/api/portal/rooms/USER/SERVER``: read its URL (GET), let the course in (PUT), and out
+    """``/hub/api/portal/rooms/USER/SERVER``: read the URL (GET), let the course in (PUT), and out
     (DELETE)."""
 
     def get(self, user: str, server: str) -> None:

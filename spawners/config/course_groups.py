@@ -37,8 +37,8 @@ async def course_groups(name: str) -> tuple[str, ...]:
             if membership.kept.state is CourseState.APPROVED
         ]
         mine = tuple(group_of(course) for course in approved)
-    others = role_groups() if mine else ()
-    return tuple(group for group in mine if group not in others)
+    reserved = role_groups() if mine else ()
+    return tuple(group for group in mine if group not in reserved)
 
 
 def held(db: orm.Session, name: str) -> tuple[str, ...]:

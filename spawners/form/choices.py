@@ -46,7 +46,7 @@ def card(tile: Tile, habits: Habits, selected: bool) -> Card:
 def kind_choices(
     environments: Sequence[Environment], last: Mapping[str, Any]
 ) -> tuple[Choice, ...]:
-    """Return the kinds of session, if one of the environments has more than the usual."""
+    """Return the kinds of session to choose from; () if the environments have only the usual."""
     kinds = [k for k in OFFERED.values() if any(not k.unfit(e) for e in environments)]
     if len(kinds) < 2:
         return ()

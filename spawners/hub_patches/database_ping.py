@@ -1,4 +1,4 @@
-"""Transactions without a ping before, where the database is a file."""
+"""Removal of JupyterHub's ping before each transaction, where the database is a file."""
 
 from __future__ import annotations
 

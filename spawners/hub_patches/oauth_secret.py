@@ -1,9 +1,9 @@
 """Single hash of a session's OAuth secret, as of its token.
 
-The secret is the session's token, which JupyterHub made at random a moment before (122 bits), so it
-cannot be guessed, and JupyterHub itself hashes it once as a token (jupyterhub/orm.py,
-APIToken.generated). As an OAuth client's secret, JupyterHub treats it like a password and hashes it
-16384 times, on the event loop: 4 ms for each launch and each login to a session.
+The secret is the session's token, which JupyterHub made at random a moment before (122 bits), so
+it cannot be guessed, and JupyterHub itself hashes it once as a token (jupyterhub/orm.py,
+APIToken.generated). As an OAuth client's secret it is treated like a password and hashed 16384
+times, on the event loop: 4 ms for each launch and each login to a session.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from .patch import Patch
 
 
 class Steps:
-    """Awaitable that runs ``work`` and joins its commits to ``db`` between two pauses into a single
-    one, at the second pause: six commits in a row would each wait for the disk, before anybody
-    else can see any of it. A commit that fails raises in ``work``, which cleans up."""
+    """Awaitable that runs ``work`` and joins its commits to ``db`` between two pauses into a
+    single one, at the second pause: six commits in a row would each wait for the disk, before
+    anybody else can see any of it. A commit that fails raises in ``work``, which cleans up."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], db: Session) -> None:
         self._work, self._db = work, db
@@ -34,7 +34,7 @@ class Steps:
                         waits_for = step(given)
                 except Exception as error:
                     if inspect.getcoroutinestate(self._work) == inspect.CORO_CLOSED:
-                        raise  # the work itself has ended
+                        raise  # the error of the work itself, or its end
                     step, given = self._work.throw, error
                     continue
                 try:

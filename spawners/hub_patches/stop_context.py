@@ -19,7 +19,7 @@ from .patch import Patch, replace_handlers
 
 
 class StopServerHandler(PromptStart):
-    """Handler of ``DELETE users/NAME/server`` and ``…/servers/SERVER``; POST is PromptStart's."""
+    """Handler of ``DELETE users/NAME/server`` and ``…/servers/SERVER``; PromptStart's of POST."""
 
     async def delete(self, user_name: str, server_name: str = "") -> None:
         if isinstance(self.current_user, orm.Service) and self.current_user.name == CULLER:

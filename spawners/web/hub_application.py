@@ -54,7 +54,7 @@ class HubApplication(BoundedApplication):
     """Application of the Hub; ``hub_hosts`` in its settings are the Hub's addresses."""
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
-        """Return the handler of ``request``; a redirect or a 403 at a host other than the Hub's."""
+        """Return the handler of ``request``; at other hosts than the Hub's a redirect or a 403."""
         hosts: HubHosts = self.settings["hub_hosts"]
         if hosts.answers(request.host_name, request.path):
             return super().find_handler(request, **kwargs)
