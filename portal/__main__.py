@@ -1,4 +1,4 @@
-"""The ``portal`` command: subcommands are loaded only when they are asked for."""
+"""The ``portal`` command, whose subcommands are imported only on demand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .command import CommandGroup
 
 
 class PortalCommand(CommandGroup):
-    """``portal SUBCOMMAND``: what a person or a unit file starts."""
+    """Command ``portal SUBCOMMAND``, as run by people and unit files."""
 
     name = "portal"
     description = "The Data Scientist Portal."
@@ -31,8 +31,8 @@ class PortalCommand(CommandGroup):
     }
 
     def initialize(self, argv: Any = None) -> None:
-        """Import the subcommand and read its configuration, with garbage collected afterwards only:
-        what imports make stays, and looking through it took two fifths of the service's start."""
+        """Import the subcommand and read its configuration, without garbage collection meanwhile:
+        imported objects stay, and scanning them took two fifths of the service's start."""
         gc.disable()
         try:
             super().initialize(argv)
@@ -42,7 +42,7 @@ class PortalCommand(CommandGroup):
 
 
 def main() -> None:
-    """Entry point of the ``portal`` script."""
+    """Run the ``portal`` command."""
     PortalCommand.launch_instance(sys.argv[1:])
 
 

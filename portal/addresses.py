@@ -1,9 +1,9 @@
-"""Addresses that people name and the service asks: repositories of courses, registries of images.
+"""Checks of user-supplied addresses that the service connects to: course repositories, registries.
 
-Whoever names one must not reach what trusts this machine or stands behind the site's walls: the
+Such an address must not lead to what trusts this machine or stands behind the site's firewall: the
 Hub's own API, a cloud's metadata, a switch. So a name is resolved here, each of its addresses is
-looked at, and the program that asks is told to use those and no others; else a name could stand
-for another address at the second look (DNS rebinding).
+checked, and the connecting program is told to use those and no others; otherwise a second lookup
+could return another address (DNS rebinding).
 
 Ranges: RFC 6890 and its registries, as `ipaddress` knows them; for IPv4 inside of IPv6 RFC 4291
 (mapped, compatible), RFC 3056 (6to4), RFC 4380 (Teredo), RFC 6052 (NAT64).
@@ -37,8 +37,8 @@ _PATIENCE = 10.0  # seconds for the resolver
 
 
 class Destination(NamedTuple):
-    """Where to connect: a host's name without a final dot, a port, and the ``addresses`` that were
-    looked at; none where a proxy of the site resolves the name."""
+    """Host to connect to, a name without a final dot, its port, and its checked ``addresses``;
+    none if a proxy of the site resolves the name."""
 
     host: str
     port: int
@@ -46,34 +46,34 @@ class Destination(NamedTuple):
 
 
 def outside(address: Address) -> bool:
-    """Whether an address is one of the public Internet: none of this machine, its links, private
-    networks, and nothing that is reserved."""
+    """Return True if an address is on the public Internet: not of this machine, its links or
+    private networks, and not reserved."""
     if isinstance(address, IPv6Address):
         if address.scope_id is not None or address in _LOCAL_NAT64 or address.is_site_local:
             return False
         if within := _within(address):
-            return all(outside(one) for one in within)
+            return all(outside(ipv4) for ipv4 in within)
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
 def on_a_link(address: Address) -> bool:
-    """Whether an address is link-local: there is a cloud's metadata, and nobody's server."""
+    """Return True if an address is link-local, as a cloud's metadata is, and nobody's server."""
     inner = _within(address) if isinstance(address, IPv6Address) else []
-    return address.is_link_local or any(one.is_link_local for one in inner)
+    return address.is_link_local or any(ipv4.is_link_local for ipv4 in inner)
 
 
 def _within(address: IPv6Address) -> list[IPv4Address]:
-    """The IPv4 addresses inside of an IPv6 address."""
+    """Return the IPv4 addresses embedded in an IPv6 address."""
     inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
     if any(address in network for network in _IN_96):
         inner.append(IPv4Address(int(address) & 0xFFFF_FFFF))
-    return [one for one in inner if one is not None]
+    return [ipv4 for ipv4 in inner if ipv4 is not None]
 
 
 def allows(entry: str, host: str, port: int, address: Address) -> bool:
-    """Whether an ``entry`` of a site's list is about an address of ``host``. Entries are hosts
-    ("git.example.org"), domains (".example.org"), networks ("10.1.0.0/16", "10.1.2.3"), and each
-    of these but a network with a port ("git.example.org:8443", "[::1]:5000")."""
+    """Return True if an ``entry`` of a site's list covers an address of ``host``. Entries are
+    hosts ("git.example.org"), domains (".example.org") and networks ("10.1.0.0/16", "10.1.2.3");
+    all but networks may have a port ("git.example.org:8443", "[::1]:5000")."""
     entry = entry.strip().lower()
     with_port = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\[\]]+):([0-9]{1,5})", entry)
     if with_port:
@@ -88,8 +88,8 @@ def allows(entry: str, host: str, port: int, address: Address) -> bool:
 
 
 def host_problem(host: str) -> str:
-    """Why a host's name is none that is asked here; "" when it is. Other letters than ASCII's
-    would be read in other ways by the programs that ask."""
+    """Return why ``host`` is not an accepted host name; "" if it is. Letters other than ASCII's
+    are refused, since the connecting programs interpret them in different ways."""
     try:
         if ip_address(host) and "%" not in host:
             return ""
@@ -101,37 +101,37 @@ def host_problem(host: str) -> str:
 
 
 class InsideRefused(PortalError):
-    """A host has an address that is not asked. The sentence names it."""
+    """Refusal of a host with an address inside of the site; the message names the host."""
 
     code = "address_refused"
     status = 400
 
 
 def look_up(host: str, port: int, allowed: Sequence[str]) -> tuple[str, ...]:
-    """The addresses of ``host``, each of which may be asked. Blocks. Raises InsideRefused, and
-    OSError where there is none."""
+    """Return the addresses of ``host``, each checked against ``allowed``. Blocks. Raises
+    InsideRefused, and OSError if there is none."""
     try:
         rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError:
         raise socket.gaierror(socket.EAI_NONAME, "no such name") from None
-    found = tuple(dict.fromkeys(str(row[4][0]) for row in rows))
-    for text in found:
+    addresses = tuple(dict.fromkeys(str(row[4][0]) for row in rows))
+    for text in addresses:
         address = ip_address(text)
-        if not outside(address) and not any(allows(one, host, port, address) for one in allowed):
+        if not outside(address) and not any(allows(rule, host, port, address) for rule in allowed):
             raise InsideRefused(
                 f"'{host}' is an address inside of this site ({_kind(address)}), which the portal "
                 "does not ask."
             )
-    return found
+    return addresses
 
 
 async def destination(
     host: str, port: int, allowed: Sequence[str], *, setting: str, field: str, scheme: str = "https"
 ) -> Destination:
-    """Resolve ``host``, and refuse it unless each of its addresses may be asked. ``setting`` is
-    the name of the list ``allowed``; ``field`` that of what the person wrote.
+    """Resolve ``host`` and check each of its addresses. ``setting`` is the name of the setting
+    with the list ``allowed``; ``field`` that of the request's field with the host.
 
-    Raises InvalidRequest, with a sentence.
+    Raises InvalidRequest with a sentence.
     """
     if problem := host_problem(host):
         raise InvalidRequest(problem, field)
@@ -143,14 +143,14 @@ async def destination(
         message = f"{error.message} An admin can allow it: {setting}."
         raise InvalidRequest(message, field) from None
     except (OSError, TimeoutError):
-        if proxied(scheme, host):  # which knows names that this machine does not
+        if proxied(scheme, host):  # the proxy may know names that this machine does not
             return Destination(host, port, ())
         raise InvalidRequest(f"The host '{host}' cannot be found (DNS).", field) from None
     return Destination(host, port, addresses)
 
 
 def proxied(scheme: str, host: str) -> bool:
-    """Whether this process's environment sends such requests through a proxy."""
+    """Return True if this process's environment sends such requests through a proxy."""
     proxies = getproxies_environment()
     return (scheme in proxies or "all" in proxies) and not proxy_bypass(host)
 

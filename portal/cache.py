@@ -1,4 +1,4 @@
-"""Answers that many want: asked for once, shared, and kept through an error, with their age.
+"""Cache of shared answers: asked for once for all callers, kept through errors, with their age.
 
 For one event loop. Times are those of the monotonic clock, since the machine's may be set.
 """
@@ -34,11 +34,11 @@ class _Question(Generic[T]):
 
 
 class SharedAnswer(Generic[T]):
-    """Keep the newest answer to one question, for everyone who wants it.
+    """Cache of the newest answer to a single question, shared by all callers.
 
-    ``get`` gives the answer at hand while it is fresh. Otherwise the question is asked, and
-    whoever comes meanwhile waits for that same question, so a hundred callers cost what one does.
-    A caller that is cancelled takes the answer from nobody. ::
+    ``get`` returns the cached answer while it is fresh. Otherwise the question is asked, and
+    callers that come meanwhile wait for that same question: a hundred cost as much as one.
+    Cancelling a caller does not cancel the question for the others. ::
 
         load = SharedAnswer(ask_slurm, ttl=5.0)
         await load.get()  # asks Slurm
@@ -47,14 +47,14 @@ class SharedAnswer(Generic[T]):
 
     - ``ask``: the question, a coroutine function; ``get`` may be given another one.
     - ``ttl``: seconds for which an answer is fresh, counted from when its question was sent; or a
-      function that tells them of the last answer.
-    - ``keep``: give the last answer, however old, when a question fails or is late; ``age`` and
-      ``error`` tell that. False: raise the error, and remember it for nobody.
-    - ``retry``: seconds until a failed question is asked again (``ttl``, where that is shorter).
-      Where there is no answer, callers get the error meanwhile.
-    - ``patience``: seconds, from when a question was sent, after which nobody waits for it any
-      longer; its answer is kept all the same when it comes. None: wait until it ends.
-    - ``first``: an answer for the time before the first one.
+      function that returns them for the last answer.
+    - ``keep``: return the last answer, however old, if a question fails or is late; ``age`` and
+      ``error`` tell that. False: raise the error, and do not remember it.
+    - ``retry``: seconds until a failed question is asked again (``ttl``, if that is shorter).
+      Without an answer, callers get the error meanwhile.
+    - ``patience``: seconds, from when a question was sent, after which callers stop waiting for
+      it; its answer is stored all the same when it comes. None: wait until it ends.
+    - ``first``: answer to return before the first one has come.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class SharedAnswer(Generic[T]):
 
     @property
     def last(self) -> T | None:
-        """The last answer, however old; ``first``, or None, where there is none."""
+        """Last answer, however old; ``first``, or None, if there is none."""
         return None if self._last is _NONE else self._last
 
     @property
@@ -86,12 +86,12 @@ class SharedAnswer(Generic[T]):
 
     @property
     def error(self) -> BaseException | None:
-        """The error of the newest question, where answers are kept; None where it was answered."""
+        """Error of the newest question, if answers are kept; None if it was answered."""
         return self._failed.task.exception() if self._failed else None
 
     @property
     def under_way(self) -> bool:
-        """True while a question is being asked."""
+        """Return True while a question is being asked."""
         return self._question is not None
 
     async def get(
@@ -101,13 +101,12 @@ class SharedAnswer(Generic[T]):
         newer_than: float | None = None,
         patience: float | None = None,
     ) -> T:
-        """Return the answer, and ask for it where none is fresh.
+        """Return the answer; ask for it if none is fresh.
 
-        ``ask`` and ``patience`` stand in for the constructor's. ``newer_than``: an answer whose
-        question was sent at that moment (time.monotonic()) or later is fresh, and no other; those
-        who want a later one than that of the question under way share the one after it. Raises
-        what the question raises, and TimeoutError where it is late, unless the last answer is
-        given instead.
+        ``ask`` and ``patience`` override the constructor's. ``newer_than``: only an answer whose
+        question was sent at that moment (time.monotonic()) or later is fresh; callers for whom
+        the question under way is too old share the one after it. Raises what the question raises,
+        and TimeoutError if it is late, unless the last answer is returned instead.
         """
         moment = None if newer_than is None else min(newer_than, time.monotonic())
         patience = self.patience if patience is None else patience
@@ -116,7 +115,7 @@ class SharedAnswer(Generic[T]):
             if question is None:
                 question = self._question or self._begin(ask or self._ask)
                 left = None if patience is None else question.sent_at + patience - time.monotonic()
-                if left is None or left > 0:  # not awaited: a caller's end would be its own
+                if left is None or left > 0:  # not awaited: cancelling a caller would cancel it
                     await asyncio.wait({question.task}, timeout=left)
                 if not question.task.done():
                     return self._instead_of(TimeoutError("The answer is late."))
@@ -128,17 +127,17 @@ class SharedAnswer(Generic[T]):
         return self._last
 
     def expect(self) -> None:
-        """Ask now where no answer is fresh, and wait for nothing; to be called in the loop."""
+        """Start to ask if no answer is fresh, without waiting. Call it in the event loop."""
         if not (self._question or self._fresh(None) or self._failed_lately(None)):
             self._begin(self._ask)
 
     def invalidate(self) -> None:
-        """Have the next ``get`` ask anew: something was changed, and a question that is under way
-        may be answered from before. It goes on for those who wait for it already."""
+        """Make the next ``get`` ask anew, after a change. A question under way may be answered
+        from before it, and goes on for those who wait for it already."""
         self._valid, self._question, self._failed = False, None, None
 
     def put(self, answer: T, asked_at: float | None = None) -> None:
-        """Keep an answer that came another way, asked for at ``asked_at`` (default: now)."""
+        """Store an answer that came another way, asked for at ``asked_at`` (default: now)."""
         self._store(answer, time.monotonic() if asked_at is None else asked_at, valid=True)
 
     def _fresh(self, moment: float | None) -> bool:
@@ -172,7 +171,7 @@ class SharedAnswer(Generic[T]):
         return question
 
     def _take(self, question: _Question[T]) -> None:
-        """Take what became of a question, before anybody who waits for it goes on."""
+        """Store the outcome of a question before those who wait for it go on."""
         task, newest = question.task, self._question is question
         _under_way.discard(task)
         question.ended_at = time.monotonic()
@@ -194,8 +193,8 @@ class SharedAnswer(Generic[T]):
 
 
 class SharedAnswers(Generic[K, T]):
-    """Keep a SharedAnswer for each of many keys: those ``most`` that were asked for last, or more
-    while all of their questions are under way. ``ask`` takes the key; ``rules`` are those of a
+    """Cache of a SharedAnswer per key: of the ``most`` keys that were used last, or more while all
+    of their questions are under way. ``ask`` takes the key; ``rules`` are the arguments of each
     SharedAnswer."""
 
     def __init__(
@@ -205,10 +204,10 @@ class SharedAnswers(Generic[K, T]):
         self._answers: OrderedDict[K, SharedAnswer[T]] = OrderedDict()
 
     def of(self, key: K) -> SharedAnswer[T]:
-        """The answer of this key, which may have none yet."""
+        """Return the SharedAnswer of this key, which may have no answer yet."""
         if key not in self._answers:
             if len(self._answers) >= self._most:
-                idle = [one for one, answer in self._answers.items() if not answer.under_way]
+                idle = [other for other, answer in self._answers.items() if not answer.under_way]
                 for oldest in idle[: len(self._answers) - self._most + 1]:
                     del self._answers[oldest]
             ask = partial(self._ask, key) if self._ask else None
@@ -217,14 +216,14 @@ class SharedAnswers(Generic[K, T]):
         return self._answers[key]
 
     def last(self, key: K) -> T | None:
-        """The last answer, however old; None where there is none. Asks nobody."""
+        """Return the last answer, however old; None if there is none. Does not ask."""
         return self._answers[key].last if key in self._answers else None
 
     def forget(self, key: K) -> None:
-        """Drop what is known of this key. A question that is under way goes on for those who wait
-        for it already, and its answer is not kept."""
+        """Drop the answer of this key. A question under way goes on for those who wait for it
+        already, and its answer is not kept."""
         self._answers.pop(key, None)
 
     def clear(self) -> None:
-        """Drop everything, as ``forget`` does."""
+        """Drop all answers, as ``forget`` does."""
         self._answers.clear()

@@ -1,4 +1,4 @@
-"""What the commands of an admin have in common: the site's configuration, and last sentences."""
+"""Base classes of an admin's commands: the site's configuration, and the end with an error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SITE_FILE = Path("/etc/data-scientist-portal/jupyterhub_config.py")
 
 
 class SiteCommand(Application):
-    """Base of subcommands: reads the Hub's configuration file, ends with a sentence."""
+    """Base class of subcommands that read the Hub's configuration file and end with a sentence."""
 
     version = __version__
     aliases = {"f": "SiteCommand.config_file", "config": "SiteCommand.config_file"}
@@ -44,7 +44,7 @@ class SiteCommand(Application):
             self.end(error)
 
     def end(self, error: PortalError) -> NoReturn:
-        """Say what is wrong, and end with exit status 1."""
+        """Print the error's message and exit with status 1."""
         print(error.message, file=sys.stderr)
         self.exit(1)
         raise SystemExit(1)  # for mypy
@@ -63,12 +63,12 @@ class SiteCommand(Application):
 
 
 class CommandGroup(Application):
-    """Base of what only has subcommands."""
+    """Base class of commands that only have subcommands."""
 
     version = __version__
 
     def start(self) -> None:
-        """Run the subcommand, or print the help where none is named."""
+        """Run the subcommand, or print the help if none is named."""
         if self.subapp is None:
             self.print_help()
             self.exit(0 if not self.extra_args else 2)

@@ -1,4 +1,4 @@
-"""Disks that the portal writes to: how full they are, and the room of what must be written."""
+"""Free space of the disks that the portal writes to, and space reserved for its databases."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 from .errors import Unavailable
 
 ROOM = 8 * 1024 * 1024
-"""Bytes that a database of SQLite keeps for itself: some thousand changes of a session's state."""
+"""Bytes reserved in a database of SQLite: some thousand changes of a session's state."""
 
 LEAST = 32 * 1024 * 1024
-"""Free bytes below which nothing new is begun: a session would have no log, and no place to end."""
+"""Free bytes below which nothing new is started: a session's log and end could not be kept."""
 
 FULL = (
     "The portal's disk is full. What runs goes on, and can be opened and stopped; nothing new is "
@@ -24,7 +24,7 @@ _PAGES = 256  # of SQLite in one row; a page has 4096 bytes
 
 
 class DiskFull(Unavailable):
-    """There is no space left for what was asked."""
+    """Lack of disk space for the request."""
 
     code = "disk_full"
     status = 507
@@ -34,26 +34,26 @@ class DiskFull(Unavailable):
 
 
 def no_space(error: object) -> bool:
-    """Return whether ``error`` says that a disk or a quota is full."""
+    """Return True if ``error`` says that a disk or a quota is full."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def free(path: Path | str) -> int | None:
-    """Return the bytes that this account may still write where ``path`` is or would be; None where
-    that cannot be known. Blocks: a network's file system may take its time."""
+    """Return the bytes that this account may still write at ``path``, which need not exist; None
+    if unknown. Blocks: a network file system may take its time."""
     place = Path(path).absolute()
     for folder in (place, *place.parents):
         try:
             return shutil.disk_usage(folder).free
         except (FileNotFoundError, NotADirectoryError):
-            continue  # it will be made
+            continue  # it will be created
         except OSError:
             break
     return None
 
 
 def ensure_space(*paths: Path | str) -> None:
-    """Raise DiskFull where one of ``paths`` has less than LEAST bytes free. Blocks."""
+    """Raise DiskFull if one of ``paths`` has less than LEAST bytes free. Blocks."""
     for path in paths:
         left = free(path)
         if left is not None and left < LEAST:
@@ -61,8 +61,8 @@ def ensure_space(*paths: Path | str) -> None:
 
 
 def keep_room(database: Path, room: int = ROOM) -> bool:
-    """Have a file of SQLite's own ``room`` bytes more than it uses, so that it takes changes when
-    the disk is full; return whether it has them. It has a write-ahead log and is open. Blocks.
+    """Reserve ``room`` unused bytes in a file of SQLite, so that it takes changes when the disk is
+    full; return whether it has them. It must have a write-ahead log and be open. Blocks.
 
     Pages of a dropped table stay in the file (sqlite.org/fileformat.html, "The Freelist"), and a
     log keeps its size while the database is open (sqlite.org/wal.html).
@@ -75,7 +75,7 @@ def keep_room(database: Path, room: int = ROOM) -> bool:
 
 
 def _keep_room(connection: sqlite3.Connection, room: int) -> bool:
-    connection.execute("DROP TABLE IF EXISTS portal_room")  # of a try that was ended
+    connection.execute("DROP TABLE IF EXISTS portal_room")  # of an interrupted attempt
     (size,) = connection.execute("PRAGMA page_size").fetchone()
     (spare,) = connection.execute("PRAGMA freelist_count").fetchone()
     if spare * size >= room // 2:

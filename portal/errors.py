@@ -1,4 +1,4 @@
-"""What can go wrong, as a tree. Each error carries a sentence for the person who sees it.
+"""Tree of the portal's errors. Each carries a sentence for the person who sees it.
 
     PortalError                    500
     ├── InvalidRequest             400   what was asked for is not well formed
@@ -26,7 +26,7 @@ from typing import Any
 
 
 class PortalError(Exception):
-    """Base of every error the portal raises on purpose.
+    """Base class of every error that the portal raises on purpose.
 
     ``message`` (str) is shown to the user; ``code`` is a stable word for programs;
     ``status`` is the HTTP status to answer with. ``details`` is what a page needs beside the
@@ -43,7 +43,7 @@ class PortalError(Exception):
 
 
 class InvalidRequest(PortalError):
-    """What was asked for is not well formed. ``field`` names the key that is wrong, if one is."""
+    """Malformed request. ``field`` names the wrong key, if there is one."""
 
     code = "invalid_request"
     status = 400
@@ -54,85 +54,85 @@ class InvalidRequest(PortalError):
 
 
 class NotAllowed(PortalError):
-    """Well formed, but not for this person, on this cluster, now."""
+    """Well-formed request that is not allowed for this person, on this cluster, now."""
 
     code = "not_allowed"
     status = 403
 
 
 class NotFound(PortalError):
-    """Names a thing that does not exist, or that this person may not know of."""
+    """Request for a thing that does not exist, or that this person may not know of."""
 
     code = "not_found"
     status = 404
 
 
 class Conflict(PortalError):
-    """The thing is there, but not, or no longer, in the state that this needs."""
+    """Request for a thing that is not, or no longer, in the required state."""
 
     code = "conflict"
     status = 409
 
 
 class TooManyRequests(PortalError):
-    """More at once than one person may have."""
+    """Request for more at once than one person may have."""
 
     code = "too_many_requests"
     status = 429
 
 
 class Unavailable(PortalError):
-    """A part of the site does not answer. Trying again later can help."""
+    """No answer from a part of the site. A later retry can help."""
 
     code = "unavailable"
     status = 503
 
 
 class SlurmUnavailable(Unavailable):
-    """slurmctld, slurmdbd or the client command does not answer."""
+    """No answer from slurmctld, slurmdbd or the client command."""
 
     code = "slurm_unavailable"
 
 
 class DirectoryUnavailable(Unavailable):
-    """No server of the site's directory, or of its login service, answers."""
+    """No answer from any server of the site's directory or of its login service."""
 
     code = "directory_unavailable"
 
 
 class StoreUnavailable(Unavailable):
-    """The portal's database does not answer, or its schema is not this version's."""
+    """No answer from the portal's database, or a schema that is not this version's."""
 
     code = "database_unavailable"
 
 
 class RegistryUnavailable(Unavailable):
-    """A registry of images does not answer, or wants to be asked less often."""
+    """No answer from a registry of images, or its rate limit."""
 
     code = "registry_unavailable"
 
 
 class HubUnavailable(Unavailable):
-    """The Hub does not answer the service."""
+    """No answer from the Hub to the service."""
 
     code = "hub_unavailable"
 
 
 class SlurmRefused(PortalError):
-    """Slurm answered, and refused. The message quotes Slurm's own words."""
+    """Refusal by Slurm. The message quotes Slurm's own words."""
 
     code = "slurm_refused"
     status = 400
 
 
 class StartFailed(PortalError):
-    """The job was submitted, but it ended, or its server did not answer in time."""
+    """Failed start: the submitted job ended, or its server did not answer in time."""
 
     code = "start_failed"
     status = 502
 
 
 class ConfigurationError(PortalError):
-    """A setting or a file of this site is wrong; the message names it."""
+    """Wrong setting or file of this site; the message names it."""
 
     code = "configuration_error"

@@ -1,4 +1,4 @@
-"""Client of the Hub's REST API, for what the service asks of the Hub in its own name."""
+"""Client of the Hub's REST API, for the service's own requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .models.session.stop_reason import REASON_HEADER, StopReason
 FOR_HEADER = "X-Portal-For"
 PROMPT_HEADER = "X-Portal-Prompt"
 _NO_HEADERS: Mapping[str, str] = {}
-# What launches and moves are refused with: the Hub has the error's code as its answer's reason.
+# Errors of refused launches and moves; the reason of the Hub's response is the error's code.
 _OF_LAUNCHES: Mapping[str, type[PortalError]] = {
     kind.code: kind
     for kind in (
@@ -47,13 +47,13 @@ _OF_LAUNCHES: Mapping[str, type[PortalError]] = {
         Unavailable,
     )
 }
-_PER_QUESTION = 50  # people, whose names are in an address
-_AT_ONCE = 50  # requests; tornado's own number, 10, lets others wait behind slow stops
+_PER_QUESTION = 50  # people per request, since their names are in its URL
+_AT_ONCE = 50  # requests; with tornado's default, 10, others wait behind slow stops
 
 
 class HubApi(LoggingConfigurable):
-    """Asks the Hub with the service's token (JUPYTERHUB_API_TOKEN), whose rights are those of the
-    role in deploy/jupyterhub_config.d/30-roles.py."""
+    """Client of the Hub with the service's token (JUPYTERHUB_API_TOKEN), whose rights are those of
+    the role in deploy/jupyterhub_config.d/30-roles.py."""
 
     api_url = Unicode(
         help="Address of the Hub's API. The default is JUPYTERHUB_API_URL, which the Hub sets. "
@@ -94,14 +94,14 @@ class HubApi(LoggingConfigurable):
     async def stop_server(
         self, user: str, server: str, *, on_behalf_of: str = "", reason: StopReason | None = None
     ) -> None:
-        """Ask the Hub to stop one server ("": the default one); it may still be stopping then.
+        """Ask the Hub to stop one server ("": the default one), which may still be stopping then.
 
-        The Hub keeps ``on_behalf_of`` as the one who stopped it; where that is nobody but the
-        service itself, ``reason`` is how the session ended.
-        Raises NotFound for a server that is not there or does not run, Conflict when the Hub
-        cannot do it now, HubUnavailable, ConfigurationError when the service's role lacks a scope.
+        The Hub records ``on_behalf_of`` as the person who stopped it; "" is the service itself,
+        for which ``reason`` is how the session ended.
+        Raises NotFound for a server that does not exist or does not run, Conflict if the Hub
+        cannot do it now, HubUnavailable, ConfigurationError if the service's role lacks a scope.
         """
-        # The Hub says yes to stopping a server that does not run, too.
+        # The Hub also accepts to stop a server that does not run.
         if not await self.runs(user, server):
             raise NotFound("The Hub runs no such server.")
         headers = {FOR_HEADER: header_of(on_behalf_of)} if on_behalf_of else {}
@@ -110,11 +110,11 @@ class HubApi(LoggingConfigurable):
         await self._ask("DELETE", _path(user, server), "delete:servers", headers)
 
     async def start_server(self, user: str, server: str, options: Mapping[str, Any]) -> None:
-        """Ask the Hub to start a named server with these ``user_options``, which it judges as it
-        does its owner's own launch; it may still be starting then.
+        """Ask the Hub to start a named server with these ``user_options``, checked like its
+        owner's own launch; it may still be starting then.
 
-        Raises what the launch is refused with (InvalidRequest, NotAllowed, SlurmUnavailable…), in
-        its words; Conflict for a server that runs or starts; otherwise as ``stop_server``.
+        Raises the error of a refused launch (InvalidRequest, NotAllowed, SlurmUnavailable…) with
+        its message; Conflict for a server that runs or starts; otherwise as ``stop_server``.
         """
         with contextlib.suppress(NotFound):
             if await self.runs(user, server):
@@ -123,8 +123,8 @@ class HubApi(LoggingConfigurable):
         await self._ask("POST", _path(user, server), "start:servers", body=body)
 
     async def runs(self, user: str, server: str) -> bool:
-        """Whether the Hub has this server, running or on its way up or down. Raises NotFound for
-        one that never was there."""
+        """Return True if this server runs, starts or stops. Raises NotFound for one that never
+        existed."""
         model = _json(await self._ask("GET", _path(user, server), "read:servers"))
         return bool(model.get("ready") or model.get("pending"))
 
@@ -151,115 +151,116 @@ class HubApi(LoggingConfigurable):
         await self._ask("DELETE", _path(user, server), "delete:servers", headers, body)
 
     async def begin_server(self, user: str, server: str, options: Mapping[str, Any]) -> None:
-        """The same for one of a class: nothing is asked before, and the answer comes when Slurm
-        has the job. Where one starts already, nothing happens.
+        """Start a server of a class, without a check of its state before; return once Slurm has
+        the job. One that starts already is left alone.
 
-        Raises Conflict for one that runs; TooManyRequests and Unavailable where the Hub or Slurm
-        is to be asked later, with ``details["retry_after"]`` in seconds where they say when.
+        Raises Conflict for one that runs; TooManyRequests and Unavailable if the Hub or Slurm is
+        to be asked later, with ``details["retry_after"]`` in seconds if they say when.
         """
         body = json.dumps({"user_options": dict(options)})
         headers = {PROMPT_HEADER: "1"}
         await self._ask("POST", _path(user, server), "start:servers", headers, body)
 
     async def servers(self, server: str, people: Collection[str]) -> dict[str, str]:
-        """How far each person's server of this name is: "ready", "pending", or "" for none; whom
-        the Hub does not know is left out. One question for all. Raises HubUnavailable."""
+        """Return the state of each person's server of this name: "ready", "pending", "" for none.
+        People unknown to the Hub are left out. A single request for all. Raises HubUnavailable."""
         body = json.dumps({"server": server, "people": list(people)})
-        found = _json(await self._ask("POST", "portal/servers", "", body=body)).get("servers")
-        return found if isinstance(found, dict) else {}
+        states = _json(await self._ask("POST", "portal/servers", "", body=body)).get("servers")
+        return states if isinstance(states, dict) else {}
 
     async def make_people(self, names: Collection[str]) -> dict[str, str]:
-        """Have the Hub know these people, as if they had logged in; why it does not know some, in
-        words, by name. Raises HubUnavailable."""
+        """Make these people known to the Hub, as if they had logged in; return why some were
+        refused, in words, by name. Raises HubUnavailable."""
         body = json.dumps({"people": list(names)})
-        found = _json(await self._ask("POST", "portal/people", "", body=body)).get("refused")
-        return found if isinstance(found, dict) else {}
+        reasons = _json(await self._ask("POST", "portal/people", "", body=body)).get("refused")
+        return reasons if isinstance(reasons, dict) else {}
 
     async def people(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
-        """Those of ``names`` whom the Hub knows: each with "teaches", whether its roles let them
-        run courses, and "mail", the address that their login told. Raises HubUnavailable."""
+        """Return those of ``names`` whom the Hub knows, each with "teaches", whether its roles let
+        them run courses, and "mail", the address from their login. Raises HubUnavailable."""
         people: dict[str, dict[str, Any]] = {}
         wanted = sorted(set(names))
         for at in range(0, len(wanted), _PER_QUESTION):
             query = urlencode([("name", name) for name in wanted[at : at + _PER_QUESTION]])
-            said = _json(await self._ask("GET", f"portal/people?{query}", "")).get("people")
-            people |= said if isinstance(said, dict) else {}
+            known = _json(await self._ask("GET", f"portal/people?{query}", "")).get("people")
+            people |= known if isinstance(known, dict) else {}
         return people
 
     async def people_of(self, group: str) -> tuple[str, ...]:
-        """Everyone in a group of the Hub's, by name. Raises NotFound, HubUnavailable."""
+        """Return the names of a Hub group's members. Raises NotFound, HubUnavailable."""
         query = urlencode({"group": group})
-        said = _json(await self._ask("GET", f"portal/people?{query}", "")).get("people")
-        return tuple(str(name) for name in said) if isinstance(said, dict) else ()
+        members = _json(await self._ask("GET", f"portal/people?{query}", "")).get("people")
+        return tuple(str(name) for name in members) if isinstance(members, dict) else ()
 
     async def moves(self) -> list[dict[str, Any]]:
-        """The moves of sessions that are under way or were a moment ago: each with "session", its
-        id, and "move". Raises HubUnavailable."""
-        said = _json(await self._ask("GET", "portal/moves", "")).get("moves")
-        return said if isinstance(said, list) else []
+        """Return the moves of sessions that are under way or were a moment ago, each with
+        "session", its id, and "move". Raises HubUnavailable."""
+        moves = _json(await self._ask("GET", "portal/moves", "")).get("moves")
+        return moves if isinstance(moves, list) else []
 
     async def move(self, user: str, server: str) -> dict[str, Any]:
-        """The "move" of one server and its "busy" kernels. Raises NotFound, HubUnavailable."""
+        """Return a server's "move" and "busy" kernels. Raises NotFound, HubUnavailable."""
         return _json(await self._ask("GET", _move_path(user, server), ""))
 
     async def begin_move(
         self, user: str, server: str, options: Mapping[str, Any], *, on_behalf_of: str
     ) -> dict[str, Any]:
-        """Have a job with these ``user_options`` queued that is to be this server's; its move.
+        """Queue a job with these ``user_options`` to take this server's place; return the move.
 
-        Raises what a launch is refused with, in its words, Conflict where this server cannot
-        move now, NotFound, HubUnavailable.
+        Raises the error of a refused launch with its message, Conflict if this server cannot move
+        now, NotFound, HubUnavailable.
         """
         headers = {FOR_HEADER: header_of(on_behalf_of)}
         path, body = _move_path(user, server), json.dumps(dict(options))
         return _json(await self._ask("POST", path, "", headers, body))
 
     async def cancel_move(self, user: str, server: str, *, on_behalf_of: str) -> dict[str, Any]:
-        """Call a move off. Raises Conflict when there is none, NotFound, HubUnavailable."""
+        """Cancel a move. Raises Conflict if there is none, NotFound, HubUnavailable."""
         headers = {FOR_HEADER: header_of(on_behalf_of)}
         return _json(await self._ask("DELETE", _move_path(user, server), "", headers))
 
     async def share(self, user: str, server: str, person: str) -> str:
-        """Share one server of a course with ``person``, who may enter it from then on; its
-        address, with its host. It has no end: see ``unshare``.
+        """Share one server of a course with ``person``, who may enter it until ``unshare``; return
+        its address, with its host.
 
-        Raises NotAllowed where the Hub does not know ``person`` as staff of the server's course,
+        Raises NotAllowed if the Hub does not know ``person`` as staff of the server's course,
         NotFound, HubUnavailable.
         """
-        said = _json(await self._ask("PUT", _guest_path(user, server, person), "", body=""))
-        return str(said.get("url", ""))
+        share = _json(await self._ask("PUT", _guest_path(user, server, person), "", body=""))
+        return str(share.get("url", ""))
 
     async def unshare(self, user: str, server: str, person: str) -> None:
-        """Take a share back, and every token with which ``person`` was logged in there. Nothing
-        happens where there is none. Raises NotFound for a server that is not there."""
+        """Revoke a share, if there is one, and every token with which ``person`` was logged in
+        there. Raises NotFound for a server that does not exist."""
         await self._ask("DELETE", _guest_path(user, server, person), "")
 
     async def shares(self) -> list[tuple[str, str, str]]:
-        """Every share of a course's server: its owner, its name, and with whom. HubUnavailable."""
-        said = _json(await self._ask("GET", "portal/guests", "")).get("shares")
-        rows = said if isinstance(said, list) else []
-        return [(str(one["user"]), str(one["server"]), str(one["person"])) for one in rows]
+        """Return every share of a course's server: its owner, its name, and the person that it is
+        shared with. Raises HubUnavailable."""
+        shares = _json(await self._ask("GET", "portal/guests", "")).get("shares")
+        rows = shares if isinstance(shares, list) else []
+        return [(str(row["user"]), str(row["server"]), str(row["person"])) for row in rows]
 
     async def open_room(self, user: str, server: str) -> None:
-        """Share a course's room, this server of ``user``, with everyone who is in the course now
-        and whom the Hub knows. Raises NotAllowed where the Hub does not know ``user`` as staff of
-        the course, NotFound, HubUnavailable."""
+        """Share a course's room, this server of ``user``, with all present members of the course
+        whom the Hub knows. Raises NotAllowed if the Hub does not know ``user`` as staff of the
+        course, NotFound, HubUnavailable."""
         await self._ask("PUT", _room_path(user, server), "", body="")
 
     async def close_room(self, user: str, server: str) -> None:
-        """Take these shares back, and every token with which others were logged in there. Raises
-        NotFound, HubUnavailable."""
+        """Revoke the shares of a room, and every token with which others were logged in there.
+        Raises NotFound, HubUnavailable."""
         await self._ask("DELETE", _room_path(user, server), "")
 
     async def room_url(self, user: str, server: str) -> str:
-        """The address of a room, with its host. Raises NotFound, HubUnavailable."""
+        """Return the address of a room, with its host. Raises NotFound, HubUnavailable."""
         return str(_json(await self._ask("GET", _room_path(user, server), "")).get("url", ""))
 
     async def rooms(self) -> list[tuple[str, str]]:
-        """Every room that is shared with somebody: its owner, its name. Raises HubUnavailable."""
-        said = _json(await self._ask("GET", "portal/rooms", "")).get("rooms")
-        rows = said if isinstance(said, list) else []
-        return [(str(one["user"]), str(one["server"])) for one in rows]
+        """Return every shared room: its owner, its name. Raises HubUnavailable."""
+        rooms = _json(await self._ask("GET", "portal/rooms", "")).get("rooms")
+        rows = rooms if isinstance(rooms, list) else []
+        return [(str(row["user"]), str(row["server"])) for row in rows]
 
     async def _ask(
         self,
@@ -281,17 +282,17 @@ class HubApi(LoggingConfigurable):
             ssl_options=self._ssl,
         )
         try:
-            answer = await self._client.fetch(request, raise_error=False)
+            response = await self._client.fetch(request, raise_error=False)
         except (OSError, HTTPClientError) as error:  # nobody there, or not in time (599)
             self.log.warning("The Hub did not answer %s %s: %s", method, path, error)
             raise HubUnavailable("The Hub does not answer. Try again in a moment.") from None
-        if answer.code < 300:
-            return answer
-        said = _message(answer)
-        self.log.warning("The Hub answered %s %s with %d: %s", method, path, answer.code, said)
-        refused = _OF_LAUNCHES.get(answer.reason)
-        refusal = refused(said) if refused else _error(answer.code, said, scope)
-        if (after := _seconds(answer.headers.get("Retry-After", ""))) is not None:
+        if response.code < 300:
+            return response
+        message = _message(response)
+        self.log.warning("The Hub answered %s %s with %d: %s", method, path, response.code, message)
+        kind = _OF_LAUNCHES.get(response.reason)
+        refusal = kind(message) if kind else _error(response.code, message, scope)
+        if (after := _seconds(response.headers.get("Retry-After", ""))) is not None:
             refusal.details["retry_after"] = after
         raise refusal
 
@@ -302,7 +303,7 @@ def _path(user: str, server: str) -> str:
 
 
 def header_of(name: str) -> str:
-    """A login name as a header's value: ASCII without spaces or line ends, percent-encoded."""
+    """Return a login name as a header value: percent-encoded ASCII without spaces or line ends."""
     return quote(name, safe="@+")
 
 
@@ -315,10 +316,10 @@ def _move_path(user: str, server: str) -> str:
 
 
 def _guest_path(user: str, server: str, person: str) -> str:
-    return "portal/guests/" + "/".join(quote(one, safe="") for one in (user, server, person))
+    return "portal/guests/" + "/".join(quote(part, safe="") for part in (user, server, person))
 
 
-def _error(status: int, said: str, scope: str) -> PortalError:
+def _error(status: int, message: str, scope: str) -> PortalError:
     if status == 404:
         return NotFound("The Hub knows no such server.")
     if status in (401, 403):
@@ -327,29 +328,29 @@ def _error(status: int, said: str, scope: str) -> PortalError:
             f"'{scope}'. An admin adds it in jupyterhub_config.d/30-roles.py."
         )
     if status == 429:
-        return TooManyRequests(f"The Hub starts many sessions already: {said}")
+        return TooManyRequests(f"The Hub starts many sessions already: {message}")
     if status < 500:
-        return Conflict(f"The Hub cannot do this now: {said}")
+        return Conflict(f"The Hub cannot do this now: {message}")
     if status in (502, 504):
         return HubUnavailable("The Hub does not answer. Try again in a moment.")
-    return Unavailable(f"The Hub could not do it: {said}")
+    return Unavailable(f"The Hub could not do it: {message}")
 
 
 def _seconds(text: str) -> float | None:
-    """The seconds of a Retry-After header; None for a date or nothing (RFC 9110, 10.2.3)."""
+    """Return seconds of a Retry-After header; None for a date or nothing (RFC 9110, 10.2.3)."""
     return min(float(text), 600.0) if text.strip().isdigit() else None
 
 
-def _message(answer: HTTPResponse) -> str:
-    """The Hub's own words, from ``{"status": …, "message": …}``."""
-    said = _json(answer).get("message") or answer.reason
-    return " ".join(str(said).split())[:500]
+def _message(response: HTTPResponse) -> str:
+    """Return the Hub's own words, from ``{"status": …, "message": …}``."""
+    text = _json(response).get("message") or response.reason
+    return " ".join(str(text).split())[:500]
 
 
-def _json(answer: HTTPResponse) -> dict[str, Any]:
-    """The JSON object of the answer; {} where it is none."""
+def _json(response: HTTPResponse) -> dict[str, Any]:
+    """Return the JSON object of the response; {} if it is none."""
     try:
-        found = json.loads(answer.body)
+        content = json.loads(response.body)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

@@ -1,7 +1,7 @@
-"""Accounts of programs, which are nobody's: who has such a name in the directory is not let in.
+"""Service accounts: a person with such a name in the directory is not let in.
 
 The Hub submits jobs as whoever is logged in, and the sudo rule lets it do that as the account of
-images too. A person with that name would be that account, and could change everybody's images.
+images too. A person with that name would have that account, and could change everybody's images.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .errors import NotAllowed
 
 
 class ServiceAccounts(Configurable):
-    """Which names are no person's, beside `c.Images.service_account` and the Hub's own account."""
+    """Names of service accounts, besides `c.Images.service_account` and the Hub's own account."""
 
     names = Set(
         Unicode(),
@@ -45,7 +45,7 @@ def service_accounts(config: Config) -> frozenset[str]:
 
 
 def is_service(name: str, accounts: frozenset[str]) -> bool:
-    """Return whether ``name`` is one of ``accounts``; some directories ignore case."""
+    """Return True if ``name`` is one of ``accounts``; case is ignored, as in some directories."""
     return name.casefold() in accounts
 
 

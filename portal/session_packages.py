@@ -1,7 +1,7 @@
-"""What a session's server is installed from: its Python packages, and uv to install them with.
+"""Python packages of a session's server, and uv to install them with.
 
-uv does not read pip's settings, and pip's are the ones that a site has. So they are handed on
-in uv's environment variables: no address stands on a command line or in a file.
+uv does not read pip's settings, which are the ones that a site has. So they are passed on in uv's
+environment variables: no index URL appears on a command line or in a file.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from .where import data_path
 
 
 def uv_program() -> Path:
-    """uv, from the portal's own environment or from PATH. Raises ConfigurationError."""
+    """Return the path of uv, in the portal's environment or in PATH. Raises ConfigurationError."""
     beside = Path(sys.executable).parent / "uv"
     if beside.exists():
         return beside
-    found = shutil.which("uv")
-    if not found:
+    program = shutil.which("uv")
+    if not program:
         raise ConfigurationError(
             "uv is missing: install it into the portal's environment (pip install uv)."
         )
-    return Path(found)
+    return Path(program)
 
 
 def uv_environment(cache: Path) -> dict[str, str]:
-    """The environment to run uv in: this process's, pip's settings for uv, a cache of its own."""
+    """Return the environment of uv: this process's, pip's settings for uv, a cache of its own."""
     settings = pip_settings()
     environment = dict(os.environ)
     extra = settings.get("extra-index-url", "")
@@ -47,7 +47,7 @@ def uv_environment(cache: Path) -> dict[str, str]:
     for name, value in names.items():
         if value:
             environment.setdefault(name, value)
-    # As pip does it: the best version of all indexes, not of the first that has the package.
+    # As in pip: the best version of all indexes, not of the first that has the package.
     environment.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
     environment.setdefault("UV_PYTHON_DOWNLOADS", "never")
     environment["UV_CACHE_DIR"] = str(cache / "uv")
@@ -57,27 +57,27 @@ def uv_environment(cache: Path) -> dict[str, str]:
 
 
 def pip_settings() -> dict[str, str]:
-    """pip's settings of this machine: ``{"index-url": "…"}``, environment over file.
+    """Return pip's settings of this machine: ``{"index-url": "…"}``, environment over file.
 
-    Sections are as in pip's configuration: what is under [install] wins over [global].
+    Sections are as in pip's configuration: [install] wins over [global].
     """
-    answer = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    found: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
-    for line in answer.stdout.splitlines():
+    sections: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
+    for line in result.stdout.splitlines():
         key, _, quoted = line.partition("=")
         section, _, name = key.rpartition(".")
-        if section in found:
+        if section in sections:
             try:
-                found[section][name] = str(ast.literal_eval(quoted))
+                sections[section][name] = str(ast.literal_eval(quoted))
             except (SyntaxError, ValueError):
-                found[section][name] = quoted
-    return {**found["global"], **found["install"], **found[":env:"]}
+                sections[section][name] = quoted
+    return {**sections["global"], **sections["install"], **sections[":env:"]}
 
 
 # Shared notebooks in a course's room: portal-session's extra "together". Off in other sessions.
@@ -85,12 +85,12 @@ TOGETHER = "jupyter-collaboration>=4,<6"
 
 
 def requirements() -> list[str]:
-    """What the environment of a session has, besides portal-session."""
-    # TensorBoard and the way to it: portal-session's extra "tensorboard".
+    """Return the requirements of a session's environment, besides portal-session."""
+    # TensorBoard and its proxy: portal-session's extra "tensorboard".
     wanted = ["pip", "jupyterlab>=4.4,<5", "tensorboard>=2.12", "jupyter-server-proxy>=4.2,<5"]
     wanted.append(TOGETHER)
     try:
-        # The server speaks with this very Hub.
+        # The server talks to this very Hub.
         wanted.append(f"jupyterhub=={version('jupyterhub')}")
     except PackageNotFoundError:
         wanted.append("jupyterhub>=6.1,<7")
@@ -98,6 +98,6 @@ def requirements() -> list[str]:
 
 
 def constraints() -> Path | None:
-    """The file with the versions that the portal is tested with, if it is there."""
+    """Return the file of the versions that the portal is tested with; None if it is missing."""
     path = data_path("deploy") / "constraints.txt"
     return path if path.exists() else None

@@ -1,4 +1,4 @@
-"""Where the files are that come with the portal: templates, static, deploy, kernels.
+"""Paths of the files that come with the portal: templates, static, deploy, kernels.
 
 In a checkout they stand beside the package; in an installed wheel under
 ``share/data-scientist-portal`` of the environment. The checkout wins, since an editable
@@ -16,9 +16,9 @@ _SHARE = "share/data-scientist-portal"
 
 
 def data_path(name: str) -> Path:
-    """The directory ``name`` ("templates", "static", "deploy", "kernels").
+    """Return the directory ``name`` ("templates", "static", "deploy", "kernels").
 
-    Raises ConfigurationError when neither place has it.
+    Raises ConfigurationError if neither place has it.
     """
     beside = Path(__file__).resolve().parent.parent / name
     if beside.is_dir() and (beside.parent / "pyproject.toml").exists():

@@ -1,6 +1,6 @@
-"""What all spawners of one Hub process share: the cluster watcher, the catalog, the database.
+"""Objects that all spawners of one Hub process share: cluster watcher, catalog, database.
 
-JupyterHub makes a spawner per server; one watcher per spawner would ask Slurm once for each.
+JupyterHub makes a spawner per server; with a watcher per spawner, each would query Slurm.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .lifecycle.session_recorder import Recorder
 
 @dataclass
 class Shared:
-    """The parts of the Hub process that exist once. ``Shared.of(config)`` gives them."""
+    """Singletons of the Hub process. ``Shared.of(config)`` returns them."""
 
     cluster: Cluster
     catalog: EnvironmentCatalog
@@ -55,7 +55,7 @@ class Shared:
     commits: Commits = field(default_factory=Commits)
     blocking: Blocking = field(default_factory=Blocking)
     refused: RefusedLaunches = field(default_factory=RefusedLaunches)
-    services: frozenset[str] = frozenset()  # accounts that are no person's
+    services: frozenset[str] = frozenset()  # service accounts
 
     preparation: Preparation = field(init=False)
     recorder: Recorder = field(init=False)
@@ -79,7 +79,7 @@ class Shared:
 
     @classmethod
     def of(cls, config: Config) -> Shared:
-        """The process's one instance, made with ``config`` at the first call."""
+        """Return the process's only instance, made with ``config`` at the first call."""
         if cls._only is None:
             cluster, store = Cluster(config=config), Store(config=config)
             cls._only = cls(
@@ -103,6 +103,6 @@ class Shared:
 
 
 def announcements(user: Any = None) -> list[Announcement]:
-    """What all pages of the Hub show, the login page too: their variable ``portal_announcements``
-    (JupyterHub calls it with whoever is logged in)."""
+    """Return the announcements on all pages of the Hub, the login page too: their variable
+    ``portal_announcements`` (JupyterHub calls it with whoever is logged in)."""
     return Shared.of(JupyterHub.instance().config).announced.now()

@@ -1,7 +1,7 @@
-"""Preparation of a Hub for the portal's sessions: one call of its configuration.
+"""Setup of a Hub for the portal's sessions, with one call in its configuration.
 
-Nothing of JupyterHub changes when a module of ``spawners`` is imported: JupyterHub imports the
-spawners of all packages that are installed, whichever the site has chosen.
+Importing a module of ``spawners`` changes nothing in JupyterHub, which imports the spawners of all
+installed packages, whichever the site has chosen.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ _called = False
 def set_up_hub() -> None:
     """Patch JupyterHub and add the portal's routes, in the Hub whose configuration calls this.
 
-    Other programs read that file too (the portal's service, ``portal doctor``); in them nothing
-    changes.
+    In other programs that read the file (the portal's service, ``portal doctor``) it does nothing.
     """
     global _called
     _called = True
     hub = Application.instance() if Application.initialized() else None
     if isinstance(hub, JupyterHub):
-        # Only here: the other programs do without these modules.
+        # Only here: the other programs do not need these modules.
         from .api.routes import install_routes
         from .hub_patches import apply_patches
 
@@ -40,12 +39,12 @@ def set_up_hub() -> None:
 
 
 def is_set_up() -> bool:
-    """Return whether the configuration that this process has read calls ``set_up_hub``."""
+    """Return True if the configuration that this process has read calls ``set_up_hub``."""
     return _called
 
 
 def ensure_set_up() -> None:
-    """Raise ConfigurationError, with the line that is missing, in a Hub that was not set up: its
-    sessions' tokens could make it run any command (``hub_patches/stock_port_route.py``)."""
+    """Raise ConfigurationError with the missing line if the Hub was not set up: its sessions'
+    tokens could make it run any command (``hub_patches/stock_port_route.py``)."""
     if not _called:
         raise ConfigurationError(MISSING)

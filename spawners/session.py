@@ -1,7 +1,7 @@
-"""A session as everything sees it that works for it: whose it is, its job, its token, its address.
+"""State of a session: its owner, job, token and address.
 
-``PortalSpawner`` (spawner.py) starts and ends it. What it leaves to others (the launch, the record,
-a move to other resources) knows this class, and so nothing of what calls it.
+``PortalSpawner`` (spawner.py) starts and ends it. The parts that it delegates to (the launch, the
+record, a move to other resources) depend on this class, and so not on their caller.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from .lifecycle.progress import Progress
 from .resize.successor import Successor
 from .settings import SessionSettings
 
-_LAUNCH = 10.0  # seconds: within that, what a launch knows of an account is not asked again
+_LAUNCH = 10.0  # seconds for which a launch keeps what it knows of an account
 
 
 class SessionSpawner(SessionSettings):
-    """The state of one session, and its owner; ``get_state`` has what outlives the Hub."""
+    """State of one session, and its owner; ``get_state`` has what outlives the Hub."""
 
     ending = Instance(Ending, allow_none=True, help="Why the last session ended.")
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.api_token: str
-        self.last_options: dict[str, Any] = {}  # validated: what "the same again" means
-        self.prefill: dict[str, Any] = {}  # what a link asks for; shown once
+        self.last_options: dict[str, Any] = {}  # validated, of the last launch
+        self.prefill: dict[str, Any] = {}  # options from a link; shown once
         self.posted_port = 0
         self.token_id = 0
         self.server_address = ""
@@ -49,27 +49,27 @@ class SessionSpawner(SessionSettings):
         self._watch: JobWatch | None = None
         self.progress_state = Progress()
 
-    # -- whose it is ----------------------------------------------------------------------
+    # -- its owner -----------------------------------------------------------------------
 
     @property
     def shared(self) -> Shared:
-        """The Hub's one watcher, catalog and form."""
+        """The Hub's shared watcher, catalog and form."""
         return Shared.of(self.config)
 
     @property
     def account(self) -> str:
-        """The account that the session's job belongs to."""
+        """Account that the session's job belongs to."""
         return str(self.user.name)
 
     @property
     def person(self) -> Person:
-        """The owner of this session."""
+        """Owner of this session."""
         groups = tuple(sorted(group.name for group in self.user.groups))
         return Person(name=self.user.name, admin=bool(self.user.admin), groups=groups)
 
     async def home(self) -> str:
-        """The owner's home directory. Raises NotAllowed when the account does not exist here,
-        Unavailable when nobody can say."""
+        """Return the owner's home directory. Raises NotAllowed if the account does not exist here,
+        Unavailable if that is unknown."""
         if time.monotonic() > self._home_until:  # a launch asks when it is checked and submitted
             name, shared = self.user.name, self.shared
             self._home = await home_of(name, shared.blocking, self.account_timeout, shared.services)
@@ -77,8 +77,8 @@ class SessionSpawner(SessionSettings):
         return self._home
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
-        """Nothing of the account: batchspawner looks it up here, which can stop the event loop,
-        and Slurm and sudo set USER, HOME and SHELL themselves."""
+        """Return ``env`` without account variables: batchspawner would look the account up, which
+        can block the event loop, and Slurm and sudo set USER, HOME and SHELL themselves."""
         return env
 
     # -- its job --------------------------------------------------------------------------
@@ -92,12 +92,12 @@ class SessionSpawner(SessionSettings):
 
     @property
     def job(self) -> Job | None:
-        """The session's job as it was seen last; None without one."""
+        """The session's job as last seen; None without one."""
         return self.watch.job if self.job_id else None
 
     async def end_job(self, watch: JobWatch, *, gently: bool, now: bool = False) -> bool:
-        """Cancel a job of this session's owner and wait until it is over (unless ``now``); whether
-        it is.
+        """Cancel a job of this session's owner and wait until it is over (unless ``now``); return
+        whether it is.
 
         ``gently``: its server runs, and may end by itself first.
         """
@@ -111,13 +111,13 @@ class SessionSpawner(SessionSettings):
 
     @property
     def last_ending(self) -> dict[str, Any] | None:
-        """Why the last session ended, for the pages: ``code``, ``message``, ``log``, ``job_id``."""
+        """Reason of the last session's end: ``code``, ``message``, ``log``, ``job_id``."""
         return self.ending.model_dump() if self.ending else None
 
     # -- its address ----------------------------------------------------------------------
 
     def url_at(self, address: str, number: int) -> str:
-        """The URL, without a path, of a server of this session that listens on port ``number``."""
+        """Return the URL, without a path, of this session's server that listens on ``number``."""
         scheme = "https" if self.internal_ssl else "http"
         return f"{scheme}://{f'[{address}]' if ':' in address else address}:{number}"
 
@@ -128,8 +128,8 @@ class SessionSpawner(SessionSettings):
         return self.url_at(address, self.posted_port)
 
     def become(self, successor: Successor, token: str) -> None:
-        """From now on the session's job is this one. ``token``: its server's; "" where the Hub
-        knows it no longer. To be called within a commit, and then ``answers_at``."""
+        """Make ``successor`` the session's job. ``token``: its server's; "" if the Hub no longer
+        knows it. Call it within a commit, and then ``answers_at``."""
         db, old = self.user.db, self.token_id
         self.job_id, self.log_name = successor.job_id, successor.log_name
         self.token_id, self.api_token = successor.token_id, token
@@ -149,7 +149,7 @@ class SessionSpawner(SessionSettings):
             db.delete(before)
 
     def answers_at(self, address: str) -> None:
-        """The session's new server is there. To be called within a commit."""
+        """Set the address of the session's new server. Call it within a commit."""
         self._found(address)
         self.orm_spawner.started = utcnow(with_tz=False)
         self.server.ip, self.server.port = address, self.posted_port
@@ -170,7 +170,7 @@ class SessionSpawner(SessionSettings):
         return {key: value for key, value in state.items() if value}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """The reverse of get_state."""
+        """Restore the session from what ``get_state`` returned."""
         super().load_state(state)
         self.log_name = str(state.get("log_name", ""))
         self.posted_port = int(state.get("posted_port", 0))
@@ -184,9 +184,9 @@ class SessionSpawner(SessionSettings):
             self._port_posted.set()
 
     def clear_state(self) -> None:
-        """Forget the job. The last choice and the reason of the ending stay."""
+        """Forget the job, but not the last options and the reason of the ending."""
         super().clear_state()
-        # JupyterHub finds a server's token by its text, which a Hub that was restarted has not.
+        # JupyterHub finds a server's token by its text, which a restarted Hub does not have.
         row = self.user.db.get(orm.APIToken, self.token_id) if self.token_id else None
         if row is not None:
             self.user.db.delete(row)
@@ -194,10 +194,10 @@ class SessionSpawner(SessionSettings):
         self.posted_port = self.token_id = 0
 
     async def store_state(self) -> None:
-        """Return once the state is in the Hub's database."""
+        """Store the state and wait until the Hub's database has it."""
         await self.shared.commits.store(self.user.db, self.write_state)
 
     def write_state(self) -> None:
-        """Give the state to the Hub's database, for the next commit."""
+        """Set the state in the Hub's database, for the next commit."""
         self.orm_spawner.state = self.get_state()
         self.orm_spawner.user_options = dict(self.user_options)

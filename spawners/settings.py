@@ -1,4 +1,4 @@
-"""The settings of sessions: what a site may change about them."""
+"""Settings of sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from portal.models.catalog.environment import Bind
 
 from .web.service_address import service_address
 
-# How the names of unused settings of batchspawner begin, and what serves in their place.
+# Prefixes of batchspawner's unused settings, and what to use instead.
 _INSTEAD = {
     "req_prologue": "Put what sessions need into their environment: its modules and variables.",
     "req_epilogue": "Slurm's own Epilog runs after each job.",
@@ -172,7 +172,7 @@ class SessionSettings(SlurmSpawner):
 
     @classmethod
     def unused_settings(cls, config: Config) -> dict[str, str]:
-        """Settings of batchspawner that stand in ``config`` and change nothing, such as
+        """Return the settings of batchspawner in ``config`` that have no effect, such as
         "c.SlurmSpawner.req_partition", each with what to use instead."""
         theirs = {
             name
@@ -181,14 +181,14 @@ class SessionSettings(SlurmSpawner):
         }
         return {
             f"c.{kind.__name__}.{name}": next(
-                words for start, words in _INSTEAD.items() if name.startswith(start)
+                instead for prefix, instead in _INSTEAD.items() if name.startswith(prefix)
             )
             for kind in cls.__mro__
             for name in sorted(theirs & config.get(kind.__name__, {}).keys())
         }
 
     def container_binds(self) -> list[Bind]:
-        """What every container sees, before its environment's own."""
+        """Return the bind mounts of every container, before its environment's own."""
         commands = [Bind(source=path) for path in self.commands_in_containers]
         return [*commands, *(Bind(**bind) for bind in self.binds)]
 

@@ -1,7 +1,7 @@
-"""The spawner: one notebook server is one Slurm job.
+"""Spawner that runs each notebook server as a Slurm job.
 
-From batchspawner's SlurmSpawner it takes the shape and the settings that sites know; what asks
-Slurm goes through the one shared watcher, what is submitted through ``portal.launch``.
+It takes its structure, and the settings that sites know, from batchspawner's SlurmSpawner; Slurm
+is queried through the one shared watcher, and jobs are submitted through ``portal.launch``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NEWEST_TOKEN = select(func.max(orm.APIToken.id)).where(
 
 
 class PortalSpawner(LaunchDoor):
-    """Starts sessions in environments on Slurm. ``user_options`` keys: see ``OPTION_KEYS``."""
+    """Spawner of sessions in environments on Slurm. ``user_options`` keys: see ``OPTION_KEYS``."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -57,8 +57,8 @@ class PortalSpawner(LaunchDoor):
         self._expect_launch()
 
     def _expect_launch(self) -> None:
-        """The Hub makes a spawner when a person comes or launches: what the check of the launch
-        needs from slurmdbd is asked for while the Hub prepares it."""
+        """Query slurmdbd ahead, while the Hub prepares a launch, for what its check needs. The Hub
+        makes a spawner when a person comes or launches."""
         if self.user is None:
             return
         with contextlib.suppress(RuntimeError):  # no event loop: not in a Hub that serves
@@ -68,17 +68,17 @@ class PortalSpawner(LaunchDoor):
     # -- who and what ---------------------------------------------------------------------
 
     def get_env(self) -> dict[str, str]:
-        """JupyterHub's variables of the session."""
+        """Return JupyterHub's variables of the session."""
         return hosts.with_callback(self, super().get_env())
 
     @default("server_token_scopes")
     def _server_token_scopes_default(self) -> Any:
-        return token_scopes  # what is awaited here must not be: see hub_patches/spawn_queue.py
+        return token_scopes  # no coroutine function: see hub_patches/spawn_queue.py
 
     # -- start ----------------------------------------------------------------------------
 
     async def start(self) -> str:
-        """Submit the job and wait for its server; returns its URL."""
+        """Submit the job and wait for its server; return the server's URL."""
         request, self._request = self._request, None
         if request is None:
             raise refusal(
@@ -114,14 +114,14 @@ class PortalSpawner(LaunchDoor):
             raise refusal(error) from None
 
     def _token_row(self) -> int:
-        """The number of the session's token, which was made a moment ago; 0 without one. The Hub's
-        own question for it reads everything that hangs on it."""
+        """Return the id of the session's token, which was just made; 0 without one. The Hub's own
+        query for it loads everything related to it."""
         prefix = self.api_token[: orm.APIToken.prefix_length]
         of_user = {"user": self.user.orm_user.id, "prefix": prefix}
         return self.user.db.scalar(_NEWEST_TOKEN, of_user) or 0
 
     async def move_certs(self, paths: dict[str, str]) -> dict[str, str]:
-        """Leave the certificates with the Hub: their content travels to the job's environment."""
+        """Leave the certificates with the Hub: the job's environment carries their content."""
         return paths
 
     @default("ssl_alt_names")
@@ -129,24 +129,24 @@ class PortalSpawner(LaunchDoor):
         return _node_names
 
     def knows_token(self, token_id: int) -> bool:
-        """Whether this is the token of the session's server, or of the one that will be."""
+        """Return True if this is the token of the session's server, or of its successor's."""
         successor = self.moving.current
         return token_id == self.token_id or (
             successor is not None and successor.live and successor.token_id == token_id
         )
 
     async def accept_port(self, token_id: int, number: int) -> None:
-        """Take the port that a server posted, and store it before the answer goes out."""
+        """Accept the port that a server posted; store it before the response is sent."""
         if not self.moving.accept_port(token_id, number):
             self.posted_port = number
             self._port_posted.set()
         await self.store_state()
 
     async def wait_for_server(self, request: LaunchRequest | None = None) -> str:
-        """The URL of the session's server, once its job runs and it has posted its port.
+        """Return the URL of the session's server, once its job runs and it has posted its port.
 
-        ``request``: is submitted again, once, where its job is lost or its node does not answer.
-        Raises StartFailed with the ending's words when the job ends first.
+        ``request``: is submitted again, once, if its job is lost or its node does not answer.
+        Raises StartFailed with the ending's message if the job ends first.
         """
         while True:
             try:
@@ -162,21 +162,21 @@ class PortalSpawner(LaunchDoor):
             except JobOver as error:
                 if request is None or not lost(error.job, await self._log_tail()):
                     await self._record_ending(error.job)
-                    words = self.ending.message if self.ending else "The job ended."
-                    raise StartFailed(words) from None
+                    message = self.ending.message if self.ending else "The job ended."
+                    raise StartFailed(message) from None
                 again, request, why = request, None, reason_of(error.job)
             except SilentNode as error:
                 assert request is not None
                 again, request = request, None
                 if await self._log_tail() or not await self._cancelled():
-                    continue  # it runs there, and says its port itself
+                    continue  # it runs there, and will post its port
                 why = f"{error.node} does not answer Slurm, so job {error.job.id} was cancelled"
             except NoServer as error:
                 await self._give_up(error.message)
             await self._submit_again(again, why)
 
     async def _cancelled(self) -> bool:
-        """Cancel the job; whether it is surely over."""
+        """Cancel the job; return whether it is surely over."""
         try:
             return await self.end_job(self.watch, gently=False)
         except PortalError as error:
@@ -215,14 +215,14 @@ class PortalSpawner(LaunchDoor):
         raise StartFailed(message)
 
     async def get_url(self) -> str:
-        """The server's URL. After a restart of the Hub this waits for a job that is still
+        """Return the server's URL. After a restart of the Hub, wait for a job that is still
         pending, so that ``http_timeout`` does not cancel it."""
         if not self.server_address:
             try:
                 return await self.wait_for_server()
             except PortalError as error:
                 self.log.warning("Session of %s: %s", self._log_name, error)
-                # The Hub asks the URL next: make it find out at once that nobody is there.
+                # The Hub polls the URL next: make it fail at once.
                 self.http_timeout = 1
                 return "http://127.0.0.1:9"
         return self._found(self.server_address)
@@ -230,7 +230,7 @@ class PortalSpawner(LaunchDoor):
     # -- run, stop, end -------------------------------------------------------------------
 
     async def poll(self) -> int | None:
-        """None while the job lives or nothing is known of it, else its exit code."""
+        """Return None while the job lives or nothing is known of it, else its exit code."""
         if not self.job_id:
             return 0
         asked = self.job_id
@@ -284,33 +284,33 @@ class PortalSpawner(LaunchDoor):
         return await log_tail(self.log_directory, self.log_name)
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
-        """What is happening, in words, for the progress page."""
+        """Yield events that say what is happening, for the progress page."""
         async for event in self.progress_state.events():
             yield event
 
     # -- state ----------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """What must outlive the Hub: JSON values, no secret."""
+        """Return the state that must outlive the Hub: JSON values, no secret."""
         whole = {"record": self.history.state(), "moving": self.moving.state()}
         return super().get_state() | {key: value for key, value in whole.items() if value}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """The reverse of get_state."""
+        """Restore the session from what ``get_state`` returned."""
         super().load_state(state)
         self._came_back = self._ready
         self.history.load(state.get("record"))
         self.moving.load(state.get("moving"))
 
     def clear_state(self) -> None:
-        """Forget the job. The last choice and the reason of the ending stay."""
+        """Forget the job, but not the last options and the reason of the ending."""
         self.moving.forget()
         self.history.left()
         super().clear_state()
 
 
 async def _node_names(spawner: PortalSpawner) -> list[str]:
-    """Names for a server's certificate: it is made before Slurm has chosen the node."""
+    """Return all nodes' names for a server's certificate, made before Slurm chooses the node."""
     snapshot = await spawner.shared.cluster.snapshot()
     names = set()
     for node in snapshot.nodes.values():

@@ -1,1 +1,1 @@
-"""The routes that the portal adds to the Hub."""
+"""Routes that the portal adds to the Hub."""

@@ -1,4 +1,4 @@
-"""When a session would start: the launch page's route, and the record of what was said."""
+"""Estimates of a session's start: the launch page's route, and the record of what was known."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _notes: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak refere
 
 class EstimateHandler(APIHandler):
     """``POST /hub/api/portal/estimates/NAME`` with the fields of the launch form as a JSON object:
-    when a session of that person with this choice would start."""
+    estimated start of a session of that person with this choice."""
 
     @needs_scope("start:servers")
     async def post(self, user_name: str) -> None:
-        """200 with a StartAnswer, also for a choice that is not allowed; 400, 429 and 503 say in
-        ``message`` what is wrong."""
+        """Respond 200 with a StartAnswer, also for a choice that is not allowed; 400, 429 and 503
+        say in ``message`` what is wrong."""
         user = self.find_user(user_name)
         if user is None:
             raise web.HTTPError(404)
@@ -46,7 +46,7 @@ class EstimateHandler(APIHandler):
         self.finish(answer.model_dump_json())
 
     def _record_activity(self, obj: Any, timestamp: Any = None) -> bool:
-        """Nothing: a page asks by itself, and storing it would be a commit each."""
+        """Record nothing: a page asks by itself, and storing it would be a commit each."""
         return False
 
     async def _answer(self, spawner: SessionSpawner) -> StartAnswer:
@@ -59,7 +59,7 @@ class EstimateHandler(APIHandler):
         return await estimates.answer(request, spawner.person, snapshot, associations)
 
     def _fields(self) -> dict[str, str | int]:
-        """The fields of the form; those that are no options of a session are refused."""
+        """Return the fields of the form; refuse those that are no options of a session."""
         body = self.request.body
         try:
             fields = json.loads(body) if len(body) <= MAX_BODY else None
@@ -79,7 +79,7 @@ class EstimateHandler(APIHandler):
 
 def note(spawner: SessionSpawner, request: LaunchRequest, session_id: str) -> None:
     """Record what is known of the start of the session that was just submitted. Returns at once;
-    what goes wrong is logged, and no launch waits for it."""
+    errors are logged, and no launch waits for it."""
     snapshot = spawner.shared.cluster.last
     if snapshot is None:
         return

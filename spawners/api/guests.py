@@ -1,9 +1,9 @@
-"""The routes by which the portal's service lets a helper into one session of a course, and out.
+"""Routes by which the portal's service lets a helper into one session of a course, and out.
 
-JupyterHub's own route for shares takes a caller who may enter the server itself: the service would
-need ``access:servers`` for everyone's, and ``tokens`` for ending a login. Here it needs neither.
-What it asks is judged once more: the server is a course's, of a student of that course, and who is
-let in is of its staff. What is made is JupyterHub's share of that one server.
+JupyterHub's own route for shares requires a caller who may enter the server itself: the service
+would need ``access:servers`` for everyone's, and ``tokens`` for ending a login. Here it needs
+neither. Its requests are checked once more: the server is a course's, of a student of that course,
+and the guest is of its staff. The result is JupyterHub's share of that one server.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class GuestsHandler(MovesBase):
 
     def get(self) -> None:
         rows = self.db.query(orm.Share).join(orm.Spawner, orm.Share.spawner_id == orm.Spawner.id)
-        found = [
+        shares = [
             {
                 "user": share.spawner.user.name,
                 "server": share.spawner.name,
@@ -33,11 +33,11 @@ class GuestsHandler(MovesBase):
             for share in rows.filter(orm.Spawner.name.startswith(_PREFIX, autoescape=True))
             if share.user is not None
         ]
-        self.answer({"shares": found})
+        self.answer({"shares": shares})
 
 
 class GuestHandler(MovesBase):
-    """``/hub/api/portal/guests/USER/SERVER/PERSON``: let them in (PUT), and out (DELETE)."""
+    """``/hub/api/portal/guests/USER/SERVER/PERSON``: let a person in (PUT), and out (DELETE)."""
 
     async def put(self, user: str, server: str, person: str) -> None:
         try:
@@ -47,8 +47,8 @@ class GuestHandler(MovesBase):
             self.refuse(error)
             return
         orm.Share.grant(self.db, spawner, guest)
-        host = self.find_user(user).server_url(server)
-        self.answer({"url": host})
+        url = self.find_user(user).server_url(server)
+        self.answer({"url": url})
 
     async def delete(self, user: str, server: str, person: str) -> None:
         try:
@@ -58,7 +58,7 @@ class GuestHandler(MovesBase):
             return
         orm.Share.revoke(self.db, spawner, guest)
         if spawner.oauth_client is not None:
-            # Else the browser's cookie stays a login for as long as the session remembers it.
+            # Otherwise the browser's cookie stays valid for as long as the session remembers it.
             for row in (orm.APIToken, orm.OAuthCode):
                 self.db.query(row).filter(
                     row.client_id == spawner.oauth_client.identifier, row.user_id == guest.id
@@ -67,7 +67,7 @@ class GuestHandler(MovesBase):
         self.set_status(204)
 
     def _found(self, user: str, server: str, person: str) -> tuple[orm.Spawner, orm.User]:
-        """Both as the Hub's database has them. Raises NotFound."""
+        """Return the server and the guest from the Hub's database. Raises NotFound."""
         owner = orm.User.find(self.db, user)
         spawner = owner.orm_spawners.get(server) if owner else None
         guest = orm.User.find(self.db, person)
@@ -78,14 +78,14 @@ class GuestHandler(MovesBase):
         return spawner, guest
 
     async def _judge(self, user: str, server: str, person: str) -> None:
-        """Raises NotAllowed for everything that is no help in a course; StoreUnavailable."""
+        """Raise NotAllowed unless the course's staff helps a student of it; StoreUnavailable."""
         book = Shared.of(self.config).book
         name = server.removeprefix(_PREFIX)
         roles = {
-            (one.person, one.role)
+            (member.person, member.role)
             for who in (user, person)
-            for one in await book.of(who, fresh=True)
-            if one.course == name
+            for member in await book.of(who, fresh=True)
+            if member.course == name
         }
         if (user, Role.STUDENT) not in roles or not roles & {(person, role) for role in STAFF}:
             raise NotAllowed(f"'{person}' may not help '{user}' in a course '{name}'.")

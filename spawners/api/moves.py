@@ -1,7 +1,7 @@
-"""The routes by which the portal's service moves sessions to other resources.
+"""Routes by which the portal's service moves sessions to other resources.
 
-They answer the service's own token and nothing else: it has checked who asks, and writes the audit
-log. What is asked for is judged here once more, as a launch of the session's owner.
+They accept the service's own token and nothing else: it has checked who asks, and writes the audit
+log. Requests are checked here once more, as a launch of the session's owner.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MAX_BODY = 4096  # bytes
 
 
 class MovesBase(APIHandler):
-    """What both routes do."""
+    """Base class of the routes for the portal's service."""
 
     def check_xsrf_cookie(self) -> None:
-        """Nothing to check: only a service's token is accepted."""
+        """Skip the check: only a service's token is accepted."""
 
     async def prepare(self) -> None:
         await super().prepare()
@@ -38,13 +38,13 @@ class MovesBase(APIHandler):
         self.finish(json.dumps(model))
 
     def refuse(self, error: PortalError) -> None:
-        """The error's own words; its code is the reason, as in the Hub's answers to launches."""
+        """Respond with the error's message; its code is the reason, as in those to launches."""
         self.set_status(error.status, error.code)
         self.finish(json.dumps({"status": error.status, "message": error.message}))
 
 
 class MovesHandler(MovesBase):
-    """``GET /hub/api/portal/moves``: those that are under way, or were a few minutes ago."""
+    """``GET /hub/api/portal/moves``: moves that are under way, or were a few minutes ago."""
 
     def get(self) -> None:
         moves = []
@@ -58,8 +58,8 @@ class MovesHandler(MovesBase):
 
 
 class MoveHandler(MovesBase):
-    """``/hub/api/portal/moves/USER/SERVER``: begin (POST with user_options), call off (DELETE),
-    and what to know before (GET: the kernels that compute)."""
+    """``/hub/api/portal/moves/USER/SERVER``: begin (POST with user_options), cancel (DELETE), and
+    read the move and the kernels that compute (GET)."""
 
     async def get(self, user: str, server: str) -> None:
         try:
@@ -98,9 +98,9 @@ class MoveHandler(MovesBase):
 
     def _options(self) -> dict[str, Any]:
         try:
-            found = json.loads(self.request.body) if len(self.request.body) <= MAX_BODY else None
+            options = json.loads(self.request.body) if len(self.request.body) <= MAX_BODY else None
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            options = None
+        if not isinstance(options, dict):
             raise InvalidRequest("The body must be a JSON object with resources.")
-        return found
+        return options

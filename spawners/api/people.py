@@ -1,8 +1,8 @@
-"""``/hub/api/portal/people``: whom the Hub knows, and from a POST on the people of a roster too, as
-if they had logged in.
+"""``/hub/api/portal/people``: people known to the Hub, with those of a roster after a POST, as if
+they had logged in.
 
-It answers the service's own token and nothing else. Who may log in is said by the authenticator,
-which asks the directory; nobody is made here who could not come by themselves.
+It accepts the service's own token and nothing else. The authenticator decides who may log in, and
+asks the directory; nobody is added here who could not log in by themselves.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ _NO_DIRECTORY = (
 
 
 class PeopleHandler(MovesBase):
-    """GET takes names (``?name=ada&name=grace``) or a group (``?group=NAME``); the answer is
-    ``{"people": {NAME: {"teaches": BOOL, "mail": ADDRESS or null}}}``, of whom the Hub knows, and
-    of a group's people the names alone.
+    """Handler of GET and POST.
 
-    A POST's body is ``{"people": [NAME, …]}``, the answer ``{"made": [NAME, …], "refused": {NAME:
-    why}}``. ``made`` are those whom the Hub knows from now on and did not before."""
+    GET takes names (``?name=ada&name=grace``) or a group (``?group=NAME``); the response is
+    ``{"people": {NAME: {"teaches": BOOL, "mail": ADDRESS or null}}}`` for those known to the Hub,
+    and for a group's people the names alone.
+
+    A POST's body is ``{"people": [NAME, …]}``, the response ``{"made": [NAME, …], "refused":
+    {NAME: why}}``. ``made`` are those who are new to the Hub."""
 
     async def get(self) -> None:
         try:
@@ -45,12 +47,12 @@ class PeopleHandler(MovesBase):
         self.answer({"people": people})
 
     async def _known(self) -> dict[str, dict[str, Any]]:
-        """Raises NotFound where there is no such group."""
+        """Return the requested people. Raises NotFound if there is no such group."""
         if group := self.get_query_argument("group", ""):
-            found = orm.Group.find(self.db, group)
-            if found is None:
+            orm_group = orm.Group.find(self.db, group)
+            if orm_group is None:
                 raise NotFound(f"The Hub has no group '{group}'.")
-            return {user.name: {} for user in found.users}
+            return {user.name: {} for user in orm_group.users}
         users = {name: self.find_user(name) for name in self.get_query_arguments("name")}
         return {name: await self._told(user) for name, user in users.items() if user is not None}
 
@@ -67,12 +69,12 @@ class PeopleHandler(MovesBase):
         except PortalError as error:
             self.refuse(error)
             return
-        turns = asyncio.Semaphore(_AT_ONCE)
+        limit = asyncio.Semaphore(_AT_ONCE)
         made: list[str] = []
         refused: dict[str, str] = {}
 
-        async def one(name: str) -> None:
-            async with turns:
+        async def make(name: str) -> None:
+            async with limit:
                 if self.find_user(name) is not None:
                     return
                 try:
@@ -82,16 +84,16 @@ class PeopleHandler(MovesBase):
                 else:
                     made.append(name)
 
-        await asyncio.gather(*map(one, names))
+        await asyncio.gather(*map(make, names))
         self.answer({"made": sorted(made), "refused": refused})
 
     async def _make(self, name: str) -> None:
-        """Raises PortalError with the reason why not."""
+        """Add a person to the Hub. Raises PortalError with the reason if that fails."""
         model_of = getattr(self.authenticator, "model_of", None)
         if model_of is None:
             raise InvalidRequest(_NO_DIRECTORY)
         model = await model_of(name)
-        # What JupyterHub itself does at a login: the user, groups, rights.
+        # As JupyterHub itself does at a login: the user, groups, rights.
         await self.auth_to_user(model)
 
     def _names(self) -> list[str]:
@@ -100,7 +102,7 @@ class PeopleHandler(MovesBase):
         except (ValueError, RecursionError):
             body = None
         names = body.get("people") if isinstance(body, dict) else None
-        if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InvalidRequest("The body must be a JSON object with a list of names, 'people'.")
         if len(names) > _MOST:
             raise InvalidRequest(f"At most {_MOST} people at once.", "people")

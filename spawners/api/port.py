@@ -1,7 +1,7 @@
-"""The port route: where a session says on which port it listens.
+"""Port route: a session posts here the port that it listens on.
 
 It accepts one integer and nothing else. batchspawner's own, which sets any attribute that a session
-posts, is taken out by ``hub_patches/stock_port_route.py``.
+posts, is removed by ``hub_patches/stock_port_route.py``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_BODY = 64  # bytes: {"port": 65535} and some white space
 
 @runtime_checkable
 class SaysPort(Protocol):
-    """A spawner whose servers post their ports here."""
+    """Spawner whose servers post their ports here."""
 
     def knows_token(self, token_id: int) -> bool: ...
 
@@ -29,21 +29,21 @@ class PortHandler(APIHandler):
     """``POST /hub/api/portal/port`` with ``{"port": N}`` and the session's own token."""
 
     def check_xsrf_cookie(self) -> None:
-        """Nothing to check: only a token is accepted, and a browser does not send one by itself."""
+        """Skip the check: only a token is accepted, and a browser does not send one by itself."""
 
     def _record_activity(self, obj: Any, timestamp: Any = None) -> bool:
-        """Nothing: that a session starts is no activity, and storing it would be a commit each."""
+        """Record nothing: a start is no activity, and storing it would be a commit each."""
         return False
 
     async def prepare(self) -> None:
-        """Nothing of what the Hub looks up for everyone who asks it something: the token is all
-        that counts here, and a class of two hundred asks within seconds."""
+        """Skip the Hub's look-ups for each request: only the token counts here, and a class of two
+        hundred posts within seconds."""
         self._jupyterhub_user = None
         self.expanded_scopes: set[str] = set()
         self.parsed_scopes: dict[str, Any] = {}
 
     async def post(self) -> None:
-        """Take the port. 201 when it was stored; 400 for any other body, 403 for other tokens."""
+        """Accept the port. 201 when it is stored; 400 for any other body, 403 for other tokens."""
         token = self.get_token()
         if token is None or token.user is None:
             raise web.HTTPError(403, "Only a session's own token may post its port.")

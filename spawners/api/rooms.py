@@ -1,9 +1,9 @@
-"""The routes by which the portal's service lets a course into its room, and out.
+"""Routes by which the portal's service lets a course into its room, and out.
 
-A room is a server of somebody of the course's staff. It is shared with each of the course's people,
-by JupyterHub's share of that one server. Not with the course's group: a login (an OAuth token) has
-the shares of its owner and not those of the owner's groups (jupyterhub/scopes.py, get_scopes_for,
-in 6.1.1).
+A room is a server of somebody of the course's staff. It is shared with each of the course's
+members, by JupyterHub's share of that one server. Not with the course's group: a login (an OAuth
+token) has the shares of its owner and not those of the owner's groups (jupyterhub/scopes.py,
+get_scopes_for, in 6.1.1).
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _PREFIX = f"{CourseKind.ROOM}-"
 
 
 class RoomsHandler(MovesBase):
-    """``GET /hub/api/portal/rooms``: the rooms that are shared with somebody."""
+    """``GET /hub/api/portal/rooms``: rooms that are shared with somebody."""
 
     def get(self) -> None:
         rows = self.db.query(orm.Share).join(orm.Spawner, orm.Share.spawner_id == orm.Spawner.id)
-        found = {
+        rooms = {
             (share.spawner.user.name, share.spawner.name)
             for share in rows.filter(orm.Spawner.name.startswith(_PREFIX, autoescape=True))
             if server_of(share.spawner.name) is not None  # else it is somebody's own
         }
-        self.answer({"rooms": [{"user": user, "server": name} for user, name in sorted(found)]})
+        self.answer({"rooms": [{"user": user, "server": name} for user, name in sorted(rooms)]})
 
 
 class RoomHandler(MovesBase):
-    """``/hub/api/portal/rooms/USER/SERVER``: where it is (GET), let the course in (PUT), and out
+    """``/hub/api/portal/rooms/USER/SERVER``: read the URL (GET), let the course in (PUT), and out
     (DELETE)."""
 
     def get(self, user: str, server: str) -> None:
@@ -60,7 +60,7 @@ class RoomHandler(MovesBase):
                 self.db.delete(share)
         for id, member in members.items():
             if id not in shares:
-                orm.Share.grant(self.db, spawner, member)  # commits: others have their turn
+                orm.Share.grant(self.db, spawner, member)  # commits, so other tasks get a turn
                 await asyncio.sleep(0)
         self.db.commit()
         self.answer({"url": self.find_user(user).server_url(server)})
@@ -74,7 +74,7 @@ class RoomHandler(MovesBase):
         for share in list(spawner.shares):
             self.db.delete(share)
         if spawner.oauth_client is not None:
-            # Else the browsers' cookies stay logins for as long as the session remembers them.
+            # Otherwise the browsers' cookies stay valid for as long as the session remembers them.
             for row in (orm.APIToken, orm.OAuthCode):
                 self.db.query(row).filter(
                     row.client_id == spawner.oauth_client.identifier,
@@ -84,7 +84,7 @@ class RoomHandler(MovesBase):
         self.set_status(204)
 
     def _found(self, user: str, server: str) -> tuple[orm.Spawner, ServerOf]:
-        """The server as the Hub's database has it. Raises NotFound."""
+        """Return the server in the Hub's database, and its name in parts. Raises NotFound."""
         owner, room = orm.User.find(self.db, user), server_of(server)
         spawner = owner.orm_spawners.get(server) if owner else None
         if spawner is None or room is None or room.kind is not CourseKind.ROOM:
@@ -92,14 +92,14 @@ class RoomHandler(MovesBase):
         return spawner, room
 
     async def _members(self, user: str, course: str) -> dict[int | None, orm.User]:
-        """Everyone of the course but ``user`` whom the Hub knows, by the Hub's number. Raises
-        NotAllowed where this person cannot have a room of this course, StoreUnavailable."""
+        """Return the course's members but ``user`` whom the Hub knows, by id in the Hub. Raises
+        NotAllowed if this person cannot have a room of this course, StoreUnavailable."""
         shared = Shared.of(self.config)
         kept = await shared.book.course(course, fresh=True)
         members = await shared.store.members.of(course)
-        staff = {one.person for one in members if one.role in STAFF}
+        staff = {member.person for member in members if member.role in STAFF}
         if user not in staff or not kept.course.together:
             raise NotAllowed(f"'{user}' can have no room of a course '{course}'.")
-        names = [one.person for one in members if one.person != user]
-        found = self.db.query(orm.User).filter(orm.User.name.in_(names))
-        return {one.id: one for one in found}
+        names = [member.person for member in members if member.person != user]
+        users = self.db.query(orm.User).filter(orm.User.name.in_(names))
+        return {member.id: member for member in users}

@@ -1,4 +1,4 @@
-"""The portal's own routes of the Hub's API."""
+"""Routes of the portal in the Hub's API."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROUTES: tuple[tuple[str, type], ...] = (
 
 
 def install_routes() -> None:
-    """Add them to those of JupyterHub, before the Hub builds its handlers; a second call does
+    """Add the routes to JupyterHub's, before the Hub builds its handlers; a second call does
     nothing."""
     rows: list[Any] = apihandlers.default_handlers
     rows += [route for route in ROUTES if route not in rows]

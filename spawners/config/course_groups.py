@@ -1,7 +1,7 @@
-"""The Hub's groups of the courses that a person is in, beside those of the directory.
+"""Hub groups of the courses that a person is in, beside those of the directory.
 
-A membership is in the portal's database, which a login does not wait for: while it is away, what
-was known stays.
+Memberships are in the portal's database, which a login does not wait for: while it is away, the
+groups stay as they were.
 """
 
 from __future__ import annotations
@@ -19,26 +19,30 @@ _PREFIX = group_of("")
 
 
 async def course_groups(name: str) -> tuple[str, ...]:
-    """The groups of the approved courses that ``name`` is in (c.PortalLogin.more_groups).
+    """Return the groups of the approved courses that ``name`` is in (c.PortalLogin.more_groups).
 
-    Where a group that has a role of the site is called like a course's, the roster of that course,
-    which its instructor writes, gives nobody that role: the Hub gives roles by name.
+    A course's group with the name of a group that has a role of the site is left out: the Hub
+    gives roles by name, so the course's roster, which its instructor writes, would give that role.
     """
     hub = JupyterHub.instance()
     try:
-        found = await Shared.of(hub.config).book.mine(name, patience=PATIENCE)
+        memberships = await Shared.of(hub.config).book.mine(name, patience=PATIENCE)
     except Exception:  # a fault of ours, which is in the log, keeps nobody from logging in
         hub.log.warning("Courses of %s stay as they were: the portal's database is away", name)
         mine = held(hub.db, name)
     else:
-        approved = [name for name, one in found.items() if one.kept.state is CourseState.APPROVED]
+        approved = [
+            name
+            for name, membership in memberships.items()
+            if membership.kept.state is CourseState.APPROVED
+        ]
         mine = tuple(group_of(course) for course in approved)
-    others = role_groups() if mine else ()
-    return tuple(one for one in mine if one not in others)
+    reserved = role_groups() if mine else ()
+    return tuple(group for group in mine if group not in reserved)
 
 
 def held(db: orm.Session, name: str) -> tuple[str, ...]:
-    """The groups of courses that the Hub has for ``name``."""
+    """Return the groups of courses that the Hub has for ``name``."""
     user = orm.User.find(db, name)
     groups = user.groups if user else ()
-    return tuple(one.name for one in groups if one.name.startswith(_PREFIX))
+    return tuple(group.name for group in groups if group.name.startswith(_PREFIX))

@@ -1,4 +1,4 @@
-"""The proxy without its word on activity, and with one owner for each host."""
+"""Proxy whose traffic does not count as activity, and with one owner for each host."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ _Owner = tuple[str, str]  # a person, and the server where it has a host of its 
 
 
 class SessionProxy(ConfigurableHTTPProxy):
-    """configurable-http-proxy notes when something went to each route last, and JupyterHub takes
-    that for activity of the session (jupyterhub.app.JupyterHub.update_last_activity): the polling
-    of a forgotten page, of TensorBoard, of a stranger without a token. What counts instead is the
-    session's own report (portal_session.activity). Settings: c.ConfigurableHTTPProxy.
+    """configurable-http-proxy whose traffic does not count as activity of sessions, and with one
+    owner for each host. Settings: c.ConfigurableHTTPProxy.
 
-    A host is an origin, so it has one owner: the pages of two people on one could read each
-    other's. Names make hosts (spawners/web/domains.py); this is the second lock.
+    The proxy notes the last traffic of each route, and JupyterHub takes that for activity of the
+    session (jupyterhub.app.JupyterHub.update_last_activity): the polling of a forgotten page, of
+    TensorBoard, of a stranger without a token. The session's own report counts instead
+    (portal_session.activity).
+
+    A host is an origin, so it has one owner: the pages of two people on the same host could read
+    each other's. Hosts are made from names (spawners/web/domains.py); this is a second check.
     """
 
     watch_interval = Float(
@@ -44,14 +47,14 @@ class SessionProxy(ConfigurableHTTPProxy):
 
     def __init__(self, **traits: Any) -> None:
         super().__init__(**traits)
-        self._owners: dict[str, dict[str, _Owner]] = {}  # host -> route -> whose it is
+        self._owners: dict[str, dict[str, _Owner]] = {}  # host -> route -> owner
         self._watch = ProxyWatch(
             self.api_request, self._restore, lambda: self.hub.host, self.watch_interval, self.log
         )
 
     async def start(self) -> None:
-        """Start the proxy, so that it reads what a browser can send: with more than 16 KiB of
-        cookies Node answers 431 without a word, and the Hub cannot delete them."""
+        """Start the proxy with a header limit that fits what a browser can send: with more than
+        16 KiB of cookies Node answers a bare 431, and the Hub cannot delete them."""
         site = os.environ.get("NODE_OPTIONS", "")
         if "--max-http-header-size" not in site:
             os.environ["NODE_OPTIONS"] = f"{site} --max-http-header-size={HEADERS}".strip()
@@ -64,7 +67,7 @@ class SessionProxy(ConfigurableHTTPProxy):
                 os.environ.pop("NODE_OPTIONS", None)
 
     async def check_routes(self, user_dict: Any, service_dict: Any, routes: Any = None) -> None:
-        """Bring the proxy's routes up to date, and watch for a new proxy from then on."""
+        """Update the proxy's routes, and watch for a new proxy from then on."""
         await self._watch.start()
         await super().check_routes(user_dict, service_dict, routes)
 
@@ -72,7 +75,7 @@ class SessionProxy(ConfigurableHTTPProxy):
         await self.check_routes(self.app.users, self.app._service_map)
 
     async def get_all_routes(self) -> dict[str, Any]:
-        """Return the routes as JupyterHub wants them; sessions' without ``last_activity``."""
+        """Return the routes as JupyterHub expects them; sessions' without ``last_activity``."""
         routes = await super().get_all_routes()
         self._owners = {}
         for spec, route in routes.items():
@@ -82,7 +85,7 @@ class SessionProxy(ConfigurableHTTPProxy):
         return dict(routes)
 
     async def add_route(self, routespec: str, target: str, data: Any) -> None:
-        """Add a route, where its host is nobody else's.
+        """Add a route, unless its host belongs to somebody else.
 
         Raises StartFailed, which ends the start of the session that would share a host.
         """
@@ -98,7 +101,7 @@ class SessionProxy(ConfigurableHTTPProxy):
         await super().add_route(routespec, target, data)
 
     async def delete_route(self, routespec: str) -> None:
-        """Take a route away; its host is free when it was the last."""
+        """Delete a route; its host is free after the last one."""
         await super().delete_route(routespec)
         host = routespec.partition("/")[0]
         routes = self._owners.get(host, {})
@@ -112,16 +115,16 @@ class SessionProxy(ConfigurableHTTPProxy):
             self._owners.setdefault(host, {})[routespec] = owner
 
     async def delete_user(self, user: User, server_name: str = "") -> None:
-        """Take a server's route away. JupyterHub looks for all of them at their owner's host, and
-        a course's would lead to a port that another server may have by then."""
-        if way := hosts.route(user, server_name):
-            await self.delete_route(way)
+        """Delete a server's route. JupyterHub looks for all of them at their owner's host, so that
+        a course's would stay and lead to a port that another server may have by then."""
+        if spec := hosts.route(user, server_name):
+            await self.delete_route(spec)
         else:
             await super().delete_user(user, server_name)
 
 
 def _owner(data: dict[str, Any]) -> _Owner | None:
-    """Return whose a session's route is; None for the Hub's and services'."""
+    """Return the owner of a session's route; None for the Hub's and services'."""
     if "user" not in data:
         return None
     server = data.get("server_name", "")

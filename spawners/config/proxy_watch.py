@@ -1,4 +1,4 @@
-"""Notices a proxy that has restarted: its routes are lost.
+"""Detection of a restarted proxy, which has lost its routes.
 
 A proxy with a unit of its own restarts without the Hub, and JupyterHub compares the routes every
 five minutes (c.JupyterHub.last_activity_interval). Until then running sessions end in a "Redirect
@@ -14,15 +14,15 @@ from typing import Any
 from aiohttp import ClientResponseError
 
 MARK = "portal-proxy-watch"
-"""The path of one more route to the Hub. A proxy that lacks it is a new one; to ask for one route
-is cheap, while the proxy writes all of them out for the path of the Hub's own (its ``/``)."""
+"""Path of an extra route to the Hub. A proxy that lacks it is a new one. Asking for this route is
+cheap, while the proxy returns all routes for the path of the Hub's own (its ``/``)."""
 
 
 class ProxyWatch:
-    """Looks every ``interval`` seconds and calls ``restore`` when the proxy is a new one.
+    """Watch that looks every ``interval`` seconds and calls ``restore`` for a new proxy.
 
     ``ask`` is the proxy's API, JupyterHub's ``ConfigurableHTTPProxy.api_request``; it waits by
-    itself for a proxy that is away. ``target`` gives the Hub's address.
+    itself for a proxy that is away. ``target`` returns the Hub's address.
     """
 
     def __init__(
@@ -38,20 +38,20 @@ class ProxyWatch:
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Mark this proxy and begin to look; a second call does nothing. To be called before its
-        routes are made: one that restarts in between is a new one."""
+        """Mark this proxy and start the watch; a second call does nothing. Call it before the
+        proxy's routes are made: one that restarts in between is a new one."""
         if self._looking is None:
             first = asyncio.ensure_future(self.mark())
             self._looking = asyncio.ensure_future(self._run(first))
             await asyncio.shield(first)
 
     async def mark(self) -> None:
-        """Have this proxy known again. The route's data have no "jupyterhub", so the Hub passes
-        over it when it looks for routes of sessions that are over."""
+        """Add the mark to this proxy. The route's data have no "jupyterhub", so the Hub ignores it
+        when it looks for routes of ended sessions."""
         await self._ask(MARK, method="POST", body={"target": self._target()})
 
     async def look(self) -> bool:
-        """Restore the routes of a proxy that is not known; return whether it was one."""
+        """Restore the routes of a proxy without the mark; return whether it lacked it."""
         try:
             await self._ask(MARK)
         except ClientResponseError as error:
@@ -61,7 +61,7 @@ class ProxyWatch:
             return False
         self._log.warning("The proxy has restarted: its routes are restored")
         await self._restore()
-        await self.mark()  # last: what failed before it is tried again
+        await self.mark()  # last, so that a failure before it is retried
         return True
 
     async def _run(self, first: asyncio.Future[None]) -> None:
@@ -71,5 +71,5 @@ class ProxyWatch:
             try:
                 await self.look()
             except Exception as error:
-                # It is away, or its answer was lost; JupyterHub's own requests say so in the log.
+                # It is away, or its response was lost; JupyterHub's own requests log that.
                 self._log.debug("The proxy could not be asked: %s", error)

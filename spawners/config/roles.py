@@ -1,4 +1,4 @@
-"""Who holds the roles ``portal-admin`` and ``portal-instructor``."""
+"""Holders of the roles ``portal-admin`` and ``portal-instructor``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from portal.courses.roster.site_roles import groups_with_roles
 
 
 class PortalAdmins(Configurable):
-    """Who are the portal's admins: the Hub's own, and those that stand here."""
+    """Admins of the portal: the Hub's own, and those named here."""
 
     hub_admins = Bool(
         True,
@@ -54,10 +54,10 @@ class PortalAdmins(Configurable):
 
 
 class Members:
-    """The groups or users of the role, as the Hub goes through them when it makes its roles.
+    """Groups or users of the role, as the Hub iterates over them when it makes its roles.
 
     A list would be made while the configuration is read, before the site's own files have named
-    the admins; this one looks when all of it is known.
+    the admins; this is evaluated when all of it is known.
     """
 
     def __init__(self, kind: Literal["groups", "users"]) -> None:
@@ -72,7 +72,7 @@ class Members:
     def _names(self) -> list[str]:
         hub = JupyterHub.instance()
         if hub.authenticator.manage_roles:
-            return []  # the authenticator says who holds a role, and JupyterHub wants no other word
+            return []  # only the authenticator may assign roles then (JupyterHub)
         admins = PortalAdmins(config=hub.config)
         names: set[str] = set(getattr(admins, self.kind))
         if admins.hub_admins:
@@ -81,7 +81,7 @@ class Members:
 
 
 class Instructors(Members):
-    """The groups whose members are instructors: those that the authenticator names."""
+    """Groups whose members are instructors, as named by the authenticator."""
 
     def __init__(self) -> None:
         super().__init__("groups")
@@ -94,7 +94,7 @@ class Instructors(Members):
 
 
 def role_groups() -> set[str]:
-    """Return the groups whose members hold a role: of the configuration, or as the Hub has it."""
+    """Return the groups whose members hold a role, by the configuration or the Hub's database."""
     hub = JupyterHub.instance()
     named = {*groups_with_roles(hub.config), *Members("groups"), *Instructors()}
     return named | set(hub.db.scalars(select(orm.Group.name).where(orm.Group.roles.any())))

@@ -1,4 +1,4 @@
-"""What begins with the Hub, before anybody has come."""
+"""Tasks that start with the Hub, before anybody has come."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from ..settings import SessionSettings
 
 _ROOM_AGAIN = 600.0  # seconds
 _tasks: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
-_YOUNG = 10_000  # new objects until the collector looks at them; Python's own is 700
-_EXPECTED = (  # JupyterHub's words (handlers/base.py), of a queue that takes its time
+_YOUNG = 10_000  # new objects until a garbage collection; Python's default is 700
+_EXPECTED = (  # JupyterHub's warnings (handlers/base.py) of a slow queue
     "User %s is slow to start (timeout=%s)",
     "User %s:%s server is slow to stop (timeout=%s)",
 )
 
 
 def watch(hub: JupyterHub) -> None:
-    """Begin once the Hub has its database and its settings. JupyterHub has no hook for that; its
-    ``tornado_settings`` are complete at that moment."""
+    """Start the tasks once the Hub has its database and its settings. JupyterHub has no hook for
+    that; its ``tornado_settings`` are complete at that moment."""
     hub.observe(_began, names="tornado_settings")
 
 
@@ -46,7 +46,7 @@ def _began(change: Any) -> None:
     shared.form.load()
     pages = change.new["jinja2_env"]
     for page in pages.list_templates(("html",)):
-        with contextlib.suppress(TemplateError):  # a site's own; who opens it is told
+        with contextlib.suppress(TemplateError):  # a site's own; whoever opens it sees the error
             pages.get_template(page)
     shared.announced.start()
     shared.recorder.start(lambda: held(hub.db))
@@ -56,7 +56,7 @@ def _began(change: Any) -> None:
 
 
 def no_warning_of_waits(record: logging.LogRecord) -> bool:
-    """Have the log say at INFO what JupyterHub warns of for each session that waits for Slurm."""
+    """Lower to INFO what JupyterHub warns of for each session that waits for Slurm."""
     if record.msg not in _EXPECTED:
         return True
     record.levelno, record.levelname = logging.INFO, "INFO"
@@ -64,7 +64,7 @@ def no_warning_of_waits(record: logging.LogRecord) -> bool:
 
 
 async def _keep_room(hub: JupyterHub) -> None:
-    """The Hub's database, where it is a file, takes changes when the disk is full."""
+    """Keep space in the Hub's database, if it is a file, for changes when the disk is full."""
     address = make_url(hub.db_url)
     while address.get_backend_name() == "sqlite" and address.database:
         await asyncio.to_thread(disk.keep_room, Path(address.database))
@@ -72,35 +72,35 @@ async def _keep_room(hub: JupyterHub) -> None:
 
 
 def _tell_unused(hub: JupyterHub) -> None:
-    """Warn of settings that a site has brought along from batchspawner and nothing reads."""
+    """Warn of settings that a site has kept from batchspawner and nothing reads."""
     if issubclass(hub.spawner_class, SessionSettings):
         for name, instead in hub.spawner_class.unused_settings(hub.config).items():
             hub.log.warning("%s has no effect. %s", name, instead)
 
 
 def _keep_collections_short() -> None:
-    """Python's garbage collector goes through everything again while a class is launched, and
-    nobody is heard meanwhile: 0.3 s for what stays until the Hub ends (modules, classes,
-    settings). That is left out, and the rest is looked at less often."""
+    """Exclude from Python's garbage collection what stays until the Hub ends (modules, classes,
+    settings), and collect the rest less often: while a class is launched, scanning all of it
+    again blocks the Hub for 0.3 s."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
 
 
 def held(db: Any) -> set[str]:
-    """The sessions that spawners look after, by the Hub's own database: the Hub has not made
-    these spawners yet when it starts."""
+    """Return the ids of sessions that have a spawner, from the Hub's own database: a starting Hub
+    has not made these spawners yet."""
     rows = db.query(orm.Spawner).filter(orm.Spawner.server_id.is_not(None))
     return {record["id"] for row in rows if (record := (row.state or {}).get("record"))}
 
 
 def left(db: Any) -> list[SessionRecord]:
-    """Records of sessions that are over, which the portal's database did not take in time."""
-    found = []
+    """Return records of ended sessions that the portal's database did not take in time."""
+    records = []
     for row in db.query(orm.Spawner).filter(orm.Spawner.server_id.is_(None)):
         try:
             if record := (row.state or {}).get("record"):
-                found.append(SessionRecord(**record))
+                records.append(SessionRecord(**record))
         except ValidationError:
             continue
-    return found
+    return records

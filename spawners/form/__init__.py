@@ -1,1 +1,1 @@
-"""The launch page: its choices, its defaults and its words."""
+"""Launch page: its choices, its defaults and its texts."""

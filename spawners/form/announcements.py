@@ -1,5 +1,5 @@
 """Announcements on the Hub's pages. A page never waits for the database: it shows what was read
-in the background, and nothing while the database is away."""
+in the background, and none while the database is away."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from portal.errors import PortalError
 from portal.models.announcement import Announcement
 from portal.store import Store
 
-EVERY = 15.0  # seconds between two looks
+EVERY = 15.0  # seconds between two reads
 
 
 class Announced:
-    """One per Hub: ``now`` is what pages show."""
+    """Announcements that pages show, read in the background; a single instance per Hub."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -23,15 +23,15 @@ class Announced:
         self._reading: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to read, in the running event loop; a second call does nothing."""
+        """Start to read, in the running event loop; a second call does nothing."""
         if self._reading is None:
             self._reading = asyncio.ensure_future(self._read())
 
     def now(self) -> list[Announcement]:
-        """Those to be seen at this moment, the newest first. To be called in the event loop."""
+        """Return the announcements to show now, newest first. Call it in the event loop."""
         self.start()
         moment = time.time()
-        return [one for one in self._known if one.starts_at <= moment < one.ends_at]
+        return [item for item in self._known if item.starts_at <= moment < item.ends_at]
 
     async def _read(self) -> None:
         while True:

@@ -1,6 +1,7 @@
-"""The choices of the launch form, made from what the cluster has. Pure.
+"""Choices of the launch form, derived from what the cluster has. Pure.
 
-A choice with one value is not asked: its tuple is empty. What stands under "More" is in folded.py.
+A choice with a single value is not offered: its tuple is empty. Fields under "More" are in
+folded.py.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ def card(tile: Tile, habits: Habits, selected: bool) -> Card:
 def kind_choices(
     environments: Sequence[Environment], last: Mapping[str, Any]
 ) -> tuple[Choice, ...]:
-    """Return what a session may open, where one of the environments has more than the usual."""
-    found = [k for k in OFFERED.values() if any(not k.unfit(one) for one in environments)]
-    if len(found) < 2:
+    """Return the kinds of session to choose from; () if the environments have only the usual."""
+    kinds = [k for k in OFFERED.values() if any(not k.unfit(e) for e in environments)]
+    if len(kinds) < 2:
         return ()
     chosen = last.get("kind", USUAL.name)
     return tuple(
-        Choice(value=kind.name, label=kind.title, selected=kind.name == chosen) for kind in found
+        Choice(value=kind.name, label=kind.title, selected=kind.name == chosen) for kind in kinds
     )
 
 
@@ -69,8 +70,8 @@ def longest_time(
     associations: Sequence[Association] | None,
     known: Mapping[str, Qos] = MappingProxyType({}),
 ) -> int | None:
-    """The longest time in seconds that any partition allows, and any account and QOS of the
-    person; None: no limit. ``known``: QOS by name."""
+    """Return the longest time in seconds that any partition, and any account and QOS of the
+    person, allows; None: no limit. ``known``: QOS by name."""
     limits: list[int] = []
     for group in (
         [p.max_time for p in supply.partitions.values()],

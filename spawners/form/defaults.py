@@ -1,6 +1,6 @@
-"""What a person chose last, and what stands in its place where nothing was chosen. Pure.
+"""Last choice of a person, and defaults where nothing was chosen. Pure.
 
-All of it is typed, as the request has it: "environment" and the fields of a session.
+All values are typed, as in a request: "environment" and the fields of a session.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def chosen_environment(
 
 
 def well_formed(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The last session's ``user_options``; empty when an older portal wrote them otherwise."""
+    """Return the last session's ``user_options``; {} if an older portal wrote them otherwise."""
     try:
         asked = Asked.parse(options or {})
         return {**asked.said(), **({"kind": asked.kind.name} if asked.kind.offered else {})}
@@ -42,10 +42,10 @@ def asked(
     usual: Mapping[str, Any],
     automatic: Callable[[Resources], str | None],
 ) -> dict[str, Any]:
-    """What of ``last`` was somebody's own choice.
+    """Return the part of ``last`` that was somebody's own choice.
 
-    A launch stores complete options. What equals the default is left out again, or the default
-    CPUs of one environment, or a GPU partition, would stick to the next session's choice.
+    A launch stores complete options. Those that equal the default are left out again, or the
+    default CPUs of one environment, or a GPU partition, would stick to the next session's choice.
     """
     own = {
         key: value
@@ -59,7 +59,7 @@ def asked(
 
 
 def folded_chosen(last: Mapping[str, Any]) -> bool:
-    """Whether ``last`` holds a choice that the page keeps under "More"."""
+    """Return True if ``last`` holds a choice that the page keeps under "More"."""
     folded = [field.name for field in FIELDS if field.folded]
     return any(last.get(name) and (name != "nodes" or last[name] > 1) for name in folded)
 
@@ -67,7 +67,7 @@ def folded_chosen(last: Mapping[str, Any]) -> bool:
 def preset(
     environment: Environment | None, defaults: Resources | None, last: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What applies where nothing else is chosen; the same order as in the launch policy."""
+    """Return the defaults where nothing else is chosen, in the order of the launch policy."""
     site = defaults.said() if defaults else {}
     own = environment.default.said() if environment else {}
     remembered = {key: last[key] for key in ("gpus", "time") if key in last}

@@ -1,7 +1,7 @@
-"""What everybody likes and used last, kept for the order of their launch pages.
+"""Environments that each person likes and used last, for the order of their launch page.
 
-It stands in the database, which the launch page does not wait for: what is known is shown, and
-where nothing is known, the catalog's own order.
+They are in the database, which the launch page does not wait for: what is known is shown, else the
+catalog's own order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PATIENCE = 0.3  # seconds that a page waits for the database
 
 
 class Favourites:
-    """Everyone's habits, as far as they were asked for. ``of(user)`` raises nothing."""
+    """Cache of everyone's habits, as far as they were asked for. ``of(user)`` never raises."""
 
     def __init__(self, store: Store) -> None:
         self._habits = SharedAnswers[str, Habits](
@@ -26,5 +26,5 @@ class Favourites:
         )
 
     async def of(self, user: str) -> Habits:
-        """The habits of this person, as far as they are known now."""
+        """Return the habits of this person, as far as they are known now."""
         return await self._habits.of(user).get()

@@ -1,7 +1,7 @@
 """Fields that the launch page keeps under "More" (portal/launch/fields.py, ``folded``), each with
-what there is to choose. Pure.
+its choices. Pure.
 
-A choice with one value is not asked.
+A choice with a single value is not offered.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .view import Choice, FoldedField
 
 
 class Facts(NamedTuple):
-    """Facts behind the choices. ``last``: what this person chose last; ``preset``: what applies
-    where nothing is chosen; ``simulated``: the GPU types that are."""
+    """Facts behind the choices. ``last``: what this person chose last; ``preset``: the defaults
+    where nothing is chosen; ``simulated``: the simulated GPU types."""
 
     snapshot: ClusterSnapshot
     supply: Availability
@@ -36,7 +36,7 @@ class Facts(NamedTuple):
 
 
 def folded_fields(facts: Facts) -> tuple[FoldedField, ...]:
-    """The fields to ask for, in the order of the table."""
+    """Return the fields to show, in the order of the table."""
     return tuple(
         shown for field in FIELDS if field.folded and (shown := _shown(field, facts)) is not None
     )
@@ -71,11 +71,11 @@ def _shown(field: Field, facts: Facts) -> FoldedField | None:
 
 
 def _of_nodes(field: Field, facts: Facts) -> tuple[Choice, ...]:
-    """Return what nodes of the person's partitions have, each with the partitions that have it."""
+    """Return values that nodes of the person's partitions have, each with its partitions."""
     having: dict[str, list[str]] = {}
     known = facts.snapshot.nodes
     for name in facts.supply.partitions:
-        nodes = [known[one] for one in facts.snapshot.partitions[name].nodes if one in known]
+        nodes = [known[node] for node in facts.snapshot.partitions[name].nodes if node in known]
         for value in field.there(nodes) if field.there else ():
             having.setdefault(value, []).append(name)
     if not having:

@@ -1,7 +1,7 @@
-"""The launch page's form.
+"""Form of the launch page.
 
 ``LaunchForm.view`` is pure: a snapshot and a person in, a view model out; ``render`` turns it
-into HTML. What a submitted one asks for is portal/launch/request.py's to read.
+into HTML. A submitted form is parsed in portal/launch/request.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from . import defaults as last_choice
 from .folded import Facts, folded_fields
 from .view import Choice, GpuTile, LaunchView
 
-_USUAL_TIME = 7200  # seconds, where nobody says anything
+_USUAL_TIME = 7200  # seconds, without any other default
 
 
 class LaunchForm(LoggingConfigurable):
@@ -96,20 +96,20 @@ class LaunchForm(LoggingConfigurable):
         )
 
     def simulates(self, gpu_type: str = "") -> bool:
-        """Whether GPUs of this type (Slurm's name; "" for any type) are labelled as simulated."""
+        """Return True if GPUs of this type (Slurm's name; "": any) are labelled as simulated."""
         return self.simulated_gpus or bool(self.gpu_types.get(gpu_type, {}).get("simulated"))
 
     def load(self) -> None:
-        """Compile the templates now, not while the first visitor waits."""
+        """Compile the templates ahead, not while the first visitor waits."""
         for name in ("launch_form.html", "course_form.html"):
             self._pages.get_template(name)
 
     def render(self, view: LaunchView) -> str:
-        """The HTML inside the launch page's ``<form>``."""
+        """Return the HTML inside the launch page's ``<form>``."""
         return self._pages.get_template("launch_form.html").render(view=view)
 
     def render_course(self, **facts: Any) -> str:
-        """The same for a session of a course (templates/course_form.html)."""
+        """Return that HTML for a session of a course (templates/course_form.html)."""
         return self._pages.get_template("course_form.html").render(**facts)
 
     def problems(
@@ -118,13 +118,13 @@ class LaunchForm(LoggingConfigurable):
         person: Person,
         storage: Sequence[StorageArea] = (),
     ) -> list[str]:
-        """Why this person could not start any session now, each with whom to ask.
+        """Return why this person could not start any session now, each with whom to ask.
 
         ``associations`` None means that the cluster keeps no accounting.
         """
-        found = []
+        problems = []
         if associations is not None and not associations:
-            found.append(
+            problems.append(
                 f"'{person.name}' has no Slurm account on this cluster, so Slurm would refuse the "
                 f"session. Please ask {self.contact} to add one."
             )
@@ -132,17 +132,17 @@ class LaunchForm(LoggingConfigurable):
             if not area.required:
                 continue
             if area.missing:
-                found.append(
+                problems.append(
                     f"The folder {area.path} ({area.title}) does not exist, and a session cannot "
                     f"start without it. Please ask {self.contact} to create it."
                 )
             elif area.free_bytes is not None and area.free_bytes < self.minimum_free * 1024**2:
-                found.append(
+                problems.append(
                     f"{area.title} ({area.path}) has only {words.size(area.free_bytes)} free, too "
                     "little for a session to start. Delete what you do not need, or ask "
                     f"{self.contact} for space."
                 )
-        return found
+        return problems
 
     def view(
         self,
@@ -160,13 +160,13 @@ class LaunchForm(LoggingConfigurable):
         tiles: Callable[[Environment], Tile] = tile_of,
         now: float | None = None,
     ) -> LaunchView:
-        """What the page shows.
+        """Return the view model of the page.
 
         ``snapshot`` None: Slurm never answered yet. ``environments`` are those that this person
-        may use; ``last`` is the last session's ``user_options``; ``defaults`` is what the site
-        takes where neither the person nor the environment says anything. ``unknown``: a sentence
-        where this person's associations could not be read. ``habits``: what this
-        person likes and used last; ``tiles`` says what a card tells of an environment.
+        may use; ``last`` is the last session's ``user_options``; ``defaults`` are the site's
+        resources where neither the person nor the environment names them. ``unknown``: a sentence
+        if this person's associations could not be read. ``habits``: what this person likes and
+        used last; ``tiles`` returns the content of an environment's card.
         """
         now = time.time() if now is None else now
         problems = [*problems]

@@ -1,4 +1,4 @@
-"""A person's courses, first on the home page and on the launch page: one button for each."""
+"""Courses of a person, first on the home page and on the launch page: a button for each."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _PATIENCE = 0.3  # seconds that a page waits for the database
 
 
 async def courses_of(book: CourseBook, name: str) -> tuple[MyCourse, ...]:
-    """What a page shows. It waits for the database no longer than a moment, and shows what was
-    known where that does not answer."""
+    """Return the courses for a page: those known before, if the database does not answer within
+    a moment."""
     try:
         mine: Iterable[Membership] = (await book.mine(name, patience=_PATIENCE)).values()
     except (PortalError, TimeoutError):  # the store says so in the log
@@ -33,6 +33,6 @@ async def _of(person: Any) -> tuple[MyCourse, ...]:
     return await courses_of(Shared.of(JupyterHub.instance().config).book, person.name)
 
 
-# What the Hub's page templates may ask, as the template variable `portal_courses`: the courses of a
+# Functions for the Hub's page templates, as the variable `portal_courses`: the courses of a
 # user of the Hub (Jinja awaits them), and whether a server's name is that of a course's.
 FOR_PAGES = SimpleNamespace(of=_of, has=server_of)

@@ -1,4 +1,4 @@
-"""The view model of the launch form: what the page template is given, and nothing else."""
+"""View model of the launch form: all that the page template is given."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from portal.models import Frozen
 
 
 class Choice(Frozen):
-    """One thing to choose. ``note`` is what is said beside it; ``data`` becomes data-* names."""
+    """Option of a choice. ``note`` is shown beside it; ``data`` becomes data-* attributes."""
 
     value: str
     label: str
@@ -19,7 +19,7 @@ class Choice(Frozen):
 
 
 class Card(Tile):
-    """One environment, for this person: ``used`` says when they launched it last, in words."""
+    """Environment, for this person: ``used`` says when they launched it last, in words."""
 
     selected: bool = False
     favourite: bool = False
@@ -27,7 +27,7 @@ class Card(Tile):
 
 
 class GpuTile(Frozen):
-    """One GPU type, or "" for any. Numbers count GPUs."""
+    """GPU type, or "" for any. Numbers count GPUs."""
 
     type: str
     title: str
@@ -40,7 +40,7 @@ class GpuTile(Frozen):
 
 
 class Area(Frozen):
-    """One storage area in words; ``used_percent`` None where the size is unknown."""
+    """Storage area in words; ``used_percent`` None if the size is unknown."""
 
     title: str
     path: str
@@ -50,8 +50,8 @@ class Area(Frozen):
 
 
 class FoldedField(Frozen):
-    """A field under "More". With ``choices`` one of them is taken, else it is typed; ``most`` 0:
-    no limit is known."""
+    """Field under "More", selected from ``choices`` if there are any, else typed; ``most`` 0: no
+    limit is known."""
 
     name: str
     label: str
@@ -67,15 +67,15 @@ class FoldedField(Frozen):
 
 
 class LaunchView(Frozen):
-    """Everything that the launch form shows. A tuple that is empty is a choice not asked."""
+    """Content of the launch form. An empty tuple is a choice that is not offered."""
 
     cards: tuple[Card, ...] = ()
-    tags: tuple[str, ...] = ()  # those to filter by, where there are many cards
+    tags: tuple[str, ...] = ()  # to filter by, if there are many cards
     kinds: tuple[Choice, ...] = ()  # what a session opens
     gpu_counts: tuple[Choice, ...] = ()
     gpu_most: int = 0  # per node; above 8 the page has a number field instead of buttons
     gpus: int = 0
-    gpu_tiles: tuple[GpuTile, ...] = ()  # shown when there is one, asked when there are more
+    gpu_tiles: tuple[GpuTile, ...] = ()  # shown if there is a single one, else offered
     times: tuple[Choice, ...] = ()
     cpus_text: str = ""
     folded: tuple[FoldedField, ...] = ()
@@ -89,5 +89,5 @@ class LaunchView(Frozen):
 
     @property
     def can_start(self) -> bool:
-        """Whether the Start button works."""
+        """Return True if the Start button works."""
         return bool(self.cards) and not self.problems

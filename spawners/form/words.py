@@ -15,14 +15,14 @@ from portal.slurm import pending_words, state_words
 
 
 def ordinal(number: int) -> str:
-    """ "1st", "2nd", "3rd", "11th"."""
+    """Return an ordinal number: "1st", "2nd", "3rd", "11th"."""
     if number % 100 in (11, 12, 13):
         return f"{number}th"
     return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
 
 
 def size(number: float) -> str:
-    """Bytes in words, in powers of 1024: "512 MB", "1.5 TB"."""
+    """Return bytes in words, in powers of 1024: "512 MB", "1.5 TB"."""
     units = ["bytes", "kB", "MB", "GB", "TB", "PB"]
     while abs(number) >= 1024 and len(units) > 1:
         number /= 1024
@@ -33,7 +33,7 @@ def size(number: float) -> str:
 
 
 def memory(text: str) -> str:
-    """ "32 GB" of "32G". What is not a memory size comes back as it is."""
+    """Return "32 GB" for "32G". Text that is not a memory size is returned unchanged."""
     try:
         return size(memory_mib(text) * 1024 * 1024)
     except ValueError:
@@ -41,7 +41,7 @@ def memory(text: str) -> str:
 
 
 def time_limit(text: str) -> str:
-    """ "2 hours" of "2:00:00". What is not a time comes back as it is."""
+    """Return "2 hours" for "2:00:00". Text that is not a time is returned unchanged."""
     try:
         return duration(time_seconds(text))
     except ValueError:
@@ -49,7 +49,7 @@ def time_limit(text: str) -> str:
 
 
 def clock(moment: float, now: float | None = None) -> str:
-    """Unix seconds as the server's local clock, "10:42", with the day where it is not today."""
+    """Return Unix seconds as the server's local time, "10:42", with the day if not today."""
     then = time.localtime(moment)
     today = time.localtime(time.time() if now is None else now)
     if then[:3] == today[:3]:
@@ -58,14 +58,14 @@ def clock(moment: float, now: float | None = None) -> str:
 
 
 def gpus(number: int, gpu_type: str | None = None) -> str:
-    """ "2 x v100", "2 GPUs", "no GPU"."""
+    """Return a number of GPUs in words: "2 x v100", "2 GPUs", "no GPU"."""
     if not number:
         return "no GPU"
     return f"{number} \N{MULTIPLICATION SIGN} {gpu_type}" if gpu_type else count(number, "GPU")
 
 
 def resources(options: Mapping[str, Any] | None) -> str:
-    """One line about the resources in ``user_options``: "2 x v100, 8 CPUs, 32 GB, 2 hours".
+    """Return the resources in ``user_options`` as a line: "2 x v100, 8 CPUs, 32 GB, 2 hours".
 
     Never raises: what an old or foreign session stored is shown as far as it can be read.
     """
@@ -85,7 +85,7 @@ def resources(options: Mapping[str, Any] | None) -> str:
 
 
 def environment(spawner: Any, options: Mapping[str, Any] | None) -> str:
-    """The title of the environment that ``options`` name; its bare name where it has gone.
+    """Return the title of the environment in ``options``; its name if it is no longer there.
 
     ``spawner`` is any PortalSpawner of the person, for its catalog.
     """
@@ -99,7 +99,7 @@ def environment(spawner: Any, options: Mapping[str, Any] | None) -> str:
 
 
 def simulated(spawner: Any, options: Mapping[str, Any] | None) -> bool:
-    """Whether the GPUs in ``options`` are simulated ones; False where none are asked for."""
+    """Return True if the GPUs in ``options`` are simulated; False if none are requested."""
     options = options or {}
     if not options.get("gpus"):
         return False
@@ -112,10 +112,10 @@ def simulated(spawner: Any, options: Mapping[str, Any] | None) -> bool:
 def outdated(
     snapshot: ClusterSnapshot, stale_after: float, what: str, now: float | None = None
 ) -> str:
-    """How old ``what`` ("these numbers are") is and why; "" while Slurm answers.
+    """Return how old ``what`` ("these numbers are") is and why; "" while Slurm answers.
 
-    ``stale_after``: seconds after which an answer is old even though nothing failed. ``now`` (Unix
-    seconds) counts for a snapshot that was not asked for in this process.
+    ``stale_after``: seconds after which an answer is old even without an error. ``now`` (Unix
+    seconds) counts for a snapshot that was not requested in this process.
     """
     measured = now is None or snapshot.asked_at is not None
     age = snapshot.age if measured else (now or 0.0) - snapshot.taken_at
@@ -125,7 +125,7 @@ def outdated(
 
 
 def stale(spawner: Any) -> str:
-    """A sentence about the age of what a page says of sessions; "" while Slurm answers."""
+    """Return a sentence on the age of what a page says of sessions; "" while Slurm answers."""
     try:
         snapshot = spawner.shared.cluster.last
         if snapshot is None:
@@ -136,14 +136,14 @@ def stale(spawner: Any) -> str:
 
 
 def state(job_state: JobState) -> str:
-    """A Slurm state in words: "running", "its nodes are being switched on"."""
+    """Return a Slurm state in words: "running", "its nodes are being switched on"."""
     if job_state.ended:
         return f"ended: {state_words(job_state)}"
     return state_words(job_state).removeprefix("it is ").removeprefix("it was ")
 
 
 def pending(job: Job, position: int | None = None, now: float | None = None) -> str:
-    """A pending job in one line: "waiting for resources: 3rd in the queue, expected 10:42"."""
+    """Describe a pending job: "waiting for resources: 3rd in the queue, expected 10:42"."""
     if job.state is not JobState.PENDING:
         return state(job.state)
     details = []
@@ -151,24 +151,24 @@ def pending(job: Job, position: int | None = None, now: float | None = None) -> 
         details.append(f"{ordinal(position)} in the queue")
     if job.start_time and job.start_time > (time.time() if now is None else now):
         details.append(f"expected {clock(job.start_time, now)}")
-    words = pending_words(job.reason)
-    return f"{words}: {', '.join(details)}" if details else words
+    reason = pending_words(job.reason)
+    return f"{reason}: {', '.join(details)}" if details else reason
 
 
 def running(job: Job, now: float | None = None) -> str:
-    """A job that holds nodes, in one line: "running on gpu02, ends 12:42"."""
-    words = state(job.state)
+    """Describe a job that holds nodes: "running on gpu02, ends 12:42"."""
+    text = state(job.state)
     if job.nodes and job.state is JobState.RUNNING:
-        words += f" on {', '.join(job.nodes)}"
+        text += f" on {', '.join(job.nodes)}"
     if job.end_time:
-        words += f", ends {clock(job.end_time, now)}"
-    return words
+        text += f", ends {clock(job.end_time, now)}"
+    return text
 
 
 def session(spawner: Any) -> str:
-    """The state of a session in words, from a Spawner object or its database row.
+    """Describe the state of a session, from a Spawner object or its database row.
 
-    Reads ``pending``, ``ready``, ``job`` (a Job or None) and ``last_ending`` where they are.
+    Reads ``pending``, ``ready``, ``job`` (a Job or None) and ``last_ending`` if they exist.
     """
     waits = getattr(spawner, "pending", None)
     if waits == "stop":
@@ -194,7 +194,7 @@ def session(spawner: Any) -> str:
     return "not running"
 
 
-# What the Hub's page templates may call, as the template variable `words`. Not the module itself:
+# Functions for the Hub's page templates, as the template variable `words`. Not the module itself:
 # traitlets copies configuration, and a module cannot be copied.
 FOR_PAGES = SimpleNamespace(
     environment=environment,

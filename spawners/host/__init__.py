@@ -1,1 +1,1 @@
-"""People's accounts, homes and storage on this machine, asked without blocking the Hub."""
+"""Accounts, homes and storage of people on this machine, looked up without blocking the Hub."""

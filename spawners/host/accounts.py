@@ -1,4 +1,4 @@
-"""The people's Unix accounts, asked of NSS (files, sssd, nslcd) without ever blocking the Hub."""
+"""Unix accounts of people, looked up in NSS (files, sssd, nslcd) without ever blocking the Hub."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .blocking import Blocking, StillRunning
 
 
 def _own_account() -> bool:
-    """Whether NSS has the account of this process: where not, it can tell nobody's."""
+    """Return True if NSS has the account of this process; else it cannot tell anybody's."""
     try:
         return bool(pwd.getpwuid(os.geteuid()))
     except KeyError:
@@ -21,7 +21,8 @@ def _own_account() -> bool:
 
 
 def _account(name: str, services: frozenset[str]) -> tuple[pwd.struct_passwd, bool]:
-    """The account, and whether it is one of ``services``, under whatever name. Raises KeyError."""
+    """Return the account, and whether it is one of ``services``, under whatever name. Raises
+    KeyError."""
     account = pwd.getpwnam(name)
     own = {0, os.geteuid()}
     for service in services:
@@ -34,10 +35,10 @@ def _account(name: str, services: frozenset[str]) -> tuple[pwd.struct_passwd, bo
 async def home_of(
     name: str, blocking: Blocking, seconds: float, services: frozenset[str] = frozenset()
 ) -> str:
-    """The home directory of the account ``name``, waited for at most ``seconds``.
+    """Return the home directory of the account ``name``; wait for at most ``seconds``.
 
-    Raises NotAllowed when there is no such account, or it is root's, the Hub's own or one of
-    ``services``; Unavailable when NSS does not answer.
+    Raises NotAllowed if there is no such account, or it is root's, the Hub's own or one of
+    ``services``; Unavailable if NSS does not answer.
     """
     if is_service(name, services):
         raise refusal(name)

@@ -1,4 +1,4 @@
-"""Calls that may never return (a dead NFS server, a hanging sssd), away from the event loop."""
+"""Calls that may never return (a dead NFS server, a hanging sssd), off the event loop."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_KEPT = 8  # threads that wait for the next call
+_KEPT = 8  # idle threads kept for the next calls
 
 
 class StillRunning(TimeoutError):
-    """A call takes longer than its caller waits. What the call itself raises is never this."""
+    """Timeout of a call's caller, never raised by the call itself."""
 
 
 class _Worker:
-    """A daemon thread, which does not hold up the Hub's own end, and does one call after another:
-    to start a thread, the loop waits until it runs."""
+    """Daemon thread, which does not delay the Hub's exit. It is reused for one call after another,
+    since starting a thread blocks the loop until it runs."""
 
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -26,21 +26,21 @@ class _Worker:
         self._thread.start()
 
     def do(self, call: Callable[[], None] | None, name: str = "idle") -> None:
-        """Do this next, under this name; None: end."""
+        """Run this call next, under this name; None: end."""
         self._thread.name = f"portal-{name}"[:60]
         self._calls.put(call)
 
     def _run(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
-            del call  # what it holds is over
+            del call  # frees what it holds
 
 
 class Blocking:
-    """Runs calls by name, each in a thread of its own and never two for one name.
+    """Runner of calls by name, each in a thread of its own and never two for one name.
 
-    What hangs holds its thread for ever: in the event loop's pool, which others need, a few of
-    them would stop the Hub.
+    A call that hangs holds its thread for ever: in the event loop's pool, which others need, a few
+    of them would stop the Hub.
     """
 
     def __init__(self) -> None:
@@ -48,20 +48,20 @@ class Blocking:
         self._idle: list[_Worker] = []
 
     async def call(self, name: Hashable, work: Callable[[], T], seconds: float) -> T:
-        """What ``work`` gives or raises; StillRunning when that takes longer than ``seconds``.
+        """Return or raise what ``work`` does; StillRunning if that takes longer than ``seconds``.
 
-        While a call of that ``name`` still runs, its answer is waited for, and ``work`` is not
+        While a call of that ``name`` still runs, its result is awaited, and ``work`` is not
         called again.
         """
-        answer: asyncio.Future[T] | None = self._running.get(name)
-        if answer is None:
-            answer = self._in_thread(str(name), work)
-            self._running[name] = answer
-            answer.add_done_callback(lambda _: self._running.pop(name, None))
-        done, _ = await asyncio.wait({answer}, timeout=seconds)
+        future: asyncio.Future[T] | None = self._running.get(name)
+        if future is None:
+            future = self._in_thread(str(name), work)
+            self._running[name] = future
+            future.add_done_callback(lambda _: self._running.pop(name, None))
+        done, _ = await asyncio.wait({future}, timeout=seconds)
         if not done:
             raise StillRunning(f"{name} takes longer than {seconds:g} s")
-        return answer.result()
+        return future.result()
 
     def _in_thread(self, name: str, work: Callable[[], T]) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()
@@ -73,7 +73,7 @@ class Blocking:
                 self._idle.append(worker)
             else:
                 worker.do(None)
-            if isinstance(error, StopIteration):  # no future takes that one
+            if isinstance(error, StopIteration):  # futures refuse that one
                 error = RuntimeError(repr(error))
             if error is not None:
                 future.set_exception(error)
@@ -87,7 +87,7 @@ class Blocking:
                 result = work()
             except Exception as exc:
                 error = exc
-            except BaseException as exc:  # sys.exit() in a hook is not for the Hub
+            except BaseException as exc:  # sys.exit() in a hook must not end the Hub
                 error = RuntimeError(f"ended by {exc!r}")
             try:
                 loop.call_soon_threadsafe(deliver, result, error)

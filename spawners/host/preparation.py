@@ -1,4 +1,4 @@
-"""The site's own function that makes homes and Slurm associations on demand."""
+"""Call of the site's own function that makes homes and Slurm associations on demand."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .blocking import Blocking, StillRunning
 
 
 class Preparation:
-    """Calls ``preparation_hook``, once at a time for a person, however many pages they open."""
+    """Caller of ``preparation_hook``, once at a time per person, however many pages they open."""
 
     def __init__(self, blocking: Blocking) -> None:
         self._blocking = blocking
         self._failures = SharedAnswers[str, str](ttl=0.0, keep=False)
 
     async def failure(self, spawner: SessionSettings, contact: str) -> str:
-        """Call the hook for the owner; the sentence that says why it failed, "" when it did not.
+        """Call the hook for the owner; return a sentence that says why it failed; "": it did not.
 
         ``contact``: whom the sentence tells to ask.
         """
@@ -42,7 +42,7 @@ class Preparation:
                 f"minute; if it lasts, ask {contact}."
             )
         except Exception:
-            # What it says is for the Hub's log only: it may hold paths, commands, secrets.
+            # Its message is for the Hub's log only: it may hold paths, commands, secrets.
             spawner.log.exception("preparation_hook for %s failed", name)
             return f"Your account could not be prepared for a session. Please ask {contact}."
         return ""

@@ -1,4 +1,4 @@
-"""Free space of home, scratch and data folders, asked without ever blocking the Hub."""
+"""Free space of home, scratch and data folders, queried without ever blocking the Hub."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .blocking import Blocking, StillRunning
 
 @dataclass(frozen=True)
 class StorageArea:
-    """One folder. Sizes in bytes, None where unknown.
+    """Folder with its space. Sizes in bytes, None if unknown.
 
-    ``answers`` is False when the file system did not answer in time; ``missing`` is True when
-    the path does not exist. ``required``: a session cannot start without it (the home).
+    ``answers`` is False if the file system did not answer in time; ``missing`` is True if the
+    path does not exist. ``required``: a session cannot start without it (the home).
     """
 
     title: str
@@ -32,17 +32,17 @@ class StorageArea:
 
     @property
     def used_percent(self) -> int | None:
-        """0 to 100, or None where the size is unknown."""
+        """Percentage in use, 0 to 100; None if the size is unknown."""
         if not self.total_bytes or self.free_bytes is None:
             return None
         return round(100 * (1 - self.free_bytes / self.total_bytes))
 
 
 def look(title: str, path: str, required: bool = False) -> StorageArea:
-    """Ask the file system behind ``path``. Blocks for as long as the file system does."""
+    """Query the file system behind ``path``. Blocks for as long as the file system does."""
     try:
         Path(path).stat()
-        answer = os.statvfs(path)
+        stats = os.statvfs(path)
     except (FileNotFoundError, NotADirectoryError):
         return StorageArea(title, path, missing=True, required=required)
     except OSError:
@@ -51,14 +51,14 @@ def look(title: str, path: str, required: bool = False) -> StorageArea:
     return StorageArea(
         title,
         path,
-        free_bytes=answer.f_bavail * answer.f_frsize,
-        total_bytes=answer.f_blocks * answer.f_frsize,
+        free_bytes=stats.f_bavail * stats.f_frsize,
+        total_bytes=stats.f_blocks * stats.f_frsize,
         required=required,
     )
 
 
 class Storage(LoggingConfigurable):
-    """The folders that the launch page shows, with their free space."""
+    """Folders that the launch page shows, with their free space."""
 
     areas = List(
         Dict(),
@@ -88,13 +88,13 @@ class Storage(LoggingConfigurable):
         self._blocking = Blocking()
 
     async def look(self, username: str, home: str) -> list[StorageArea]:
-        """The areas of one person, in configured order; all are asked at the same time."""
-        asked = []
+        """Return the areas of one person, in configured order; all are queried at once."""
+        folders = []
         for area in self.areas:
             path = str(area["path"]).replace("{username}", username).replace("{home}", home)
-            asked.append((str(area["title"]), path, bool(area.get("required", False))))
-        answers = await asyncio.gather(*(self._ask(*one) for one in asked))
-        return [area for area in answers if area.required or not area.missing]
+            folders.append((str(area["title"]), path, bool(area.get("required", False))))
+        areas = await asyncio.gather(*(self._ask(*folder) for folder in folders))
+        return [area for area in areas if area.required or not area.missing]
 
     async def _ask(self, title: str, path: str, required: bool) -> StorageArea:
         try:

@@ -1,10 +1,9 @@
 """Changes that the portal makes to JupyterHub's own objects, in the Hub's process.
 
-A file is one patch: what it changes, why, where it was discussed, and what would let it go.
-Importing them changes nothing. Figures of a class are medians of three starts by turns, measured
-with ``make bench ARGS="--only patches"``. ``tests/unit/spawners/hub_patches/`` knows the source of
-what is patched as it was when the patch was last looked at, so a new JupyterHub fails there by
-name.
+Each file is one patch: what it changes, why, where it was discussed, and what would make it
+unnecessary. Importing them changes nothing. Figures of a class are medians of three alternating
+starts, measured with ``make bench ARGS="--only patches"``. ``tests/unit/spawners/hub_patches/``
+records the patched source as of the patch's last review, so a new JupyterHub fails there by name.
 
 The portal's service and its sessions are other processes, with patches of their own:
 ``portal/web/tossed.py``; ``__main__.py``, ``spawners/api/guests.py`` and ``tossed.py`` of
@@ -52,6 +51,6 @@ PATCHES: tuple[Patch, ...] = (
 
 
 def apply_patches() -> None:
-    """Change JupyterHub in this process, before a Hub is made; a second call does nothing."""
+    """Patch JupyterHub in this process, before a Hub is made; a second call does nothing."""
     for patch in PATCHES:
         patch.apply()

@@ -1,4 +1,4 @@
-"""Bodies of the Hub's forms and API, and what they write into its database, have lengths."""
+"""Length limits on bodies of the Hub's forms and API, and on what they write into its database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tornado.web import HTTPError
 
 from .patch import Patch
 
-# Fields of a request's body and their most characters, as the columns are (jupyterhub/orm.py).
+# Maximum characters of a body's fields, as of the columns (jupyterhub/orm.py).
 LENGTHS = {
     "note": 1023,
     "description": 1023,
@@ -23,7 +23,7 @@ LENGTHS = {
     "usernames": 255,
     "users": 255,
 }
-# Bytes of a body, where it is one form or one launch.
+# Maximum bytes of a body, where it is one form or one launch.
 BODIES: dict[type, int] = {
     LoginHandler: 16 * 1024,
     UserTokenListAPIHandler: 16 * 1024,
@@ -34,7 +34,7 @@ BODIES: dict[type, int] = {
 
 
 def check(body: Any) -> None:
-    """Raise HTTPError 400 where a field of ``body`` is longer than what it is written into."""
+    """Raise HTTPError 400 if a field of ``body`` is longer than its column."""
     for field, most in LENGTHS.items() if isinstance(body, dict) else ():
         value = body.get(field)
         for text in value if isinstance(value, list) else [value]:
@@ -43,7 +43,7 @@ def check(body: Any) -> None:
 
 
 def apply() -> None:
-    """Say in each handler how much it reads, and look at what is read."""
+    """Set each handler's limit, and check the bodies that are read."""
     for handler, most in BODIES.items():
         handler.max_body = most  # type: ignore[attr-defined]
     if hasattr(APIHandler.get_json_body, "bounded"):

@@ -11,7 +11,7 @@ from .patch import Patch
 
 
 def init_tornado_application(self: JupyterHub) -> None:
-    """Make the Hub's application, in the place of JupyterHub's method."""
+    """Make the Hub's application, in place of JupyterHub's method."""
     limits = HubRequests(config=self.config)
     settings: dict[str, Any] = {
         "hub_hosts": hosts_of(self, limits.hosts),
@@ -21,7 +21,7 @@ def init_tornado_application(self: JupyterHub) -> None:
 
 
 def apply() -> None:
-    """Let every Hub of this process make that application."""
+    """Make every Hub of this process use that application."""
     JupyterHub.init_tornado_application = init_tornado_application
 
 

@@ -1,5 +1,4 @@
-"""A course's sessions have hosts of their own: JupyterHub is told which "
-"(``spawners.web.hosts``)."""
+"""Use of the hosts of courses' sessions (``spawners.web.hosts``) in JupyterHub."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ def _told(of_user: Any) -> Any:
 def _sent(of_handler: Any) -> Any:
     @wraps(of_handler)
     async def redirect(self: Any, user: User, spawner: Any) -> None:
-        """From /hub/user/NAME/SERVER/… to the server: the method asks for nothing but the host."""
+        """Redirect /hub/user/NAME/SERVER/… to the server; only ``host`` of the user is read."""
         at = origin(user, spawner.name)
         await of_handler(self, SimpleNamespace(host=at) if at else user, spawner)
 
@@ -34,7 +33,7 @@ def _sent(of_handler: Any) -> Any:
 
 
 def apply() -> None:
-    """Change the answers about courses' servers, and no others."""
+    """Patch the results for courses' servers, and no others."""
     if hasattr(User.server_url, "of_courses"):
         return
     User.server_url = _told(User.server_url)

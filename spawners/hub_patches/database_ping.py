@@ -1,4 +1,4 @@
-"""A database that is a file is not asked before each transaction whether it is there."""
+"""Removal of JupyterHub's ping before each transaction, where the database is a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _ping_servers(engine: Engine) -> None:
 
 
 def apply() -> None:
-    """Leave out JupyterHub's question where the database is SQLite. Before the Hub opens it."""
+    """Skip JupyterHub's ping if the database is SQLite. Call it before the Hub opens it."""
     orm.register_ping_connection = _ping_servers
 
 

@@ -1,8 +1,8 @@
-"""Starts for a whole course: the service is answered as soon as a job is submitted.
+"""Early responses to starts of a whole course: as soon as a job is submitted.
 
-JupyterHub answers a launch when its server is ready, or after ``slow_spawn_timeout`` (10 s). A
-class would be started in the pace of its slowest session then; without that timeout, a launch that
-is refused would be answered as if it had been accepted.
+JupyterHub responds to a launch when its server is ready, or after ``slow_spawn_timeout`` (10 s). A
+class would start at the pace of its slowest session then; without that timeout, a refused launch
+would get the response of an accepted one.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from .patch import Patch, replace_handlers
 
 SERVICE = "portal"
 PROMPT_HEADER = "X-Portal-Prompt"  # of portal.hubapi
-# JupyterHub asks for these whenever it looks somebody up, and throws away what it has already.
+# JupyterHub loads these whenever it looks a user up, although they are in memory already.
 _IN_MEMORY = tuple(
-    lazyload(one) for one in (orm.User.roles, orm.User.groups, orm.User.shared_with_me)
+    lazyload(related) for related in (orm.User.roles, orm.User.groups, orm.User.shared_with_me)
 )
 
 
 class PromptStart(UserServerAPIHandler):
-    """``POST users/NAME/servers/SERVER``; with ``PROMPT_HEADER``, of the portal's service alone,
-    202 means that Slurm has the job. A refusal is answered as ever."""
+    """Handler of ``POST users/NAME/servers/SERVER``; with ``PROMPT_HEADER``, from the portal's
+    service only, 202 means that Slurm has the job. Refusals are unchanged."""
 
     def find_user(self, name: str) -> Any:
-        """Without a look at roles, groups and shares of somebody who is in memory already."""
+        """Return the user without loading roles, groups and shares that are in memory already."""
         known = self.db.query(orm.User).options(*_IN_MEMORY).filter(orm.User.name == name)
         return self._user_from_orm(known.first())
 
@@ -59,13 +59,13 @@ class PromptStart(UserServerAPIHandler):
 
 
 def _heard(task: asyncio.Future[None]) -> None:
-    """How it ended is in the Hub's log and the session's record already."""
+    """Retrieve the task's exception, which the Hub's log and the session's record have."""
     if not task.cancelled():
         task.exception()
 
 
 def apply() -> None:
-    """Put this handler in the place of JupyterHub's."""
+    """Replace JupyterHub's handler."""
     replace_handlers((apihandlers.default_handlers,), {UserServerAPIHandler: PromptStart})
 
 

@@ -1,10 +1,9 @@
-"""A session's OAuth secret is kept as its token is: hashed once.
+"""Single hash of a session's OAuth secret, as of its token.
 
-It is the session's token, which JupyterHub made at random a moment before (122 bits), so there is
-nothing to guess, and JupyterHub itself hashes it once where it keeps it as a token
-(jupyterhub/orm.py, APIToken.generated). As an OAuth client's secret it takes it for somebody's
-password and hashes it 16384 times, on the event loop: 4 ms for each launch and each login to a
-session.
+The secret is the session's token, which JupyterHub made at random a moment before (122 bits), so
+it cannot be guessed, and JupyterHub itself hashes it once as a token (jupyterhub/orm.py,
+APIToken.generated). As an OAuth client's secret it is treated like a password and hashed 16384
+times, on the event loop: 4 ms for each launch and each login to a session.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def _hashed_once(add_client: Any) -> Any:
 
 
 def apply() -> None:
-    """Let the Hub hash the secrets of sessions in that way."""
+    """Make the Hub hash the secrets of sessions once."""
     if not hasattr(JupyterHubOAuthServer.add_client, "hashed_once"):
         JupyterHubOAuthServer.add_client = _hashed_once(JupyterHubOAuthServer.add_client)
 

@@ -1,4 +1,4 @@
-"""A patch of JupyterHub, with its reason."""
+"""Patch of JupyterHub, with its reason."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Patch:
-    """A change of JupyterHub's own objects, which nothing but ``apply`` makes.
+    """Change of JupyterHub's own objects, made by ``apply`` alone.
 
-    ``changes`` names what is replaced, as "module:qualified.name". ``why`` has the figure where the
-    reason is one. ``upstream`` is the address of a thread, or "none". ``until`` says what would let
-    the patch go. ``apply`` may be called again, and does nothing then.
+    ``changes`` names what is replaced, as "module:qualified.name". ``why`` has the figure if the
+    reason is one. ``upstream`` is the address of a thread, or "none". ``until`` says what would
+    make the patch unnecessary. ``apply`` may be called again, and does nothing then.
     """
 
     name: str
@@ -25,6 +25,6 @@ class Patch:
 
 
 def replace_handlers(tables: Iterable[list[Any]], instead: Mapping[type, type]) -> None:
-    """Put handlers in the place of JupyterHub's, in its tables of routes."""
+    """Replace JupyterHub's handlers in its tables of routes."""
     for rows in tables:
         rows[:] = [(row[0], instead.get(row[1], row[1]), *row[2:]) for row in rows]

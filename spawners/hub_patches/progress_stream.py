@@ -1,6 +1,6 @@
-"""The Hub's progress stream, ``api/users/NAME/server/progress``, with an end and a bound.
+"""The Hub's progress stream, ``api/users/NAME/server/progress``, with an end and a limit.
 
-JupyterHub's own goes on until the start is over, whoever hears it: one that was left keeps its
+JupyterHub's own goes on until the start is over, even without a reader: an abandoned one keeps its
 place in the Hub for as long as a job waits in the queue.
 """
 
@@ -24,7 +24,7 @@ _open: Counter[tuple[str, str]] = Counter()
 
 
 class ProgressStream(SpawnProgressAPIHandler):
-    """JupyterHub's stream, which ends with its connection. 429 for one too many."""
+    """JupyterHub's stream, which ends with its connection. 429 above ``AT_MOST`` streams."""
 
     _left: asyncio.Event
     _telling: asyncio.Task[None] | None = None
@@ -34,7 +34,7 @@ class ProgressStream(SpawnProgressAPIHandler):
         """Send events until the server is ready, the start has failed, or nobody listens."""
         who = self.current_user
         if who is None:
-            await super().get(user_name, server_name)  # which refuses
+            await super().get(user_name, server_name)  # refuses
             return
         key = (who.kind, who.name)
         if _open[key] >= AT_MOST:
@@ -59,21 +59,21 @@ class ProgressStream(SpawnProgressAPIHandler):
                 del _open[key]
 
     def on_connection_close(self) -> None:
-        """End the stream, of which nobody hears more."""
+        """End the stream, which has no reader any more."""
         super().on_connection_close()
         if self._telling is not None and self._ending is None:
             self._ending = asyncio.ensure_future(self._end(self._telling))
 
     async def _end(self, telling: asyncio.Task[None]) -> None:
-        # Not by a cancellation alone: JupyterHub would leave the task that waits for an event, and
-        # take it for the end of the events, after which the end of the start is waited for.
+        # Not by cancellation alone: JupyterHub would leave the task that waits for an event, take
+        # this for the end of the events, and then wait for the end of the start.
         self._left.set()
         while not (await asyncio.wait([telling], timeout=_MOMENT))[0]:
             telling.cancel()
 
 
 def apply() -> None:
-    """Put this stream in the place of JupyterHub's."""
+    """Replace JupyterHub's stream."""
     replace_handlers((apihandlers.default_handlers,), {SpawnProgressAPIHandler: ProgressStream})
 
 

@@ -1,8 +1,8 @@
-"""The id of a browser's session, in a cookie that no other host can set.
+"""Id of a browser's session, in a cookie that no other host can set.
 
-JupyterHub keeps it in one for the Hub's host and all below, so that sessions' servers read it too;
-their pages may set it as well. Where logins have the prefix ``__Host-``, the Hub believes a second
-one of that kind; sessions go on reading the first.
+JupyterHub keeps it in a cookie for the Hub's host and all below, so that sessions' servers read it
+too; their pages may set it as well. Where logins have the prefix ``__Host-``, the Hub trusts a
+second cookie with that prefix; sessions go on reading the first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _prefixed(handler: Any) -> bool:
 
 
 def apply() -> None:
-    """Let the Hub's handlers read, write and clear that cookie."""
+    """Make the Hub's handlers read, write and clear that cookie."""
     if hasattr(BaseHandler.get_session_cookie, "of_host"):
         return
     read, write, clear = (

@@ -1,4 +1,4 @@
-"""One commit for all that JupyterHub commits between two pauses of a launch."""
+"""Single commit of all that JupyterHub commits between two pauses of a launch."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .patch import Patch
 
 
 class Steps:
-    """Awaits ``work``. Whatever it commits to ``db`` between two of its pauses is committed at the
-    second of them, at once: six times one after the other it would wait for the disk, before
-    anybody else can see any of it. Where that fails, it fails in ``work``, which cleans up."""
+    """Awaitable that runs ``work`` and joins its commits to ``db`` between two pauses into a
+    single one, at the second pause: six commits in a row would each wait for the disk, before
+    anybody else can see any of it. A commit that fails raises in ``work``, which cleans up."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], db: Session) -> None:
         self._work, self._db = work, db
@@ -34,12 +34,12 @@ class Steps:
                         waits_for = step(given)
                 except Exception as error:
                     if inspect.getcoroutinestate(self._work) == inspect.CORO_CLOSED:
-                        raise  # its own, or its end
+                        raise  # the error of the work itself, or its end
                     step, given = self._work.throw, error
                     continue
                 try:
                     given, step = (yield waits_for), self._work.send
-                except BaseException as error:  # also a cancellation: the work hears of it
+                except BaseException as error:  # also a cancellation, passed on to the work
                     step, given = self._work.throw, error
         except StopIteration as done:
             return done.value
@@ -51,12 +51,12 @@ def _one_commit(db: Session) -> Iterator[None]:
 
     def later() -> None:
         asked.append(True)
-        if servers := [one for one in db.new if isinstance(one, orm.Server)]:
+        if servers := [row for row in db.new if isinstance(row, orm.Server)]:
             for server in servers:
-                set_committed_value(server, "spawner", None)  # or it would be asked for
-            db.flush()  # JupyterHub goes on with what the database fills in
+                set_committed_value(server, "spawner", None)  # otherwise it would be queried
+            db.flush()  # JupyterHub goes on with values that the database fills in
 
-    # Of this session alone, which everything in the Hub shares: nothing else runs in a step.
+    # Of this session alone, which all of the Hub shares: nothing else runs within a step.
     db.commit = later  # type: ignore[method-assign]
     try:
         with db.no_autoflush:
@@ -77,7 +77,7 @@ def _in_steps(spawn: Any) -> Any:
 
 
 def apply() -> None:
-    """Let launches commit in that way. Before ``spawn_queue``."""
+    """Make launches commit in that way. Call it before ``spawn_queue``'s."""
     if not hasattr(User.spawn, "in_steps"):
         User.spawn = _in_steps(User.spawn)
 

@@ -1,8 +1,8 @@
-"""Launches go on one after the other, each in a turn of the event loop.
+"""Queue of launches, which go on one after the other, each in a turn of the event loop.
 
-JupyterHub's own work for one launch (tokens, an OAuth client, several commits) holds the loop for
+JupyterHub's own work for one launch (tokens, an OAuth client, several commits) blocks the loop for
 10 to 20 ms. When many people launch at the same moment, all of it would happen in one turn, and for
-seconds nobody else's page, no job's answer and no session's port would be heard.
+seconds no other page, no job's response and no session's port would be handled.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .patch import Patch
 
 
 class Turns:
-    """A queue in which everyone waits until the loop has seen to everything else."""
+    """Queue in which each caller waits until the loop has handled everything else."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
 
     async def take(self) -> None:
-        """Wait for this caller's turn; the next one begins after this caller has stopped again."""
+        """Yield to the event loop; callers are served in order, the next after this one pauses."""
         async with self._lock:
             await asyncio.sleep(0)
 
@@ -33,9 +33,9 @@ def _in_turn(spawn: Any) -> Any:
 
     @wraps(spawn)
     async def in_turn(self: User, *args: Any, **more: Any) -> Any:
-        """Before all of it: in its middle, something is in the database's session that is not
-        committed, and whatever request ends meanwhile takes that away (jupyterhub/handlers/base.py,
-        finish). Nobody would know the session's token then, and its port would go nowhere."""
+        """Wait before the launch. In its middle, the database's session has uncommitted changes,
+        and any request that ends meanwhile drops them (jupyterhub/handlers/base.py, finish): the
+        session's token would be unknown, and its port would go nowhere."""
         await launches.take()
         return await spawn(self, *args, **more)
 
@@ -44,7 +44,7 @@ def _in_turn(spawn: Any) -> Any:
 
 
 def apply() -> None:
-    """Let launches wait for their turn."""
+    """Make launches wait for their turn."""
     if not hasattr(User.spawn, "in_turn"):
         User.spawn = _in_turn(User.spawn)
 

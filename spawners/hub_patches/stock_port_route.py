@@ -9,7 +9,7 @@ from .patch import Patch
 
 
 def apply() -> None:
-    """Remove the route from the Hub's API. Before the Hub builds its handlers."""
+    """Remove the route from the Hub's API. Call it before the Hub builds its handlers."""
     rows = apihandlers.default_handlers
     rows[:] = [row for row in rows if row[1] is not batchspawner.api.BatchSpawnerAPIHandler]
 

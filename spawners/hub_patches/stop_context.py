@@ -1,7 +1,7 @@
 """Context of a stop: who asks for it and why, in the context variables of
 ``spawners.lifecycle.stop_reason``.
 
-``Spawner.stop()`` is not told. The Hub's routes that stop servers leave it there, and the tasks
+``Spawner.stop()`` does not get it. The Hub's routes that stop servers set it there, and the tasks
 that they begin inherit it.
 """
 
@@ -19,7 +19,7 @@ from .patch import Patch, replace_handlers
 
 
 class StopServerHandler(PromptStart):
-    """``DELETE users/NAME/server`` and ``…/servers/SERVER``; POST is PromptStart's."""
+    """Handler of ``DELETE users/NAME/server`` and ``…/servers/SERVER``; PromptStart's of POST."""
 
     async def delete(self, user_name: str, server_name: str = "") -> None:
         if isinstance(self.current_user, orm.Service) and self.current_user.name == CULLER:
@@ -29,7 +29,7 @@ class StopServerHandler(PromptStart):
 
 
 class DeleteUserHandler(UserAPIHandler):
-    """``DELETE users/NAME``, which stops that person's server first."""
+    """Handler of ``DELETE users/NAME``, which stops that person's server first."""
 
     async def delete(self, user_name: str) -> None:
         with on_behalf_of(self):
@@ -37,7 +37,7 @@ class DeleteUserHandler(UserAPIHandler):
 
 
 class StoppingLogoutHandler(LogoutHandler):
-    """The logout, which stops one's servers where a site has ``shutdown_on_logout``."""
+    """Handler of a logout, which stops the user's servers if a site has ``shutdown_on_logout``."""
 
     async def default_handle_logout(self) -> None:
         with on_behalf_of(self):
@@ -45,7 +45,7 @@ class StoppingLogoutHandler(LogoutHandler):
 
 
 def apply() -> None:
-    """Put these handlers in the place of JupyterHub's. After ``early_response``."""
+    """Replace JupyterHub's handlers. Call it after ``early_response``'s."""
     replace_handlers(
         (apihandlers.default_handlers, handlers.default_handlers),
         {

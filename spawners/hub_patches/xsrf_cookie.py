@@ -1,4 +1,4 @@
-"""Choice of the ``_xsrf`` cookie of this login, where a browser sends several."""
+"""Choice of the ``_xsrf`` cookie of this login, if a browser sends several."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The way from a person's options to a job of Slurm."""
+"""Steps from a person's options to a Slurm job."""

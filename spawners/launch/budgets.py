@@ -1,4 +1,4 @@
-"""The GPU-hours that courses have used and may use."""
+"""GPU-hours that courses have used and may use."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _AGE = 30.0  # seconds for which a course's used GPU-hours are known
 
 
 class Budgets:
-    """The GPU-hours that courses have used, kept for seconds: three hundred students start in the
-    same minute. ``used`` raises nothing; while the database is away, the last answer stays."""
+    """Short-lived cache of the GPU-hours that courses have used: three hundred students start in
+    the same minute. ``used`` never raises; while the database is away, the last answer stays."""
 
     def __init__(self, store: Store) -> None:
         of_course = store.usage.of_course
         self._used = SharedAnswers[str, float](of_course, ttl=_AGE, patience=1.0, first=0.0)
 
     async def used(self, course: str) -> float:
-        """GPU-hours of all sessions of the course until now."""
+        """Return the GPU-hours of all sessions of the course until now."""
         return await self._used.of(course).get()
 
     async def spent(self, course: Course) -> str:
-        """Why the course has no GPUs any more; "" while it has."""
+        """Return why the course has no GPUs any more; "" while it has."""
         if course.budget is None or await self.used(course.name) < course.budget:
             return ""
         hours = count(round(course.budget), "GPU-hour")

@@ -1,5 +1,5 @@
-"""Sessions of courses, as the Hub judges them: who is in the course, whether it is on, and what
-is left of its budget. What follows from that is pure (portal/launch/course.py)."""
+"""Checks of courses' sessions in the Hub: who is in the course, whether it is on, and what is left
+of its budget. The rules that follow from that are pure (portal/launch/course.py)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_RESERVED = 2.0  # seconds for which it is believed that a meeting that is on has no reservation
+_RESERVED = 2.0  # seconds for which the lack of a meeting's reservation is cached
 
 
 async def course_offer(
@@ -49,10 +49,10 @@ async def course_offer(
     *,
     runs: bool = False,
 ) -> Place:
-    """A session of a course, as it may be launched now, with the reservation of a meeting that is
-    on. ``runs``: the session runs already, and gets other resources.
+    """Return a session of a course as it may be launched now, with the reservation of a meeting
+    that is on. ``runs``: the session runs already, and gets other resources.
 
-    Who is in the course is asked anew. Raises InvalidRequest, NotAllowed, StoreUnavailable.
+    Membership is queried anew. Raises InvalidRequest, NotAllowed, StoreUnavailable.
     """
     course = kind.course
     kept, role = await _membership(spawner, course)
@@ -86,15 +86,15 @@ async def course_offer(
 
 
 async def course_form(spawner: SessionSpawner, named: ServerOf, problems: Sequence[str]) -> str:
-    """The launch form of a course's session: a button, or why there is none. ``problems``: why
-    the person could start no session at all."""
-    now, title, next_one, note = time.time(), "", "", ""
+    """Return the launch form of a course's session: a button, or why there is none. ``problems``:
+    why the person could start no session at all."""
+    now, title, upcoming, note = time.time(), "", "", ""
     kind = of_server(spawner.name)
     assert kind is not None and issubclass(kind, CourseSession)
     problems = list(problems)
     try:
         kept, role = await _membership(spawner, named.course)
-        title, next_one = kept.course.title, next_meeting(kept.course, now)
+        title, upcoming = kept.course.title, next_meeting(kept.course, now)
         if reason := kind.closed(kept, role, now):
             problems.append(reason)
         note = await spawner.shared.budgets.spent(kept.course)
@@ -103,7 +103,7 @@ async def course_form(spawner: SessionSpawner, named: ServerOf, problems: Sequen
     return spawner.shared.form.render_course(
         course=named.course,
         title=title,
-        meeting=next_one,
+        meeting=upcoming,
         note=note,
         about=kind.about,
         problems=problems,
@@ -112,13 +112,13 @@ async def course_form(spawner: SessionSpawner, named: ServerOf, problems: Sequen
 
 async def _membership(spawner: SessionSpawner, course: str) -> tuple[KeptCourse, Role]:
     book, name = spawner.shared.book, spawner.user.name
-    await book.of(name, fresh=True)  # the course itself may be seconds old: all ask for it at once
-    found = await book.membership(name, course)
-    return found.kept, found.role
+    await book.of(name, fresh=True)  # the course may be seconds old: all ask for it at once
+    membership = await book.membership(name, course)
+    return membership.kept, membership.role
 
 
 def _may_start(spawner: SessionSpawner, kind: CourseSession, role: Role) -> None:
-    """Raises NotAllowed where only staff, or the service, starts such a session."""
+    """Raise NotAllowed if only staff, or the service, may start such a session."""
     if role in STAFF or kind.starters == "members":
         return
     if kind.starters != "service":
@@ -129,9 +129,9 @@ def _may_start(spawner: SessionSpawner, kind: CourseSession, role: Role) -> None
 
 
 async def _environment(spawner: SessionSpawner, kept: KeptCourse) -> Environment:
-    """The pinned environment, on the GPUs where it passed its tests. Raises NotAllowed."""
+    """Return the pinned environment, on the GPUs where it passed its tests. Raises NotAllowed."""
     pinned = kept.pinned
-    assert pinned is not None  # CourseSession.closed has looked
+    assert pinned is not None  # checked by CourseSession.closed
     reason = unfit(pinned)
     if reason:
         raise NotAllowed(reason)
@@ -149,7 +149,7 @@ async def _environment(spawner: SessionSpawner, kept: KeptCourse) -> Environment
 async def _with_reservation(
     spawner: SessionSpawner, course: Course, snapshot: ClusterSnapshot
 ) -> ClusterSnapshot:
-    """``snapshot``, with reservations asked for anew where a meeting is on and its own is not
+    """Return ``snapshot``, with reservations queried anew if a meeting is on and its own is not
     among them: a course that was approved a moment ago has one since then."""
     now, wanted = time.time(), course.reservation
     if not (wanted.nodes or wanted.gpus) or meeting(course.name, snapshot.reservations, now):
@@ -167,20 +167,20 @@ def _at_the_meeting(
     snapshot: ClusterSnapshot,
     associations: Sequence[Association] | None,
 ) -> Environment:
-    """``environment`` in the reservation of a meeting that is on, and not longer than that where
-    Slurm would end its jobs."""
+    """Return ``environment`` in the reservation of a meeting that is on, and not longer than that
+    if Slurm would end its jobs."""
     now = time.time()
-    for one in meeting(course, snapshot.reservations, now):
-        if usable_reservation(one, spawner.person, associations):
-            usual = environment.default.model_copy(update={"reservation": one.name})
+    for reservation in meeting(course, snapshot.reservations, now):
+        if usable_reservation(reservation, spawner.person, associations):
+            usual = environment.default.model_copy(update={"reservation": reservation.name})
             inside = environment.model_copy(update={"default": usual})
-            return until(inside, one.end_time - now) if bound(one) else inside
+            return until(inside, reservation.end_time - now) if bound(reservation) else inside
     return environment
 
 
 def with_data(environment: Environment, course: Course) -> Environment:
-    """``environment`` with nothing writable from the node, and the course's data."""
-    binds = [one for one in environment.binds if one.read_only]
+    """Return ``environment`` with only read-only binds of its own, and the course's data."""
+    binds = [bind for bind in environment.binds if bind.read_only]
     if course.data:
         binds.append(Bind(source=course.data))
     return environment.model_copy(update={"binds": tuple(binds)})

@@ -1,4 +1,4 @@
-"""The log of a session's job (portal/slurm/jobs/job_log.py)."""
+"""Log of a session's job (portal/slurm/jobs/job_log.py)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from portal.slurm.jobs import job_log
 
 
 async def make_log(directory: str, account: str) -> str:
-    """Make an empty log in ``directory`` for a job of ``account``; returns its name.
+    """Make an empty log in ``directory`` for a job of ``account``; return its name.
 
-    Raises ConfigurationError when the Hub's account cannot write there, and DiskFull where the
+    Raises ConfigurationError if the Hub's account cannot write there, and DiskFull if the
     log's disk, or the one of the Hub's own directory, has no room for what a session writes.
     """
     try:
@@ -32,7 +32,7 @@ def _make(directory: str, account: str) -> str:
 
 
 async def log_tail(directory: str, name: str) -> str:
-    """The end of a log as text; "" where there is none."""
+    """Return the end of a log as text; "" if there is none."""
     if not name:
         return ""
     return await asyncio.to_thread(tail, Path(directory) / name)

@@ -1,6 +1,6 @@
-"""The launch, from the Hub's side: the page's form and the judgement of what it sends.
+"""Launch on the Hub's side: the page's form and the check of what it sends.
 
-Both stand on the same facts (this person's environments, associations and folders, the shared
+Both use the same facts (this person's environments, associations and folders, the shared
 snapshot), so that the page offers what the launch will accept.
 """
 
@@ -37,25 +37,25 @@ _LATE = 5.0
 
 
 class Readiness(NamedTuple):
-    """What a person has here. ``problems``: sentences why no session of theirs could start."""
+    """Facts about a person. ``problems``: sentences why no session of theirs could start."""
 
     associations: Sequence[Association] | None  # None: no accounting, or it does not answer
     storage: Sequence[StorageArea]
     problems: Sequence[str]
-    error: type[PortalError] = NotAllowed  # what a launch is refused with
-    missing: bool = False  # no account, home or association: what a site may make on demand
-    unknown: str = ""  # a sentence where the associations could not be read
+    error: type[PortalError] = NotAllowed  # class of a refusal
+    missing: bool = False  # no account, home or association, which a site may make on demand
+    unknown: str = ""  # a sentence if the associations could not be read
 
 
 async def environments(spawner: SessionSpawner) -> dict[str, Environment]:
-    """What the owner may use, by name, in page order."""
+    """Return the environments that the owner may use, by name, in page order."""
     await spawner.shared.catalog.load()
     return {e.name: e for e in spawner.shared.catalog.visible_to(spawner.person)}
 
 
 async def readiness(spawner: SessionSpawner) -> Readiness:
-    """Look at the owner's account, associations and folders; what is missing is made first,
-    where the site has a ``preparation_hook`` for that."""
+    """Check the owner's account, associations and folders; make what is missing first, if the
+    site has a ``preparation_hook`` for that."""
     ready = await _look(spawner)
     if not ready.missing or spawner.preparation_hook is None:
         return ready
@@ -104,14 +104,14 @@ async def _known_snapshot(spawner: SessionSpawner) -> ClusterSnapshot | None:
 
 
 async def _offered(spawner: SessionSpawner) -> list[Environment]:
-    """What the owner may use, with their tiles made."""
-    found = await environments(spawner)
+    """Return the environments that the owner may use, with their tiles made."""
+    offered = await environments(spawner)
     await spawner.shared.tiles.refresh()
-    return list(found.values())
+    return list(offered.values())
 
 
 async def render_form(spawner: SessionSpawner) -> str:
-    """The HTML of the launch form for the owner, now; for a course's session it is one button."""
+    """Return the HTML of the owner's launch form, now; for a course's session it is one button."""
     named = server_of(spawner.name)
     if named is not None:
         spawner.prefill = {}
@@ -144,9 +144,9 @@ async def render_form(spawner: SessionSpawner) -> str:
 async def considered(
     spawner: SessionSpawner, asked: Asked
 ) -> tuple[LaunchRequest, ClusterSnapshot, Sequence[Association] | None]:
-    """Return what ``asked`` would be, and what was known for that: a launch's policy without the
-    look at the owner's folders, which a page that asks again and again should not cost. Nothing is
-    made for the owner. Raises PortalError with the reason."""
+    """Return the request that ``asked`` would become, and the facts behind it: a launch's policy
+    without the check of the owner's folders, too costly for a page that asks again and again.
+    Nothing is made for the owner. Raises PortalError with the reason."""
     snapshot = await _snapshot(spawner)
     try:
         associations = await spawner.shared.cluster.associations(spawner.user.name)
@@ -160,9 +160,9 @@ async def considered(
 async def launch_request(
     spawner: SessionSpawner, options: Mapping[str, Any], *, runs: bool = False
 ) -> LaunchRequest:
-    """Judge ``user_options``, wherever they come from. ``runs``: the session runs already, and
+    """Check ``user_options``, wherever they come from. ``runs``: the session runs already, and
     gets other resources. Raises PortalError with the reason."""
-    asked = Asked.parse(options)  # malformed options make nobody's home
+    asked = Asked.parse(options)  # first: malformed options make no home
     if not asked.kind.bounded and of_server(spawner.name) is None:
         return await _judged(spawner, asked, runs=runs)
     with spawner.shared.refused.bounded(spawner, runs=runs):
@@ -213,7 +213,7 @@ def _decided(
 
 
 class _Hub:
-    """A kind's questions about the launch of a spawner's owner (portal.launch.kinds.kind.Hub)."""
+    """Facts for a kind about the launch of a spawner's owner (portal.launch.kinds.kind.Hub)."""
 
     def __init__(self, spawner: SessionSpawner) -> None:
         self._spawner = spawner

@@ -1,7 +1,7 @@
-"""The folder through which a course's assignments go out and come back (nbgrader's exchange), for
-one of its members (portal/courses/files/nbgrader_exchange.py). What lies in it has the rights that
-nbgrader gives: released work is for all, submissions can be put there by all and listed by who
-released the work.
+"""Folder through which a course's assignments are released and submitted (nbgrader's exchange),
+for one of its members (portal/courses/files/nbgrader_exchange.py). Its files have the rights that
+nbgrader gives: all can read released work and add submissions, which whoever released the work
+can list.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from portal.models.course.course import CourseName
 
 
 async def exchange_of(directory: str, course: CourseName, account: str) -> str:
-    """The course's folder on the shared file system, made where it is not there and open to
-    ``account``; "" where the site has none (c.Courses.exchange_directory).
+    """Return the course's folder on the shared file system, made if it is missing and open to
+    ``account``; "" if the site has none (c.Courses.exchange_directory).
 
     ``account`` is known to exist. Raises ConfigurationError.
     """

@@ -1,5 +1,5 @@
-"""Launches of courses that are refused: each asks the database, Slurm and the file system first, so
-one person has a bound of them."""
+"""Limit per person on refused launches of courses: each queries the database, Slurm and the file
+system first."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ..lifecycle.stop_reason import SERVICE
 
 
 class RefusedLaunches:
-    """Counts by who asks. The portal's service is not counted: a class must not wait because one of
-    its students was refused too often."""
+    """Count of refused launches by who asks. The portal's service is not counted: a class must
+    not wait because one of its students was refused too often."""
 
     def __init__(self, most: int = 20, per_second: float = 0.2) -> None:
         self._allowance = Allowance(most, per_second)
 
     @contextmanager
     def bounded(self, spawner: Any, *, runs: bool = False) -> Iterator[None]:
-        """Count what is judged inside, unless it is allowed. Raises TooManyRequests where the
-        person has been refused too often; what is being judged counts as refused until then.
+        """Count the launch that is checked inside, unless it is allowed. Raises TooManyRequests if
+        the person has been refused too often; a launch counts as refused while it is checked.
         ``runs``: the session runs already, and its owner wants other resources for it."""
         asker = None if runs else getattr(spawner.handler, "current_user", None)
         if isinstance(asker, orm.Service) and asker.name == SERVICE:

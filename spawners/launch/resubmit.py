@@ -1,4 +1,4 @@
-"""The job of a launch, submitted anew where it came to nothing through no fault of its own."""
+"""Resubmission of a launch's job that came to nothing through no fault of its own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .submit import submit_once
 
 
 def lost(job: Job, log: str) -> bool:
-    """Return whether an ended ``job`` came to nothing through no fault of its own: Slurm has
+    """Return True if an ended ``job`` came to nothing through no fault of its own: Slurm has
     forgotten it, its node failed, or its node did not begin it.
 
-    ``log``: the session's, of which the job's script writes the first line at once. A node takes
-    no job with the id of one that it has just ended because slurmctld had lost it ("already
-    killed, do not launch batch job", slurmd's req.c); Slurm calls that job FAILED.
+    ``log``: the session's, whose first line the job's script writes at once. A node refuses a
+    job with the id of one that it has just ended because slurmctld had lost it ("already killed,
+    do not launch batch job", slurmd's req.c); Slurm calls that job FAILED.
     """
     if job.state is JobState.FAILED:
         return not log
@@ -27,7 +27,7 @@ def lost(job: Job, log: str) -> bool:
 
 
 def reason_of(job: Job) -> str:
-    """Why the job of a launch is submitted again."""
+    """Return why the job of a launch is submitted again."""
     if job.state is JobState.UNKNOWN:
         return f"Slurm has lost job {job.id}"
     if job.state is JobState.FAILED:
@@ -36,10 +36,10 @@ def reason_of(job: Job) -> str:
 
 
 async def submit_again(spawner: SessionSpawner, request: LaunchRequest) -> str:
-    """Submit the job of a launch anew, after the one before is surely gone; returns its id.
+    """Submit the job of a launch anew, after the one before is surely gone; return its id.
 
-    It has a token and a log of its own. A node of which slurmctld has lost a job may run that job's
-    server until slurmctld hears of it: nobody takes its port, and nobody can log in there. Raises
+    It has a token and a log of its own. A node whose job slurmctld has lost may run that job's
+    server until slurmctld hears of it: its port is refused, and nobody can log in there. Raises
     what ``submit_once`` raises.
     """
     token = _new_token(spawner)
@@ -48,9 +48,9 @@ async def submit_again(spawner: SessionSpawner, request: LaunchRequest) -> str:
 
 
 def _new_token(spawner: SessionSpawner) -> str:
-    """A token with the rights of the session's own, which takes its place.
+    """Replace the session's token by a new one with the same rights, and return that.
 
-    ``spawner.api_token`` keeps the text of the first: where it differs after ``start``, JupyterHub
+    ``spawner.api_token`` keeps the text of the first: if it differs after ``start``, JupyterHub
     registers the session's logins anew, without their scopes (jupyterhub/user.py, spawn).
     """
     db = spawner.user.db

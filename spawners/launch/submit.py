@@ -1,11 +1,11 @@
-"""A launch request becomes a job: exactly once, also where Slurm goes away in the middle of it.
+"""Submission of a launch request as a job: exactly once, even if Slurm goes away meanwhile.
 
-slurmctld writes new jobs down up to five seconds after it has taken them (SAVE_MAX_WAIT in its
-state_save.c): one that is killed forgets those, and a submission whose answer did not come may have
-been taken all the same. Each job has its log for itself, so that tells whether Slurm has it.
+slurmctld saves new jobs up to five seconds after it has accepted them (SAVE_MAX_WAIT in its
+state_save.c): one that is killed forgets those, and a submission without a response may have been
+accepted all the same. Each job has its own log, by which it is found in Slurm.
 
-Every secret of a session is in the environment that is handed to sbatch, since a command line would
-show them to everyone on the node. Only PORTAL_… and APPTAINERENV_… leave the Hub: sudo keeps just
+Every secret of a session is in the environment passed to sbatch, since a command line would show
+them to everyone on the node. Only PORTAL_… and APPTAINERENV_… leave the Hub: sudo keeps just
 these (deploy/sudoers), Apptainer passes the latter into the container by itself, and the job script
 renames them for the others.
 """
@@ -41,17 +41,17 @@ from ..session import SessionSpawner
 
 # Slurm and sudo set the first three for the user; the old name of the token is not needed twice.
 _NOT_PASSED = ("USER", "HOME", "SHELL", "JPY_API_TOKEN")
-_PAUSE = 1.0  # seconds between two looks for a Slurm that is away
+_PAUSE = 1.0  # seconds between two queries of a Slurm that is away
 _TRIES = 3  # submissions that fail although Slurm answers, before the launch does
 _WAITS = "Slurm does not answer. The request waits, and is submitted once Slurm is back"
 
 
 async def submit_once(spawner: SessionSpawner, request: LaunchRequest, token: str = "") -> str:
     """Submit a job with ``spawner.log_name`` for its log and wait for a Slurm that is away;
-    returns the job's id. ``token``: see ``submit``.
+    return the job's id. ``token``: see ``submit``.
 
-    A submission that failed is looked for in Slurm before it is repeated. Raises SlurmRefused,
-    NotAllowed, and SlurmUnavailable where Slurm answers questions and takes no job.
+    A failed submission is looked for in Slurm before it is repeated. Raises SlurmRefused,
+    NotAllowed, and SlurmUnavailable if Slurm answers queries and takes no job.
     """
     tries = 0
     while True:
@@ -71,8 +71,8 @@ async def submit_once(spawner: SessionSpawner, request: LaunchRequest, token: st
 
 
 async def _taken(spawner: SessionSpawner) -> tuple[str, bool]:
-    """Wait until Slurm answers: the id of the job with this log, "" where it has none, and whether
-    Slurm was away until then."""
+    """Wait until Slurm answers; return the id of the job with this log, "" if it has none, and
+    whether Slurm was away until then."""
     path, waited = f"{spawner.log_directory}/{spawner.log_name}", False
     while True:
         await asyncio.sleep(_PAUSE)
@@ -85,17 +85,17 @@ async def _taken(spawner: SessionSpawner) -> tuple[str, bool]:
         if snapshot.error or (snapshot.asked_at or 0.0) < asked:
             waited = True
             continue
-        own = (one for one in snapshot.jobs.values() if one.user == spawner.account)
-        return next((one.id for one in own if one.stdout == path), ""), waited
+        own = (job for job in snapshot.jobs.values() if job.user == spawner.account)
+        return next((job.id for job in own if job.stdout == path), ""), waited
 
 
 async def submit(
     spawner: SessionSpawner, request: LaunchRequest, log_name: str, token: str = ""
 ) -> str:
-    """Submit the job of a session as its owner; returns its id.
+    """Submit the job of a session as its owner; return its id.
 
     ``log_name``: its log in the folder of logs. ``token``: of the server that the job will start,
-    where that is not the spawner's own. Raises SlurmRefused, SlurmUnavailable, NotAllowed.
+    if that is not the spawner's own. Raises SlurmRefused, SlurmUnavailable, NotAllowed.
     """
     home = await spawner.home()
     command = session_command(
@@ -126,7 +126,7 @@ async def submit(
 
 @contextlib.contextmanager
 def _about_to_start(spawner: SessionSpawner, token: str) -> Iterator[None]:
-    """The spawner as it is before its server has an address, and with this server's token:
+    """Set the spawner as it is before its server has an address, with this server's token:
     JupyterHub's ``get_env`` reads all of that from it. Nothing may be awaited meanwhile."""
     before = spawner.api_token, spawner.ip, spawner.port
     spawner.api_token = token or spawner.api_token
@@ -138,7 +138,7 @@ def _about_to_start(spawner: SessionSpawner, token: str) -> Iterator[None]:
 
 
 def job_environment(spawner: SessionSpawner, request: LaunchRequest, home: str) -> dict[str, str]:
-    """Variables for sbatch's process, from which the job takes its own (sbatch(1) --export)."""
+    """Return sbatch's environment, from which the job takes its own (sbatch(1) --export)."""
     environment, account = request.environment, spawner.account
     vendor = spawner.shared.gpus.vendor_for(request.resources.gpu_type)
     session = {
@@ -182,7 +182,7 @@ def job_environment(spawner: SessionSpawner, request: LaunchRequest, home: str) 
 def tensorboard_roots(
     spawner: SessionSpawner, environment: Environment, *, alone: bool = False
 ) -> list[str]:
-    """Absolute paths as the session sees them: `tensorboard_roots` and the writable binds. The
+    """Return `tensorboard_roots` and the writable binds, as absolute paths in the session. The
     home is one without being named. ``alone``: nothing of the site is seen there."""
     if alone:
         return []
@@ -200,7 +200,7 @@ def tensorboard_roots(
 def tensorboard_environment(
     spawner: SessionSpawner, environment: Environment, *, alone: bool = False
 ) -> dict[str, str]:
-    """PORTAL_TENSORBOARD_MEMORY in MiB, and PORTAL_TENSORBOARD_ROOTS as a JSON list."""
+    """Return PORTAL_TENSORBOARD_MEMORY in MiB, and PORTAL_TENSORBOARD_ROOTS as a JSON list."""
     roots = tensorboard_roots(spawner, environment, alone=alone)
     return {
         "PORTAL_TENSORBOARD_MEMORY": str(spawner.tensorboard_memory),

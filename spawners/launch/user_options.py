@@ -1,4 +1,4 @@
-"""The one door for what a person asks of a session: page, link and REST API meet here."""
+"""Entry point for a session's options, whether from the page, a link or the REST API."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .launch import launch_request, render_form
 
 
 class LaunchDoor(SessionSpawner):
-    """Turns options into a launch request, or refuses them with a sentence."""
+    """Spawner that turns options into a launch request, or refuses them with a sentence."""
 
     _request = Instance(LaunchRequest, allow_none=True)
 
     @classmethod
     def hub_is_set_up(cls) -> bool:
-        """Return whether the Hub's configuration prepares it; else no session starts."""
+        """Return True if the Hub's configuration calls ``set_up_hub``; else no session starts."""
         return is_set_up()
 
     @default("options_form")
@@ -35,14 +35,14 @@ class LaunchDoor(SessionSpawner):
         return render_form
 
     def options_from_form(self, formdata: dict[str, list[str]]) -> dict[str, Any]:
-        """The form's fields as plain ``user_options``; what is wrong is refused at the launch."""
+        """Return the form's fields as plain ``user_options``; the launch refuses wrong values."""
         try:
             return options_from_form(formdata)
         except PortalError as error:
             raise refusal(error) from None
 
     def options_from_query(self, query: dict[str, list[str]]) -> dict[str, Any]:
-        """A link with ``opt-…`` fills the page in and starts nothing.
+        """Fill the page in from a link with ``opt-…``, and start nothing.
 
         JupyterHub would start a session on a plain GET, so that any page of the Web could start
         one for whoever follows its link. It shows the form after an exception: that is used here.
@@ -63,7 +63,7 @@ class LaunchDoor(SessionSpawner):
         """Turn ``user_options`` into this start's launch request.
 
         Raises SpawnException with the reason. The Hub has stored the options by then: after a
-        refusal the last good ones are put back, or a hostile body would be "the last choice".
+        refusal the last good ones are restored, or a hostile body would be "the last choice".
         """
         self._request = None
         try:
@@ -86,7 +86,7 @@ async def _apply_user_options(spawner: LaunchDoor, options: dict[str, Any]) -> N
 
 
 def refusal(error: PortalError) -> SpawnException:
-    """The exception whose words JupyterHub shows; every other kind loses them."""
+    """Return the exception whose message JupyterHub shows; every other kind loses it."""
     refused = SpawnException(error.message, reason=error.code, status_code=error.status)
     if after := error.details.get("retry_after"):
         refused.headers = {"Retry-After": str(after)}

@@ -1,8 +1,8 @@
-"""One commit for all sessions that have something to store at about the same moment.
+"""Single commit for all sessions that have something to store at about the same moment.
 
-JupyterHub works on its database from the event loop, so a commit holds up the whole Hub until the
-disk has it (SQLite: several fsync, 2 to 20 ms). A hundred launches at once would be some hundred
-commits of their own beside JupyterHub's.
+JupyterHub works on its database from the event loop, so a commit blocks the whole Hub until the
+disk has it (SQLite: several fsync, 2 to 20 ms). A hundred launches at once would add some hundred
+commits to JupyterHub's.
 """
 
 from __future__ import annotations

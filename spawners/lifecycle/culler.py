@@ -1,7 +1,7 @@
-"""jupyterhub-idle-culler: ends sessions, with GPUs or without, in which nobody has done anything.
+"""Setup of jupyterhub-idle-culler, which ends idle sessions, with GPUs or without.
 
-Off unless a site sets a time. What counts as doing something is the session's own report
-(portal_session.activity), which the Hub gets every five minutes.
+Off unless a site sets a time. Activity is what the session itself reports
+(portal_session.activity), every five minutes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from traitlets import Integer, TraitError, validate
 from traitlets.config import Configurable
 
 SERVICE = "idle-culler"
-# Of its documentation (jupyterhub-idle-culler, README, "Permissions").
+# From its documentation (jupyterhub-idle-culler, README, "Permissions").
 SCOPES = ["list:users", "read:users:activity", "read:servers", "delete:servers"]
 LEAST = (
     1800  # seconds: a session reports every five minutes, and its network may be cut for a while
@@ -27,7 +27,7 @@ SILENT = 900  # seconds: three reports that did not come
 
 
 class IdleSessions(Configurable):
-    """What the Hub does about sessions in which nobody does anything."""
+    """Limits after which the Hub ends idle or old sessions."""
 
     timeout = Integer(
         0,
@@ -80,8 +80,8 @@ class IdleSessions(Configurable):
 
 
 def offer(hub: JupyterHub) -> None:
-    """Add the service, where the site wants it, once the Hub has read all of its configuration,
-    the site's files too: it opens its database then, before it makes services and roles."""
+    """Add the service, if the site wants it, once the Hub has read all of its configuration, the
+    site's files too: when it opens its database, before it makes services and roles."""
     hub.observe(_configured, names="session_factory")
 
 
@@ -94,7 +94,7 @@ def _configured(change: Any) -> None:
 
 
 def service(settings: IdleSessions, hub: JupyterHub) -> dict[str, Any]:
-    """The culler as a service that the Hub manages."""
+    """Return the culler as a service that the Hub manages."""
     command = [
         sys.executable,
         "-m",
@@ -113,7 +113,7 @@ def service(settings: IdleSessions, hub: JupyterHub) -> dict[str, Any]:
 
 
 def role() -> dict[str, Any]:
-    """What it may do."""
+    """Return the role of the service."""
     return {
         "name": SERVICE,
         "description": "Stops sessions in which nobody does anything",
@@ -123,9 +123,9 @@ def role() -> dict[str, Any]:
 
 
 def refuse_for_silence(user: Any, server: str) -> None:
-    """Raise a 409 for a session of which the Hub has heard nothing for ``SILENT`` seconds: what is
-    done in it, nobody can say. Each of its reports comes with its own token, also one that says
-    that nothing was done.
+    """Raise a 409 for a session of which the Hub has heard nothing for ``SILENT`` seconds: its
+    activity is unknown. Each of its reports comes with its own token, also one that says that
+    nothing was done.
     """
     spawner = user.spawners.get(server) if user is not None else None
     number = getattr(spawner, "token_id", 0)

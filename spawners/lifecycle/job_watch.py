@@ -1,4 +1,4 @@
-"""One session's job, as the shared watcher sees it."""
+"""Watch of one session's job, through the shared watcher."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from portal.slurm import Cluster
 
 
 def unanswering(job: Job, snapshot: ClusterSnapshot) -> str:
-    """The job's first node that does not answer Slurm; "" where all do."""
+    """Return the job's first node that does not answer Slurm; "" if all do."""
     nodes = (snapshot.nodes.get(name) for name in job.nodes)
     return next((node.name for node in nodes if node is not None and not node.responding), "")
 
 
 class JobWatch:
-    """The job ``job_id`` of the account ``owner``. ``job`` is what was seen of it last.
+    """Watch of the job ``job_id`` of the account ``owner``. ``job`` is the job as last seen.
 
-    Snapshots from before the watch tell nothing: a Slurm that has lost its state counts its jobs
-    anew, so the same id may have been another job, or this owner's job before.
+    Snapshots from before the watch tell nothing: a Slurm that has lost its state restarts its job
+    ids, so the same id may have been another job, or an earlier job of this owner.
     """
 
     def __init__(self, cluster: Cluster, job_id: str, owner: str, log: logging.Logger) -> None:
@@ -34,31 +34,31 @@ class JobWatch:
         self._since = time.monotonic()
 
     async def look(self, newer_than: float, *, urgent: bool = False) -> tuple[Job | None, bool]:
-        """The job in a snapshot asked for at ``newer_than`` (time.monotonic()) or later (None: not
-        known), and whether it is over. Nothing is over because a question to Slurm failed.
+        """Return the job in a snapshot requested at ``newer_than`` (time.monotonic()) or later
+        (None: not known), and whether it is over. A failed query of Slurm does not end it.
 
-        Raises SlurmUnavailable when Slurm has never answered.
+        Raises SlurmUnavailable if Slurm has never answered.
         """
         newer_than = max(newer_than, self._since)
         return await self._judge(
             await self.cluster.snapshot(newer_than, jobs_only=True, urgent=urgent)
         )
 
-    async def next_look(self, said: asyncio.Event, interval: float) -> tuple[Job | None, bool]:
-        """A look that waits for its turn, unless the session says its port meanwhile."""
-        if said.is_set():
+    async def next_look(self, posted: asyncio.Event, interval: float) -> tuple[Job | None, bool]:
+        """Look at the job when it is due, or at once if the session posts its port meanwhile."""
+        if posted.is_set():
             return await self._look_after_word()
         look = asyncio.ensure_future(self.look(time.monotonic() - interval))
-        word = asyncio.ensure_future(said.wait())
+        port = asyncio.ensure_future(posted.wait())
         try:
-            await asyncio.wait({look, word}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({look, port}, return_when=asyncio.FIRST_COMPLETED)
             return look.result() if look.done() else await self._look_after_word()
         finally:
             look.cancel()
-            word.cancel()
+            port.cancel()
 
     async def _look_after_word(self) -> tuple[Job | None, bool]:
-        """The session runs by its own word: any snapshot that knows where will do."""
+        """Look at a job that runs by its posted port: any snapshot with its node will do."""
         last = self.cluster.last
         if last is not None and (last.asked_at or 0.0) < self._since:
             last = None
@@ -91,7 +91,7 @@ class JobWatch:
         return (ended, True) if ended is not None else (job, False)
 
     def _strange(self, job: Job) -> bool:
-        """Whether this is somebody else's job: Slurm has lost its state and counts anew."""
+        """Return True if this is somebody else's job: Slurm has lost its state and reuses ids."""
         strange = job.user not in ("", self.owner) and not job.user.isdigit()
         if strange:
             self.log.error("Job %s is %s's, not %s's", self.job_id, job.user, self.owner)
@@ -109,7 +109,7 @@ class JobWatch:
         return False
 
     async def silent_node(self) -> str:
-        """The job's first node that does not answer Slurm; "" where all do, or nobody can say."""
+        """Return the job's first node that does not answer Slurm; "" if all do, or if unknown."""
         snapshot = await self.cluster.snapshot()
         if snapshot.error or self.job is None:
             return ""
@@ -117,6 +117,6 @@ class JobWatch:
         return unanswering(self.job, snapshot)
 
     def address(self) -> str:
-        """Where the session listens: NodeAddr, since node names need not resolve; "" unknown."""
+        """Return the session's NodeAddr, since node names need not resolve; "" if unknown."""
         node = self._nodes.get(self.job.nodes[0]) if self.job and self.job.nodes else None
         return node.address if node else ""

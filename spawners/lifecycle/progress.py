@@ -1,4 +1,4 @@
-"""What is happening while a session starts, in words, for the progress page."""
+"""Messages about a session's start, for the progress page."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from portal.models.cluster.cluster import ClusterSnapshot, Job
 from ..form import words
 from .job_watch import unanswering
 
-LOOK_EVERY = 0.5  # seconds between two looks of an open page at what the spawner knows
+LOOK_EVERY = 0.5  # seconds between two checks for a new message
 
-# Of the stream in whose task events are made (hub_patches/progress_stream.py): set once nobody
-# hears them.
+# Event of the stream that reads messages in its task (hub_patches/progress_stream.py): set once
+# the stream has no reader.
 LEFT: ContextVar[asyncio.Event | None] = ContextVar("portal_progress_left", default=None)
 
 
 class Progress:
-    """The latest message of one start. The spawner writes it, open pages read it."""
+    """Latest message of one start. The spawner writes it, open pages read it."""
 
     def __init__(self) -> None:
         self.message = "Checking the request"
@@ -28,10 +28,10 @@ class Progress:
         self.job_id = ""
 
     def submitted(self, job_id: str, why: str = "") -> None:
-        """The job was accepted by Slurm. ``why``: what came before, where it is not the first."""
+        """Note that Slurm accepted the job. ``why``: what came before, if it is not the first."""
         self.job_id = job_id
-        words = f"{why}. Submitted again as job {job_id}" if why else ""
-        self._say(20, words or f"Submitted to Slurm as job {job_id}")
+        message = f"{why}. Submitted again as job {job_id}" if why else ""
+        self._say(20, message or f"Submitted to Slurm as job {job_id}")
 
     def see(self, job: Job | None, snapshot: ClusterSnapshot, position: int | None) -> None:
         """Note what the newest snapshot says of the job; ``position`` is its place in the queue."""
@@ -49,14 +49,14 @@ class Progress:
             self._say(60, f"Job {job.id} is starting on {', '.join(job.nodes)}{note}")
 
     def say(self, message: str) -> None:
-        """Something else that happens; the bar stays where it is."""
+        """Show another message; the bar stays where it is."""
         self._say(self.percent, message)
 
     def _say(self, percent: int, message: str) -> None:
         self.percent, self.message = percent, message
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """JupyterHub's progress events, one for each change. Ends only where its stream was left:
+        """Yield JupyterHub's progress events, one for each change, until its stream has no reader:
         the Hub stops reading when the start is over (jupyterhub.spawner.Spawner.progress)."""
         shown = None
         left = LEFT.get()

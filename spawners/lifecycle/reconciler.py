@@ -1,7 +1,7 @@
-"""Sessions that no spawner looks after any more, until Slurm says that their jobs are over.
+"""Watch of sessions that no longer have a spawner, until Slurm says that their jobs are over.
 
-A stop returns when the job is ending; what it used and how it ended is known a moment later. And
-a Hub that was away finds sessions in the database whose end nobody has seen.
+A stop returns when the job is ending; its usage and its end are known a moment later. And a Hub
+that was away finds sessions in the database whose end nobody has seen.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from portal.slurm import Cluster
 from .job_watch import JobWatch
 
 _PAUSES = (0.5, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)  # seconds; then the last one again and again
-_FACTS = 3  # looks that accounting gets to tell the peak memory of an ended job
+_FACTS = 3  # looks for the peak memory of an ended job in accounting
 _GONE = 6  # looks before a job that nobody knows counts as over: accounting may be away
 _AT_ONCE = 4
 _EARLY = 0.05  # seconds
 _OWN_REASONS = ("start_failed", "failed", "moved")
-_WHY_STOPPED = frozenset(StopCode)  # says more than "stopped"
+_WHY_STOPPED = frozenset(StopCode)  # more specific than "stopped"
 
 
 @dataclass
@@ -37,11 +37,11 @@ class _Open:
     record: SessionRecord
     watch: JobWatch
     looks: int = 0
-    at: float = 0.0  # when to look next, time.monotonic()
+    at: float = 0.0  # time of the next look, time.monotonic()
 
 
 class Closing:
-    """The open records, by session. ``note`` is called with each that is closed."""
+    """Open records, by session. ``note`` is called with each record that is closed."""
 
     note: Callable[[SessionRecord], None]
 
@@ -55,49 +55,49 @@ class Closing:
         return session_id in self._open
 
     def add(self, record: SessionRecord) -> None:
-        """Look after ``record`` from now on. One that is over already only waits for what
+        """Watch ``record`` from now on. A session that is over already only waits for what
         accounting knows of it."""
         watch = JobWatch(self.cluster, record.job_id, record.account, self.log)
         self._open[record.id] = _Open(record, watch, at=time.monotonic() + _PAUSES[0])
         self._any.set()
 
     async def run(self) -> None:
-        """Look at what is due, for ever."""
+        """Look at due sessions, for ever."""
         while True:
             await self._any.wait()
-            due = [one for one in self._open.values() if one.at <= time.monotonic() + _EARLY]
+            due = [entry for entry in self._open.values() if entry.at <= time.monotonic() + _EARLY]
             await asyncio.gather(*map(self._look_at, due))
             if not self._open:
                 self._any.clear()
                 continue
-            pause = min(one.at for one in self._open.values()) - time.monotonic()
-            # Not longer than a new one may wait.
+            pause = min(entry.at for entry in self._open.values()) - time.monotonic()
+            # No longer than a new session may wait.
             await asyncio.sleep(min(max(pause, _EARLY), _PAUSES[0]))
 
-    async def _look_at(self, one: _Open) -> None:
+    async def _look_at(self, entry: _Open) -> None:
         async with self._few:
-            one.looks += 1
+            entry.looks += 1
             try:
-                done = await self._closed(one)
-            except PortalError as error:  # an unanswered question changes nothing
-                self.log.debug("Job %s: %s", one.record.job_id, error)
+                done = await self._closed(entry)
+            except PortalError as error:  # an unanswered query changes nothing
+                self.log.debug("Job %s: %s", entry.record.job_id, error)
                 done = False
             except Exception:
-                self.log.exception("Session %s cannot be closed", one.record.id)
-                done = one.looks >= _GONE
-        one.at = time.monotonic() + _PAUSES[min(one.looks, len(_PAUSES) - 1)]
-        if done and self._open.get(one.record.id) is one:
-            del self._open[one.record.id]
+                self.log.exception("Session %s cannot be closed", entry.record.id)
+                done = entry.looks >= _GONE
+        entry.at = time.monotonic() + _PAUSES[min(entry.looks, len(_PAUSES) - 1)]
+        if done and self._open.get(entry.record.id) is entry:
+            del self._open[entry.record.id]
 
-    async def _closed(self, one: _Open) -> bool:
-        """Whether everything is known of this session now; notes what is."""
-        record = one.record
+    async def _closed(self, entry: _Open) -> bool:
+        """Note what is known of this session; return whether that is everything."""
+        record = entry.record
         if not record.job_id:
             return True
-        job, over = await one.watch.look(time.monotonic() - 2)
+        job, over = await entry.watch.look(time.monotonic() - 2)
         if not over or job is None:
             return False
-        if job.state is JobState.UNKNOWN and one.looks < _GONE:
+        if job.state is JobState.UNKNOWN and entry.looks < _GONE:
             return False
         if record.state is not SessionState.ENDED:
             log = await asyncio.to_thread(tail, Path(record.log_path)) if record.log_path else ""
@@ -109,17 +109,17 @@ class Closing:
                 stopped_by=record.stopped_by,
                 owner=record.user,
             )
-            one.record = ended(record, job, ending)
-            self.note(one.record)
+            entry.record = ended(record, job, ending)
+            self.note(entry.record)
         elif job.peak_memory is not None and record.peak_memory is None:
-            one.record = ended(record, job, ending_of(record))
-            self.note(one.record)
-        return one.record.peak_memory is not None or not job.nodes or one.looks >= _FACTS
+            entry.record = ended(record, job, ending_of(record))
+            self.note(entry.record)
+        return entry.record.peak_memory is not None or not job.nodes or entry.looks >= _FACTS
 
 
 def ended(record: SessionRecord, job: Job, ending: Ending) -> SessionRecord:
-    """``record`` after its job's end. A failure that the Hub itself has seen is its reason, and a
-    move to another job; what Slurm says comes before "stopped"."""
+    """Return ``record`` after its job's end. Its reason is a failure that the Hub itself has seen,
+    or a move to another job; Slurm's comes before "stopped"."""
     own = (
         record.ending_code in _OWN_REASONS
         or record.state is SessionState.ENDED
@@ -144,7 +144,7 @@ def ended(record: SessionRecord, job: Job, ending: Ending) -> SessionRecord:
 
 
 def ending_of(record: SessionRecord) -> Ending:
-    """What the record already says."""
+    """Return the ending that the record has already."""
     return Ending(
         code=record.ending_code,
         message=record.ending_message,

@@ -1,4 +1,4 @@
-"""Variables and scopes with which a session tells the service of itself."""
+"""Variables and scopes with which a session reports to the service."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..settings import SessionSettings
 
 
 def report_environment(spawner: SessionSettings) -> dict[str, str]:
-    """The variables that make a session report; {} where it has nobody to report to."""
+    """Return the variables that make a session report; {} if it is not to report."""
     if not (spawner.service_url and spawner.telemetry_interval):
         return {}
     return {
@@ -24,7 +24,7 @@ def report_environment(spawner: SessionSettings) -> dict[str, str]:
 
 
 def token_scopes(spawner: SessionSettings) -> list[str]:
-    """The scopes of a session's token: JupyterHub's own for servers, and what concerns itself."""
+    """Return the scopes of a session's token: JupyterHub's for servers, and for reports."""
     scopes = list(_server_role(spawner.user.db).scopes)
     if report_environment(spawner):
         # A site defines these (20-service.py); a token with an unknown one would be an error.
@@ -36,7 +36,7 @@ _server_roles: WeakKeyDictionary[Session, orm.Role] = WeakKeyDictionary()
 
 
 def _server_role(db: Session) -> orm.Role:
-    """Asked for once: whoever changes it in the Hub changes this object."""
+    """Return the role of servers, queried once: a change of it in the Hub changes this object."""
     role = _server_roles.get(db)
     if role is None or role not in db:
         role = _server_roles[db] = orm.Role.find(db, "server")

@@ -1,4 +1,4 @@
-"""One spawner's session, as it will be remembered: each thing that happens to it is noted."""
+"""Record of one spawner's session, updated at each event."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .reconciler import ended
 
 
 class SessionHistory:
-    """The record of the spawner's session; ``record`` is None before the first launch."""
+    """History of the spawner's session; ``record`` is None before the first launch."""
 
     def __init__(self, spawner: SessionSpawner) -> None:
         self._spawner = spawner
@@ -30,11 +30,11 @@ class SessionHistory:
     # -- what happens ---------------------------------------------------------------------------
 
     def submitted(self, request: LaunchRequest) -> None:
-        """Slurm has taken the job. Noted once the spawner's own state is stored: ``note``."""
+        """Record that Slurm has the job. Call ``note`` once the spawner's own state is stored."""
         self.record = self._new(request)
 
     def resubmitted(self) -> None:
-        """The job came to nothing, and another one was submitted in its place."""
+        """Record that the job came to nothing, and another one was submitted in its place."""
         spawner = self._spawner
         self._update(
             state=SessionState.PENDING,
@@ -45,7 +45,7 @@ class SessionHistory:
         )
 
     def refused(self, request: LaunchRequest, message: str) -> None:
-        """There is no job: this is why."""
+        """Record why there is no job."""
         self.record = self._new(request).model_copy(
             update={
                 "state": SessionState.ENDED,
@@ -57,7 +57,7 @@ class SessionHistory:
         self.note()
 
     def running(self, job: Job) -> None:
-        """The job has its nodes; its server does not answer yet."""
+        """Record that the job has its nodes; its server does not answer yet."""
         if self.record is not None and self.record.state is SessionState.PENDING:
             self._update(
                 state=SessionState.STARTING,
@@ -66,7 +66,7 @@ class SessionHistory:
             )
 
     def ready(self, job: Job | None) -> None:
-        """The server has said where it listens."""
+        """Record that the server has posted its port."""
         record = self.record
         if record is None or record.ready_at is not None or record.state is SessionState.ENDED:
             return
@@ -74,7 +74,7 @@ class SessionHistory:
         self._update(state=SessionState.RUNNING, ready_at=time.time(), **seen)
 
     def stopping(self, reason: Ending) -> None:
-        """It is being stopped, for this reason; it ends when its job has."""
+        """Record the reason of a stop; the session ends when its job has."""
         if self.record is not None and self.record.state is not SessionState.ENDED:
             self._update(
                 stopped_by=reason.by,
@@ -84,14 +84,14 @@ class SessionHistory:
             )
 
     def ended(self, job: Job, ending: Ending) -> None:
-        """The job is over."""
+        """Record that the job is over."""
         if self.record is not None and self.record.state is not SessionState.ENDED:
             self.record = ended(self.record, job, ending)
             self.note()
 
     def moved(self, successor: Successor, ending: Ending | None) -> None:
-        """Another job is the session now. ``ending``: why the one before ends, where it has not
-        ended already."""
+        """Record that another job is the session now. ``ending``: why the one before ends, if it
+        has not ended already."""
         before = self.record
         if before is None:
             return
@@ -110,13 +110,13 @@ class SessionHistory:
             options=successor.options,
             course=before.course,
             job_id=successor.job_id,
-            submitted_at=successor.asked_at // 1,  # as Slurm counts
+            submitted_at=successor.asked_at // 1,  # whole seconds, as in Slurm
             log_path=f"{spawner.log_directory}/{successor.log_name}",
         )
         self.note()
 
     def left(self) -> None:
-        """The spawner looks after this session no longer."""
+        """Hand the session over to the recorder: the spawner no longer looks after it."""
         record, self.record = self.record, None
         if record is None:
             return
@@ -130,13 +130,13 @@ class SessionHistory:
     # -- what must outlive the Hub --------------------------------------------------------------
 
     def state(self) -> dict[str, Any] | None:
-        """The record for the spawner's own state, without the log; None where the database has
+        """Return the record for the spawner's own state, without the log; None if the database has
         all that is to be known."""
         record = self.record or self._unsaved
         return record.model_dump(mode="json", exclude={"log"}) if record else None
 
     def load(self, state: dict[str, Any] | None) -> None:
-        """The reverse. What an earlier portal started has no record, and gets one here."""
+        """Restore the record. A session that an earlier portal started has none, and gets one."""
         if not self._spawner.job_id:
             return
         try:
@@ -146,7 +146,7 @@ class SessionHistory:
         self.note()
 
     def note(self) -> None:
-        """Hand the record to the recorder as it is now."""
+        """Pass the record to the recorder as it is now."""
         if self.record is not None:
             self._spawner.shared.recorder.note(self.record)
 

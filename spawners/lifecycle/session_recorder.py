@@ -1,8 +1,7 @@
-"""What is remembered of sessions, on its way into the portal's database.
+"""Recorder of sessions in the portal's database.
 
-The Hub's process is the only one that writes sessions. Nothing here may hold up a launch or a
-stop, or make one fail: records wait in memory, the newest of each session, while the database is
-away.
+The Hub's process is the only one that writes sessions. Nothing here may delay a launch or a stop,
+or make one fail: records wait in memory, the newest of each session, while the database is away.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _RECONCILE_EVERY = 600.0
 
 
 class Recorder:
-    """One per Hub. ``note`` takes a record; the rest happens in the background (``start``)."""
+    """Recorder of a Hub. ``note`` takes a record; the rest runs in the background (``start``)."""
 
     def __init__(self, store: Store, closing: Closing, log: Any) -> None:
         self.store, self.closing, self.log = store, closing, log
@@ -40,7 +39,7 @@ class Recorder:
         self._tasks: list[asyncio.Task[None]] = []
 
     def note(self, record: SessionRecord) -> None:
-        """Save ``record`` as soon as that is possible, in place of what is there of the session."""
+        """Save ``record`` as soon as possible, in place of the session's previous one."""
         if record.state is SessionState.ENDED:
             _remember(self._ended, record.id)
         self._waiting[record.id] = record
@@ -50,20 +49,20 @@ class Recorder:
             self.log.error("The database is away for too long: session %s is not recorded", lost)
 
     def close(self, record: SessionRecord) -> None:
-        """A session that nobody looks after any more: its record ends when its job has."""
+        """Close a session that has no spawner any more: its record ends when its job has."""
         self.closing.add(record)
 
     def has(self, session_id: str) -> bool:
-        """Whether the database has this session, in whatever state."""
+        """Return True if the database has this session, in any state."""
         return session_id in self._saved
 
     # -- in the background ----------------------------------------------------------------------
 
     def start(self, held: Callable[[], Collection[str]] | None = None) -> None:
-        """Begin, in the running event loop; a second call does nothing.
+        """Start, in the running event loop; a second call does nothing.
 
-        ``held`` gives the ids of the sessions that a spawner looks after. With it, what the
-        database believes to be alive is compared with them now and then.
+        ``held`` returns the ids of the sessions that have a spawner. With it, the sessions that
+        are alive in the database are compared with them now and then.
         """
         jobs: list[Any] = [] if self._tasks else [self._save_all(), self.closing.run()]
         if held is not None:
@@ -86,7 +85,7 @@ class Recorder:
                 await self.store.close()
 
     async def _upgrade(self) -> None:
-        """The Hub may be up before its service has made the tables."""
+        """Upgrade the database: the Hub may be up before its service has made the tables."""
         try:
             await self.store.upgrade()
         except PortalError as error:
@@ -95,28 +94,28 @@ class Recorder:
     async def _save_what_waits(self) -> None:
         pause, number = _FIRST_PAUSE, _TOGETHER
         while self._waiting:
-            some = list(self._waiting.values())[:number]
+            batch = list(self._waiting.values())[:number]
             try:
-                await self._save(*some)
+                await self._save(*batch)
                 pause, number = _FIRST_PAUSE, _TOGETHER
             except PortalError as error:
                 self.log.debug("Sessions are recorded later: %s", error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             except Exception:
-                # Something about one of these records; it must not stand in the way of the others.
-                if len(some) > 1:
+                # The fault of one of these records, which must not block the others.
+                if len(batch) > 1:
                     number = 1
                     continue
-                self.log.exception("Session %s cannot be recorded", some[0].id)
-                self._waiting.pop(some[0].id, None)
+                self.log.exception("Session %s cannot be recorded", batch[0].id)
+                self._waiting.pop(batch[0].id, None)
         self._news.clear()
 
     async def _save(self, *records: SessionRecord) -> None:
         await self.store.sessions.save(*records)
         for record in records:
             _remember(self._saved, record.id)
-            if self._waiting.get(record.id) is record:  # else there is newer news of it
+            if self._waiting.get(record.id) is record:  # else a newer one waits
                 del self._waiting[record.id]
 
     async def _last_words(self) -> None:
@@ -146,8 +145,8 @@ class Recorder:
             await asyncio.sleep(pause)
 
     async def _reconcile(self, held: Callable[[], Collection[str]]) -> None:
-        """Find sessions that are open in the database and have no spawner: their end was missed.
-        And forget those that are old, where the site wants that."""
+        """Close sessions that are open in the database and have no spawner: their end was missed.
+        Delete old ones, if the site wants that."""
         living = await self.store.sessions.living()
         known = {*held(), *self._waiting, *self._ended}
         for record in living:
@@ -160,7 +159,7 @@ class Recorder:
             await self.store.estimates.prune(before)
 
     def take_over(self, left: Collection[SessionRecord]) -> None:
-        """Records that an earlier Hub kept because the database was away to its end."""
+        """Take over records that an earlier Hub kept: the database was away until its end."""
         if left:
             self._tasks.append(asyncio.ensure_future(self._take_over(left)))
 

@@ -1,6 +1,6 @@
-"""Who asked for a stop and why, and what it means that nobody did.
+"""Origin and reason of a stop, also of one that nobody asked for.
 
-``Spawner.stop()`` is not told: the Hub's routes that stop servers leave it in the context variables
+``Spawner.stop()`` does not get them: the Hub's routes that stop servers set the context variables
 here (``hub_patches/stop_context.py``).
 """
 
@@ -32,18 +32,18 @@ _why: ContextVar[StopReason | None] = ContextVar("portal_why", default=None)
 
 
 def asker() -> str:
-    """The name of the person or service for whom this runs; "" where it is the Hub itself."""
+    """Return the name of the person or service for whom this runs; "" for the Hub itself."""
     return _asker.get()
 
 
 def why() -> StopReason | None:
-    """What the service that asks gives as its reason; None where a person asks."""
+    """Return the reason given by the service that asks; None if a person asks."""
     return _why.get()
 
 
 def reason_of(handler: Any) -> StopReason | None:
-    """Why a service asks for this stop: the portal's own says it, where it acts for nobody else;
-    the idle culler has one reason only. From anybody else the header means nothing."""
+    """Return why a service asks for this stop: the portal's own says it, if it acts for nobody
+    else; the idle culler has one reason only. From anybody else the header means nothing."""
     who = handler.current_user
     if not isinstance(who, orm.Service):
         return None
@@ -56,8 +56,8 @@ def reason_of(handler: Any) -> StopReason | None:
 
 
 def asked_by(handler: Any) -> str:
-    """Who makes this request. The portal's service says for whom it does; from anybody else the
-    header means nothing."""
+    """Return who makes this request. The portal's service names the person that it acts for; from
+    anybody else the header means nothing."""
     who = handler.current_user
     if who is None:
         return ""
@@ -70,7 +70,7 @@ def asked_by(handler: Any) -> str:
 
 @contextlib.contextmanager
 def on_behalf_of(handler: Any) -> Iterator[None]:
-    """Keep who makes this request, and why, for everything that is begun in the block."""
+    """Set who makes this request, and why, for everything that is started in the block."""
     asker_before, why_before = _asker.set(asked_by(handler)), _why.set(reason_of(handler))
     try:
         yield
@@ -89,10 +89,10 @@ def reason(
     http_timeout: int,
     why: StopReason | None = None,
 ) -> Ending:
-    """Why a session is being stopped. ``by``: who asked for it, "" being the Hub itself; ``why``:
-    the reason that a service gave.
+    """Return why a session is being stopped. ``by``: who asked for it, "" being the Hub itself;
+    ``why``: the reason that a service gave.
 
-    ``ready``: its server has said its port; ``answers`` is False while the Hub waits for that
+    ``ready``: its server has posted its port; ``answers`` is False while the Hub waits for that
     server's first answer; ``came_back``: the Hub was restarted under the session.
     """
     if by and why is not None:

@@ -1,4 +1,4 @@
-"""The wait for one job's server: until Slurm has started the job, and the server said its port."""
+"""Wait for one job's server: until Slurm has started the job, and the server posted its port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _QUIET = 6.0  # seconds that a server may take before it is asked whether its no
 
 
 class JobOver(Exception):
-    """The job ended before its server was there."""
+    """End of the job before its server was there."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job.id)
@@ -22,7 +22,7 @@ class JobOver(Exception):
 
 
 class NoServer(Exception):
-    """The job runs, and its server has said nothing for too long. ``seconds``: how long."""
+    """Running job whose server has been silent for too long. ``seconds``: how long."""
 
     def __init__(self, job: Job, seconds: float) -> None:
         super().__init__(job.id)
@@ -37,7 +37,7 @@ class NoServer(Exception):
 
 
 class SilentNode(Exception):
-    """The job holds a node that does not answer Slurm, and nothing has come of it."""
+    """Job on a node that does not answer Slurm, without any sign of its server."""
 
     def __init__(self, job: Job, node: str) -> None:
         super().__init__(job.id)
@@ -46,14 +46,14 @@ class SilentNode(Exception):
 
 async def address_of(
     watch: JobWatch,
-    said: asyncio.Event,
+    posted: asyncio.Event,
     *,
     interval: float,
     patience: float,
     see: Callable[[Job | None, bool], None],
     elsewhere: bool = False,
 ) -> str:
-    """The address of the node where the job's server listens, once it has said its port (``said``).
+    """Return the address of the node where the job's server listens, once its port is ``posted``.
 
     ``interval``: seconds between two looks; ``patience``: seconds that the server may take once
     the job runs. ``see`` gets the job at each look, and whether it is over. ``elsewhere``: a job
@@ -63,32 +63,32 @@ async def address_of(
     running_since: float | None = None
     placed_since: float | None = None
     while True:
-        # First the pause: what Slurm said before the job was submitted says nothing of it.
-        await _pause(said, interval)
-        job, over = await watch.next_look(said, interval)
+        # Pause first: Slurm's earlier answers know nothing of the job.
+        await _pause(posted, interval)
+        job, over = await watch.next_look(posted, interval)
         see(job, over)
         if job is not None and over:
             raise JobOver(job)
-        if job is not None and job.nodes and not said.is_set():
+        if job is not None and job.nodes and not posted.is_set():
             placed_since = placed_since or time.monotonic()
             if time.monotonic() - placed_since > _QUIET:
                 node = await watch.silent_node()  # shown by ``see``, too
-                if node and elsewhere and not said.is_set():
+                if node and elsewhere and not posted.is_set():
                     raise SilentNode(job, node)
         if job is not None and job.state.running:
             running_since = running_since or time.monotonic()
             address = watch.address()
-            if said.is_set() and address:
+            if posted.is_set() and address:
                 return address
             if time.monotonic() - running_since > patience:
                 raise NoServer(job, patience)
 
 
-async def _pause(said: asyncio.Event, interval: float) -> None:
-    if said.is_set():
+async def _pause(posted: asyncio.Event, interval: float) -> None:
+    if posted.is_set():
         await asyncio.sleep(0.1)
         return
     try:
-        await asyncio.wait_for(said.wait(), interval)
+        await asyncio.wait_for(posted.wait(), interval)
     except TimeoutError:
         return

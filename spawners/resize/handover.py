@@ -1,8 +1,8 @@
-"""What the Hub says to the two servers of a session that moves: the old one saves and says which
-terminals are open, the new one opens them again.
+"""Handover between the two servers of a session that moves: the old one saves and lists its open
+terminals, the new one opens them again.
 
-The route is ``portal/handover`` of portal_session; an environment may have an older one without
-it. So nothing here raises: a move that could not hand over is a move all the same.
+The route is ``portal/handover`` of portal_session, which an older one in an environment may lack.
+So nothing here raises: a move without a handover is a move all the same.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.simple_httpclient import SimpleAsyncHTTPClient
 
 _ROUTE = "portal/handover"
-_ANSWER = 5.0  # seconds that a server may take for what it can say at once
-_LARGEST = 256 * 1024  # bytes of an answer
+_ANSWER = 5.0  # seconds that a server may take for an immediate response
+_LARGEST = 256 * 1024  # bytes of a response
 
 
 async def busy_kernels(spawner: Spawner) -> list[str] | None:
-    """The kernels that compute now, by the names of their notebooks; None: nobody says."""
-    said = await _ask(spawner, spawner.server.url, "GET", None, _ANSWER)
-    busy = said.get("busy")
+    """Return the kernels that compute now, by the names of their notebooks; None: unknown."""
+    report = await _ask(spawner, spawner.server.url, "GET", None, _ANSWER)
+    busy = report.get("busy")
     if not isinstance(busy, list):
         return None
-    return [one[:200] for one in busy[:100] if isinstance(one, str) and one.isprintable()]
+    return [name[:200] for name in busy[:100] if isinstance(name, str) and name.isprintable()]
 
 
 async def hand_over(spawner: Spawner, new_url: str, patience: float) -> None:
-    """Let open pages of the session save, for at most ``patience`` seconds, and give its terminals
+    """Let open pages of the session save, for at most ``patience`` seconds, and pass its terminals
     to the server at ``new_url``."""
     old = await _ask(spawner, spawner.server.url, "POST", {"seconds": patience}, patience + _ANSWER)
     if terminals := old.get("terminals"):
@@ -41,7 +41,7 @@ async def hand_over(spawner: Spawner, new_url: str, patience: float) -> None:
 
 
 def client_tls(spawner: Spawner) -> Any:
-    """The Hub's TLS context for servers; None without ``internal_ssl``."""
+    """Return the Hub's TLS context for servers; None without ``internal_ssl``."""
     key, certificate, authority = (
         spawner.user.settings.get(f"internal_ssl_{name}") for name in ("key", "cert", "ca")
     )
@@ -51,9 +51,9 @@ def client_tls(spawner: Spawner) -> Any:
 async def _ask(
     spawner: Spawner, server: str, method: str, body: Any, seconds: float
 ) -> dict[str, Any]:
-    """The server's JSON object; {} when it gives none within ``seconds``, whatever the reason."""
-    # The server is the user's: a client of its own, since one that is silent would keep the others
-    # waiting for the shared one's few connections, and no answer that fills the Hub's memory.
+    """Return the server's JSON object; {} if it gives none within ``seconds``, for any reason."""
+    # The server is the user's, so it gets a client of its own: a silent one would hold the few
+    # connections of a shared client, and no response may fill the Hub's memory.
     client = SimpleAsyncHTTPClient(
         force_instance=True, max_body_size=_LARGEST, max_buffer_size=_LARGEST
     )
@@ -69,7 +69,7 @@ async def _ask(
             ssl_options=client_tls(spawner),
         )
         try:
-            said = json.loads((await client.fetch(request)).body)
+            content = json.loads((await client.fetch(request)).body)
         except (OSError, HTTPClientError, ValueError, RecursionError) as error:
             spawner.log.warning(
                 "The server of %s did not answer %s %s: %s",
@@ -79,26 +79,26 @@ async def _ask(
                 error,
             )
             return {}
-    return said if isinstance(said, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 @contextlib.contextmanager
 def _token(spawner: Spawner) -> Iterator[str]:
-    """A token of the owner's that opens this server alone, for as long as this takes."""
+    """Yield a token of the owner's for this server only, and revoke it afterwards."""
     user, db = spawner.user, spawner.user.db
     token = user.new_api_token(
         note="A session that moves to other resources",
         expires_in=120,
         scopes=[f"access:servers!server={user.name}/{spawner.name}"],
     )
-    # Looked up now: once it is over by the machine's clock it is not found by its text any more,
-    # and it would be good again when that clock is set back.
+    # Looked up now: an expired token is not found by its text, and would be valid again if the
+    # machine's clock were set back.
     made = orm.APIToken.find(db, token)
-    number = 0 if made is None else made.id
+    token_id = 0 if made is None else made.id
     try:
         yield token
     finally:
-        row = db.get(orm.APIToken, number)
-        if row is not None and row.match(token):  # its number may have been given out anew
+        row = db.get(orm.APIToken, token_id)
+        if row is not None and row.match(token):  # its id may have been reused
             db.delete(row)
             db.commit()

@@ -1,4 +1,4 @@
-"""Jobs that are no session's any more and must be ended, however long Slurm is away."""
+"""Jobs that no longer belong to a session and must be ended, however long Slurm is away."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from portal.errors import PortalError
 from ..lifecycle.job_watch import JobWatch
 from ..session import SessionSpawner
 
-_AGAIN = 5.0  # seconds until Slurm is told once more to end a job
+_AGAIN = 5.0  # seconds between two attempts to end a job
 
 
 class JobsToEnd:
-    """The jobs of one spawner; ``ids`` are those that Slurm has not taken yet."""
+    """Jobs of one spawner; ``ids`` are those whose end Slurm has not accepted yet."""
 
     def __init__(self, spawner: SessionSpawner) -> None:
         self.ids: tuple[str, ...] = ()
@@ -21,11 +21,11 @@ class JobsToEnd:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, job_id: str) -> None:
-        """Have a job ended by the next ``end``."""
+        """Add a job for the next ``end``."""
         self.ids += (job_id,)
 
     def end(self) -> None:
-        """Begin to end them, where that is not under way."""
+        """Start to end the jobs, unless that is under way."""
         if self.ids and (self._task is None or self._task.done()):
             self._task = asyncio.ensure_future(self._end_all())
 
@@ -42,6 +42,6 @@ class JobsToEnd:
                 spawner.log.warning("Job %s cannot be ended yet: %s", job_id, error.message)
                 await asyncio.sleep(_AGAIN)
                 continue
-            self.ids = tuple(one for one in self.ids if one != job_id)
+            self.ids = tuple(other for other in self.ids if other != job_id)
             if spawner.job_id:
                 await spawner.store_state()

@@ -1,4 +1,4 @@
-"""The job that is to take a session's place, put into the queue."""
+"""Submission of the job that is to take a session's place."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .successor import Successor
 
 
 def whole_options(now: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all ``user_options`` of the new job: ``options``, and of those that the session has
-    now its environment and what else nobody sees in the choice.
+    """Return all ``user_options`` of the new job: ``options``, and the session's environment and
+    options that are not part of the choice.
 
     Raises InvalidRequest for another environment.
     """
@@ -55,13 +55,13 @@ async def queue_successor(
             "the session and launch it with the other resources."
         )
     asked_at = time.time()
-    # The same rights as the server has that runs.
+    # With the rights of the running server.
     token = spawner.user.new_api_token(note=own.note, scopes=list(own.scopes))
     row = orm.APIToken.find(db, token)
     try:
         log_name = await make_log(spawner.log_directory, spawner.account)
         if spawner.internal_ssl:
-            # A Hub that was restarted has none; the running server has its own in memory.
+            # A restarted Hub has none; the running server has its own in memory.
             spawner.cert_paths = await spawner.move_certs(await spawner.create_certs())
         job_id = await submit(spawner, request, log_name, token)
     except BaseException:

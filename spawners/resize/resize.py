@@ -1,8 +1,8 @@
-"""A running session gets other resources: a second job is queued, and takes its place.
+"""Change of a running session's resources: a second job is queued, and takes its place.
 
-The session goes on while the job waits, starts, and until its server answers. Whatever goes wrong
-before that leaves the session as it was. What is known of the second job stands in the spawner's
-state, so that the next Hub goes on where this one ended.
+The session goes on while the job waits, starts, and until its server answers. Any failure before
+that leaves the session as it was. The second job is part of the spawner's state, so that the next
+Hub goes on where this one ended.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from .jobs_to_end import JobsToEnd
 from .queueing import queue_successor, whole_options
 from .successor import Successor
 
-# Its owner, or whoever ended the session on purpose, wants no other in its place.
+# The session was ended on purpose: no other job takes its place.
 _ON_PURPOSE = frozenset({"completed", "stopped", "cancelled"})
-_REMEMBERED = 600.0  # seconds that a move that is over is still told
+_REMEMBERED = 600.0  # seconds for which an ended move is still shown
 _ARRIVED = (MoveState.READY, MoveState.SWITCHING)
 
 
 class Moving:
-    """The move of one spawner's session. ``current``: the last one, over or not.
+    """Move of one spawner's session. ``current``: the last one, over or not.
 
     ``wait_for_server`` returns once the session's server is there, or raises StartFailed.
     """
@@ -54,7 +54,7 @@ class Moving:
         self._spawner, self._history = spawner, history
         self._wait_for_server = wait_for_server
         self.current: Successor | None = None
-        self._over_at = float("-inf")  # when it ended, by time.monotonic()
+        self._over_at = float("-inf")  # time of its end, by time.monotonic()
         self._leaving = JobsToEnd(spawner)
         self._beginning = False
         self._token = ""  # of the new server; it never leaves this process's memory
@@ -62,21 +62,21 @@ class Moving:
         self._watch: JobWatch | None = None
         self._task: asyncio.Task[None] | None = None
 
-    # -- what is asked --------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------
 
     @property
     def live(self) -> bool:
-        """Whether a job waits to take the session's place."""
+        """Return True if a job waits to take the session's place."""
         return self.current is not None and self.current.live
 
     @property
     def told(self) -> bool:
-        """Tell whether the last move is shown: it is under way, or was a few minutes ago."""
+        """Return True if the last move is shown: it is under way, or was a few minutes ago."""
         over = time.monotonic() - self._over_at
         return self.live or (self.current is not None and over < _REMEMBERED)
 
     def shown(self) -> Move | None:
-        """The last move, as it is shown; None when there was none."""
+        """Return the last move as it is shown; None if there was none."""
         if self.current is None:
             return None
         job = self._watch.job if self._watch and self.current.live else None
@@ -87,9 +87,9 @@ class Moving:
         )
 
     async def begin(self, options: Mapping[str, Any], by: str) -> Move:
-        """Queue a job with the resources in ``options`` that is to take the session's place.
+        """Queue a job with the resources in ``options`` to take the session's place.
 
-        ``by`` asks for it. Raises PortalError with the reason; then nothing was submitted.
+        ``by`` asks for it. Raises PortalError with the reason; no job is left then.
         """
         asked = whole_options(self._spawner.last_options, options)
         self._free()
@@ -113,7 +113,7 @@ class Moving:
         return self.current.move()
 
     async def cancel(self, by: str) -> Move:
-        """Call the move off. Raises Conflict when there is none, or when it is too late."""
+        """Cancel the move. Raises Conflict if there is none, or if it is too late."""
         if self.current is None or not self.current.live:
             raise Conflict("This session's resources are not being changed.")
         if self.current.state in _ARRIVED:
@@ -126,7 +126,7 @@ class Moving:
         return self.current.move()
 
     def accept_port(self, token_id: int, number: int) -> bool:
-        """Take the new server's port, if that token is its own."""
+        """Accept the new server's port, if that token is its own; return whether it is."""
         if self.current is None or not self.current.live or self.current.token_id != token_id:
             return False
         self.current = self.current.model_copy(update={"port": number})
@@ -136,8 +136,8 @@ class Moving:
     # -- what happens to the session meanwhile --------------------------------------------------
 
     def session_over(self, ending: Ending) -> bool:
-        """The session's job is over while another waits for its place: whether that one is the
-        session from now on. Not where somebody wanted the end."""
+        """Handle the end of the session's job while another waits for its place; return whether
+        that one is the session from now on. It is not if somebody wanted the end."""
         spawner, successor = self._spawner, self.current
         if successor is None or not successor.live or spawner.pending == "stop":
             return False
@@ -158,8 +158,8 @@ class Moving:
         return True
 
     def forget(self) -> None:
-        """The session is being stopped: no other job takes its place."""
-        self._unfollow()  # also one that has moved and is not there yet: its name is free now
+        """Drop the move of a session that is being stopped: no other job takes its place."""
+        self._unfollow()  # also a move that is done but whose server is not there yet
         if self.live and self.current is not None:
             self._revoke()
             self._leaving.add(self.current.job_id)
@@ -169,7 +169,7 @@ class Moving:
     # -- what must outlive the Hub --------------------------------------------------------------
 
     def state(self) -> dict[str, Any] | None:
-        """For the spawner's own state; None where there is nothing to keep."""
+        """Return the move for the spawner's own state; None if there is nothing to keep."""
         if self.current is None and not self._leaving.ids:
             return None
         return {
@@ -178,12 +178,12 @@ class Moving:
         }
 
     def load(self, state: Mapping[str, Any] | None) -> None:
-        """The reverse. A move that was under way goes on."""
+        """Restore what ``state`` returned. A move that was under way goes on."""
         state = state or {}
-        self._leaving.ids = tuple(str(one) for one in state.get("leaves", ()))
+        self._leaving.ids = tuple(str(job_id) for job_id in state.get("leaves", ()))
         try:
-            found = state.get("successor")
-            self.current = Successor(**found) if found else None
+            successor = state.get("successor")
+            self.current = Successor(**successor) if successor else None
         except ValidationError:
             self._spawner.log.error("The move of %s cannot be read", self._spawner._log_name)
             self.current = None
@@ -191,7 +191,7 @@ class Moving:
             self._over_at = time.monotonic() - max(0.0, time.time() - self.current.ended_at)
         self._leaving.end()
         if self.live and self.current is not None:
-            # Whatever the last Hub was at: the switch was not made, and begins anew.
+            # The last Hub did not make the switch, which begins anew.
             self._say(MoveState.QUEUED, self.current.words)
             if self.current.port:
                 self._said.set()
@@ -200,7 +200,7 @@ class Moving:
     # -- the beginning --------------------------------------------------------------------------
 
     def _free(self, *, beginning: bool = False) -> None:
-        """Raises Conflict where no move can begin."""
+        """Raise Conflict if no move can begin."""
         spawner = self._spawner
         if not spawner.ready or not spawner.server_address:
             raise Conflict(
@@ -230,7 +230,7 @@ class Moving:
         self._task = None
 
     async def _go(self, watch: JobWatch) -> None:
-        """From the queue to the switch."""
+        """Follow the new job from the queue to the switch."""
         try:
             address = await self._server(watch)
             await self._switch(address, watch.job)
@@ -241,7 +241,7 @@ class Moving:
             await self._failed("The portal made a mistake; the Hub's log tells which.")
 
     async def _server(self, watch: JobWatch) -> str:
-        """The address of the new server, once it answers."""
+        """Return the address of the new server, once it answers."""
         spawner = self._spawner
         while True:
             try:
@@ -288,21 +288,21 @@ class Moving:
         return explain(job, log, ready=False, owner=spawner.user.name).message
 
     async def _switch(self, address: str, job: Job | None) -> None:
-        """The new server answers: the old one saves, then the address leads to the new one."""
+        """Let the old server save, then lead the address to the new one, which answers."""
         spawner = self._spawner
         await self._checked()
         self._say(MoveState.READY, "The new job is ready: open pages are being saved.")
         await spawner.store_state()
         await hand_over(spawner, self._url(address), spawner.move_patience)
         self._say(MoveState.SWITCHING, "The session changes over to the new job.")
-        left = await self._commit(address, job)
-        if not left:  # it was stopped meanwhile, and that has called the move off
+        switched = await self._commit(address, job)
+        if not switched:  # the session was stopped meanwhile, which has ended the move
             return
         await self._route()
         self._leaving.end()
 
     async def _commit(self, address: str, job: Job | None) -> bool:
-        """All of the switch that the Hub's database knows, in one commit; whether it was made."""
+        """Store the switch in the Hub's database, in one commit; return whether it was made."""
         done = False
 
         def change() -> None:
@@ -326,7 +326,7 @@ class Moving:
         return done
 
     async def _arrive(self) -> None:
-        """The old job ended too early: its server's place is empty until the new one is there."""
+        """Wait for the new server after the old job ended too early: until then there is none."""
         spawner = self._spawner
         try:
             await spawner.store_state()
@@ -335,7 +335,7 @@ class Moving:
             await self._route()
         except PortalError as error:
             spawner.log.warning("Session of %s: %s", spawner._log_name, error)
-            self._leaving.add(spawner.job_id)  # the Hub's next look finds that it is over
+            self._leaving.add(spawner.job_id)  # the Hub's next poll finds that it is over
             self._leaving.end()
         except Exception:
             spawner.log.exception("The new job of %s cannot be followed", spawner._log_name)
@@ -345,12 +345,12 @@ class Moving:
         self._spawner.write_state()
 
     async def _checked(self) -> None:
-        """Wait for a Hub that has just been started, and looks for its sessions itself."""
+        """Wait while a Hub that has just been started checks its sessions itself."""
         while self._spawner.pending == "check":  # noqa: ASYNC110  JupyterHub has no event for it
             await asyncio.sleep(0.1)
 
     async def _route(self) -> None:
-        """Lead the session's address to where its server is now."""
+        """Lead the session's address to its present server."""
         spawner = self._spawner
         await self._checked()
         try:
@@ -377,7 +377,7 @@ class Moving:
         self._leaving.end()
 
     def _revoke(self) -> None:
-        """The token of a server that will not be the session's."""
+        """Revoke the token of a server that will not be the session's."""
         db = self._spawner.user.db
         row = db.get(orm.APIToken, self.current.token_id) if self.current else None
         if row is not None:
@@ -395,7 +395,7 @@ class Moving:
             )
 
     def _url(self, address: str) -> str:
-        """The new server's address, with the session's own path."""
+        """Return the new server's address, with the session's own path."""
         assert self.current is not None
         spawner = self._spawner
         return f"{spawner.url_at(address, self.current.port)}{spawner.server.base_url}"

@@ -1,4 +1,4 @@
-"""The job that is to take a session's place: what of it must outlive the Hub. No secret."""
+"""State of the job that is to take a session's place, which outlives the Hub. No secret."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from portal.models.session.move import LIVE, Move, MoveState
 
 
 class Successor(Frozen):
-    """``token_id`` is the row of the token that the new server has, ``by`` who asked for it.
-    Times are Unix seconds."""
+    """Job that is to take a session's place. ``token_id`` is the row of the new server's token,
+    ``by`` who asked for it. Times are Unix seconds."""
 
     state: MoveState = MoveState.QUEUED
     options: dict[str, Any]
@@ -28,7 +28,7 @@ class Successor(Frozen):
         return self.state in LIVE
 
     def move(self, expected_start: float | None = None, position: int | None = None) -> Move:
-        """As it is shown."""
+        """Return the move as it is shown."""
         return Move(
             state=self.state,
             options=self.options,

@@ -1,1 +1,1 @@
-"""The addresses at which the Hub and sessions answer, and what the Hub reads of a request."""
+"""Addresses at which the Hub and sessions answer, and limits on the Hub's requests."""

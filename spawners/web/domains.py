@@ -1,12 +1,12 @@
-"""Whose host is whose, where sessions have hosts of their own (c.JupyterHub.subdomain_host).
+"""Hosts of people and services, where sessions have their own (c.JupyterHub.subdomain_host).
 
 A page's script may do what the person who opened it may do at the page's origin. Student code must
 not have the Hub's, so each person has a host below it. The portal's own service stays on the Hub's:
-its pages ask the Hub, and the Hub's pages ask it.
+its pages call the Hub, and the Hub's pages call it.
 
-JupyterHub's own hook (subdomain_hook_idna) makes labels of names that are no label with 28 bits of
-a hash: people who choose names find two with one host in a second. Labels here have 160 bits, and
-``--`` stands in none but those that were made.
+For a name that is no valid label, JupyterHub's own hook (subdomain_hook_idna) makes one with 28
+bits of a hash: people who choose names find two with the same host in a second. Labels here have
+160 bits, and only generated ones contain ``--``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import idna
 
 SERVICE = "portal"
 _MOST = 63  # characters of a label (RFC 1035, 2.3.4)
-_STUB = 27  # of those, characters that show whose it is
-# A label that its name alone makes; not all digits, which reads as an address.
+_STUB = 27  # of those, characters of the name in a generated label
+# A name that is its own label; not all digits, which reads as an address.
 _PLAIN = re.compile(r"(?!\d+\Z)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 
 
@@ -40,7 +40,7 @@ def host_of(name: str, domain: str, kind: str) -> str:
 
 
 def sessions_below(sessions: str) -> Callable[[str, str, str], str]:
-    """Return a hook with which sessions have hosts below ``sessions``, e.g. "gpu-sessions.example".
+    """Return a hook that gives sessions hosts below ``sessions``, e.g. "gpu-sessions.example".
 
     With a registrable domain other than the Hub's, their pages can set no cookie for the Hub.
     Services stay with it.
@@ -55,9 +55,9 @@ def sessions_below(sessions: str) -> Callable[[str, str, str], str]:
 def host_of_server(
     name: str, server: str, domain: str, hook: Callable[[str, str, str], str] = host_of
 ) -> str:
-    """Return the host of one named server of the person ``name``: beside theirs, and nobody else's.
+    """Return the host of a named server of the person ``name``: beside theirs, and nobody else's.
 
-    ``hook`` is the site's c.JupyterHub.subdomain_hook: it says below what the person's host lies.
+    ``hook`` is the site's c.JupyterHub.subdomain_hook, which gives the person's host.
     """
     below = hook(name, domain, kind="user").partition(".")[2]  # type: ignore[call-arg]
     return f"{_made('s', server, name)}.{below}"
@@ -66,7 +66,7 @@ def host_of_server(
 def _label(name: str) -> str:
     if _plain(name):
         return name
-    if name.isascii() or "--" in name:  # what is encoded already is no name of its own
+    if name.isascii() or "--" in name:  # already encoded, so not its own label
         return _made("u", name)
     try:
         label = idna.encode(name).decode("ascii")  # RFC 5891: one label for one name
@@ -76,12 +76,12 @@ def _label(name: str) -> str:
 
 
 def _plain(name: str) -> bool:
-    """Whether ``name`` is its own label."""
+    """Return True if ``name`` is its own label."""
     return len(name) <= _MOST and "--" not in name and _PLAIN.fullmatch(name) is not None
 
 
 def _made(prefix: str, *names: str) -> str:
-    """Return a label that shows the first of ``names`` and is made of all of them."""
+    """Return a label that shows the first of ``names`` and is generated from all of them."""
     digest = hashlib.sha256(json.dumps([prefix, *names]).encode()).digest()[:20]
     stub = re.sub("[^a-z0-9]+", "-", names[0].lower())[:_STUB].strip("-") or "x"
     return f"{prefix}-{stub}--{base64.b32encode(digest).decode().lower()}"

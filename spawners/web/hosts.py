@@ -1,10 +1,9 @@
-"""A course's sessions have hosts of their own, where sessions have hosts at all
-(c.JupyterHub.subdomain_host).
+"""Hosts of courses' sessions, where sessions have hosts at all (c.JupyterHub.subdomain_host).
 
-In a course's session runs what others wrote: handouts, and in its room what any member types. A
-helper is let into it, too. On the host of its owner that would reach the owner's other sessions:
-browsers send a host's cookies along, and its pages may read each other. JupyterHub has one host for
-all servers of a person; ``hub_patches/course_hosts.py`` changes what it says of courses' servers.
+A course's session runs what others wrote: handouts, and in its room what any member types. A
+helper is let into it, too. On its owner's host that would reach the owner's other sessions:
+browsers send a host's cookies along, and its pages may read each other. JupyterHub has one host
+for all servers of a person; ``hub_patches/course_hosts.py`` changes that for courses' servers.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _CALLBACK = "JUPYTERHUB_OAUTH_CALLBACK_URL"
 
 
 def host_name(user: User, server: str) -> str:
-    """The host, without a port, of this server when it is a course's; "" for all others."""
+    """Return the host, without a port, of this server if it is a course's; "" for all others."""
     if server_of(server) is None or not user.settings.get("subdomain_host"):
         return ""
     hook, domain = user.settings["subdomain_hook"], user.settings["domain"]
@@ -31,7 +30,7 @@ def host_name(user: User, server: str) -> str:
 
 
 def origin(user: User, server: str) -> str:
-    """The scheme, host and port of this server when it is a course's; "" for all others."""
+    """Return the scheme, host and port of this server if it is a course's; "" for all others."""
     host = host_name(user, server)
     if not host:
         return ""
@@ -40,32 +39,32 @@ def origin(user: User, server: str) -> str:
 
 
 def address(user: User, server: str) -> str:
-    """The whole address of this server when it is a course's; "" for all others."""
+    """Return the full URL of this server if it is a course's; "" for all others."""
     at = origin(user, server)
     return at and at + url_path_join("/", user.base_url, url_escape_path(server), "/")
 
 
 def route(user: User, server: str) -> str:
-    """The proxy's route to this server when it is a course's; "" for all others."""
+    """Return the proxy's route to this server if it is a course's; "" for all others."""
     host = host_name(user, server)
     return host and host + url_path_join("/", user.base_url, url_escape_path(server), "/")
 
 
 def move_away(spawner: Spawner) -> None:
-    """The proxy's route of a new spawner, where it is a course's."""
-    if spawner.user is not None and (way := route(spawner.user, spawner.name)):
-        spawner.proxy_spec = way
+    """Set the proxy's route of a new spawner, if it is a course's."""
+    if spawner.user is not None and (spec := route(spawner.user, spawner.name)):
+        spawner.proxy_spec = spec
 
 
 def with_callback(spawner: Spawner, env: dict[str, str]) -> dict[str, str]:
-    """The session's variables, with where its logins come back to."""
+    """Return the session's variables, with the callback URL of its logins."""
     if url := address(spawner.user, spawner.name):
         env[_CALLBACK] = url_path_join(url, "oauth_callback")
     return env
 
 
 def tell_logins(spawner: Spawner) -> None:
-    """Let the Hub send the session's logins back to its host. Before the server starts."""
+    """Let the Hub send the session's logins back to its host. Call it before the server starts."""
     client, url = spawner.orm_spawner.oauth_client, address(spawner.user, spawner.name)
     if client is not None and url:
         client.redirect_uri = url_path_join(url, "oauth_callback")

@@ -1,7 +1,7 @@
-"""The Hub's tornado application: it answers at its own addresses, to requests of a bounded size.
+"""The Hub's tornado application: it answers only at its own addresses, and limits body sizes.
 
 JupyterHub answers at every host that leads to it, and reads bodies of 100 MB into memory before it
-asks who sends them.
+checks who sends them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ELSEWHERE = "The portal answers at {home} alone. Nothing was done here."
 
 
 class HubRequests(Configurable):
-    """What the Hub answers to."""
+    """Limits on the requests that the Hub answers."""
 
     max_body = Integer(
         1024 * 1024,
@@ -51,18 +51,18 @@ class HubRequests(Configurable):
 
 
 class HubApplication(BoundedApplication):
-    """``hub_hosts`` in its settings are the Hub's addresses."""
+    """Application of the Hub; ``hub_hosts`` in its settings are the Hub's addresses."""
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
-        """Return the handler of ``request``, or what sends it to the Hub's own host."""
+        """Return the handler of ``request``; at other hosts than the Hub's a redirect or a 403."""
         hosts: HubHosts = self.settings["hub_hosts"]
         if hosts.answers(request.host_name, request.path):
             return super().find_handler(request, **kwargs)
-        words = _ELSEWHERE.format(home=hosts.home)
+        message = _ELSEWHERE.format(home=hosts.home)
         if request.method in ("GET", "HEAD"):
-            there = {"Location": hosts.at_home(str(request.uri))}
-            return self.refusal(request, 302, words, there)
-        return self.refusal(request, 403, words)
+            headers = {"Location": hosts.at_home(str(request.uri))}
+            return self.refusal(request, 302, message, headers)
+        return self.refusal(request, 403, message)
 
 
 def hosts_of(hub: JupyterHub, more: list[str]) -> HubHosts:

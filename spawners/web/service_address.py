@@ -1,4 +1,4 @@
-"""The address of the portal's service, as the nodes reach it."""
+"""Address of the portal's service, as the nodes reach it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _ANY = ("", "*", "0.0.0.0", "::")  # noqa: S104  how a bind_url says "all addres
 
 
 def service_address(hub: JupyterHub) -> str:
-    """The service's address as nodes reach it, as far as the Hub's configuration tells; else "".
+    """Return the service's URL as nodes reach it, if the Hub's configuration tells it; else "".
 
-    ``public_url``, or the proxy's ``bind_url`` where that names an address of the network. A proxy
-    that listens on all addresses is taken to be where the Hub is; not with https, whose
-    certificate names a host that stands nowhere here.
+    It is made from ``public_url``, or the proxy's ``bind_url`` if that names an address of the
+    network. A proxy that listens on all addresses is assumed to be where the Hub is; not with
+    https, whose certificate names a host that is unknown here.
     """
     base = hub.public_url
     if not base:

@@ -16,7 +16,7 @@ _SOON = 3600  # seconds before which minutes are counted
 def next_meeting(course: Course, now: float) -> str:
     """Return when the course meets next, in its own time zone; "" if nothing is near.
 
-    An example is "Its meeting is on until 11:30.".
+    An example is "Its meeting is on, until 11:30.".
     """
     following = meetings(course, now, now + AHEAD)
     if not following:
