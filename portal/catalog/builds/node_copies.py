@@ -43,7 +43,7 @@ class NodeCopies:
     async def make(
         self, environment: Environment, nodes: Sequence[str] = (), interval: float = 1.0
     ) -> AsyncIterator[tuple[str, End]]:
-        """Unpack the image on ``nodes`` (empty: all that take jobs); yield (node, End) as each ends.
+        """Unpack the image on ``nodes`` (empty: all that take jobs); yield (node, End) for each.
 
         Raises InvalidRequest, ConfigurationError, SlurmUnavailable before the first job.
         """
