@@ -31,7 +31,7 @@ _INSTEAD = {
     "container": "box",
     "stack": "layer-group",
 }
-# Facts.versions, in the order in which they are told: the software first, then what it stands on.
+# Facts.versions, in the order in which they are shown: the software first, then what it runs on.
 SOFTWARE = {
     "torch": "PyTorch",
     "tensorflow": "TensorFlow",
@@ -91,12 +91,12 @@ def tile_of(
     """Build a tile. ``versions``: of the software in it, as ``Facts.versions``; ``failed``: no
     test of it passed; ``preview``: it is not published, and only admins see it."""
     kind = KINDS[environment.kind]
-    told = version_words(versions, SOFTWARE)
+    titles = version_words(versions, SOFTWARE)
     line = markdown_line(environment.description)
     deprecated = environment.state is EnvironmentState.DEPRECATED
     tags = tuple(tag for tag in environment.tags if tag != kind)
     kernels = (kernel.title for kernel in environment.kernels)
-    terms = (environment.name, environment.title, line, kind, *tags, *told, *kernels)
+    terms = (environment.name, environment.title, line, kind, *tags, *titles, *kernels)
     return Tile(
         name=environment.name,
         title=environment.title,
@@ -104,7 +104,7 @@ def tile_of(
         icon=icon_of(environment.icon, environment.kind),
         line=line,
         tags=tags,
-        versions=told,
+        versions=titles,
         tested_at=tested_at,
         tested=f"tested {day(tested_at)}" if tested_at else "its last test failed" * failed,
         deprecated=deprecated,
@@ -135,10 +135,10 @@ class Tiles:
         tested = self._catalog.offering.tested(environment)
         at = max((verdict.at for verdict in tested.values() if verdict.passed), default=None)
         versions = self._software.known.get(environment.fingerprint, {})
-        told = (versions, at, bool(tested) and at is None, name in self._catalog.previews)
+        args = (versions, at, bool(tested) and at is None, name in self._catalog.previews)
         known = self._made.get(name)
-        if known is None or known[0] is not environment or known[1] != told:
-            known = self._made[name] = (environment, told, tile_of(environment, *told))
+        if known is None or known[0] is not environment or known[1] != args:
+            known = self._made[name] = (environment, args, tile_of(environment, *args))
             for gone in self._made.keys() - self._catalog.environments.keys():
                 del self._made[gone]
         return known[2]
