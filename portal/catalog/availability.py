@@ -1,6 +1,6 @@
-"""What of the catalog is offered: only what is known to work.
+"""Availability of environments: only what is known to work is offered.
 
-A container, and whatever a person registered for themselves, is offered where its newest test
+Containers, and environments that users registered for themselves, are offered if their newest test
 passed, on the GPU types where it passed. Modules and virtual environments, which the site changes
 in place, are offered unless their newest test failed.
 """
@@ -29,26 +29,26 @@ NOT_KNOWN = "What its tests said is not known now: the portal's database does no
 
 
 class Offer(NamedTuple):
-    """``environment``: as it may be launched; None: not at all, and ``reason`` is why."""
+    """Offer. ``environment``: as it may be launched; None: not at all, and ``reason`` is why."""
 
     environment: Environment | None
     reason: str = ""
 
 
 def needs_test(environment: Environment) -> bool:
-    """Whether it is offered only after a test has passed."""
+    """Return True if the environment is offered only after a test has passed."""
     return environment.kind is Kind.CONTAINER or environment.private
 
 
 def changed(verdict: Verdict, mark: Mark | None) -> bool:
-    """Whether the image file is known to be another one than the one that was tested."""
+    """Return True if the image file is known to differ from the one that was tested."""
     return verdict.mark is not None and mark is not None and tuple(verdict.mark) != mark
 
 
 def offer_of(environment: Environment, tested: Mapping[str, Verdict], mark: Mark | None) -> Offer:
-    """What ``tested`` (by GPU type; "" is without GPUs) lets be offered of ``environment``.
+    """Return the offer that ``tested`` (by GPU type; "": without GPUs) allows of ``environment``.
 
-    ``mark``: of its image file now; None where that cannot be seen from here, or is a directory.
+    ``mark``: of its image file now; None if that cannot be seen from here, or is a directory.
     """
     closed = closed_reason(environment)
     if closed:
@@ -65,7 +65,7 @@ def offer_of(environment: Environment, tested: Mapping[str, Verdict], mark: Mark
 
 
 def closed_reason(environment: Environment) -> str:
-    """Why its file alone keeps it from being offered; "" when it does not."""
+    """Return why its file alone keeps it from being offered; "" if it does not."""
     if environment.state is EnvironmentState.WITHDRAWN:
         return f"It was withdrawn. {environment.message}".strip()
     if environment.state not in USABLE:
@@ -110,14 +110,14 @@ def _narrowed(environment: Environment, tested: Mapping[str, Verdict]) -> Enviro
 
 
 class Known(NamedTuple):
-    """Verdicts of tests (None: the database has never told them), and marks of image files."""
+    """Verdicts of tests (None: never read from the database), and marks of image files."""
 
     verdicts: Verdicts | None = None
     marks: Mapping[str, Mark] = {}
 
 
 class Offering:
-    """What is known of tests, kept while the database is away, and the offers that follow.
+    """Cache of the verdicts of tests, kept while the database is away, and the resulting offers.
 
     ``age``: seconds for which an answer of the database is fresh; ``patience``: seconds that a
     caller waits for a newer one; ``untested``: everything is offered, whatever tests say.
@@ -139,48 +139,50 @@ class Offering:
 
     @property
     def verdicts(self) -> Verdicts | None:
-        """The verdicts of tests; None where the database has never told them."""
+        """Verdicts of tests; None if they were never read from the database."""
         return (self.known.last or Known()).verdicts
 
     @property
     def marks(self) -> Mapping[str, Mark]:
-        """The marks of image files, as far as they can be seen from here."""
+        """Marks of image files, as far as they can be seen from here."""
         return (self.known.last or Known()).marks
 
     async def refresh(self, environments: Mapping[str, Environment]) -> None:
-        """Look again where the last look is old. Raises nothing: what was known stays."""
+        """Read verdicts and marks again if they are old. Raises nothing: the known ones stay."""
         store = self._store
         if store is not None:
             await self.known.get(lambda: self._look(store, environments))
 
     def forget(self) -> None:
-        """Something was tested just now: the next one who asks gets it."""
+        """Invalidate the verdicts after a test, so that the next caller gets the new ones."""
         self.known.invalidate()
 
     def offers(self, environments: Mapping[str, Environment]) -> dict[str, Offer]:
-        """The offer for every one of ``environments``, by name. Asks nobody."""
+        """Return the offers of all ``environments``, by name, without asking the database."""
         made = (environments, self.verdicts, self.marks)
         if not (
             len(self._made) == 3 and all(a is b for a, b in zip(self._made, made, strict=True))
         ):
-            self._offers = {name: self._offer(one) for name, one in environments.items()}
+            self._offers = {
+                name: self._offer(environment) for name, environment in environments.items()
+            }
             self._made = made
         return self._offers
 
     async def of(self, environment: Environment) -> Offer:
-        """The offer for one that need not be in the catalog: another version, which is pinned.
-        It goes by what was known at the last ``refresh``."""
+        """Return the offer of an environment that need not be in the catalog (another version,
+        which is pinned), by the verdicts of the last ``refresh``."""
         if self._untested or self.verdicts is None:
             return self._offer(environment)
         mark = await asyncio.to_thread(mark_of, environment.image) if environment.image else None
         return offer_of(environment, self.tested(environment), mark)
 
     def tested(self, environment: Environment) -> dict[str, Verdict]:
-        """What is known of its tests, by GPU type."""
+        """Return the known verdicts of its tests, by GPU type."""
         return (self.verdicts or {}).get(environment.fingerprint, {})
 
     def mark_of(self, environment: Environment) -> Mark | None:
-        """Of its image file at the last look."""
+        """Return the mark of its image file, as last read."""
         return self.marks.get(environment.image or "")
 
     def _offer(self, environment: Environment) -> Offer:
@@ -192,11 +194,11 @@ class Offering:
         return offer_of(environment, self.tested(environment), self.mark_of(environment))
 
     async def _look(self, store: Store, environments: Mapping[str, Environment]) -> Known:
-        images = {one.image for one in environments.values() if one.image}
+        images = {environment.image for environment in environments.values() if environment.image}
         marks, verdicts = await asyncio.to_thread(_marks, images), self.verdicts
         with contextlib.suppress(PortalError):  # the store says so in the log, once
             verdicts = await store.tests.outcomes()
-        # What is equal stays the same object: offers that were made from it still hold.
+        # Equal values stay the same object, so that offers made from them still hold.
         return Known(
             self.verdicts if verdicts == self.verdicts else verdicts,
             self.marks if marks == self.marks else marks,
@@ -204,14 +206,14 @@ class Offering:
 
 
 def mark_of(image: str) -> Mark | None:
-    """Size and mtime_ns of an image file; None where it cannot be seen, or is no file. Blocks."""
+    """Return size and mtime_ns of an image; None if it cannot be seen or is no file. Blocks."""
     try:
-        found = Path(image).stat()
+        status = Path(image).stat()
     except OSError:
         return None
-    return (found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
+    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
 
 def _marks(images: Iterable[str]) -> dict[str, Mark]:
-    found = {image: mark_of(image) for image in images}
-    return {image: mark for image, mark in found.items() if mark is not None}
+    marks = {image: mark_of(image) for image in images}
+    return {image: mark for image, mark in marks.items() if mark is not None}

@@ -1,4 +1,4 @@
-"""Environments from a directory of YAML files, one environment a file."""
+"""Environments from a directory of YAML files, one environment per file."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .definitions.rules import CatalogRules
 
 PREVIEWS, OWN = "previews", "own"  # folders of ``kept_directory``
 PREVIEW = ".preview"  # what the name of a preview ends with
-_COURSE = "course-"  # the group of a course's people
+_COURSE = "course-"  # begins the name of the group of a course's members
 
 
 class SourceFile(NamedTuple):
-    """Where an environment was read from: the file's name in the directory, ``hash`` of its bytes,
-    the number of the account that it belongs to, and when it was written (Unix seconds)."""
+    """Source of an environment: the file's name in the directory, the ``hash`` of its bytes, the
+    number of the account that owns it, and when it was written (Unix seconds)."""
 
     file: str
     hash: str
@@ -40,7 +40,7 @@ class SourceFile(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """One file as it was read: what tells that it changed, and what came out of it."""
+    """File as last read: the mark that tells whether it changed, its owner, and the result."""
 
     mark: tuple[int, int, int, int]  # mtime_ns, ctime_ns, size, inode
     owner: int
@@ -148,7 +148,7 @@ class EnvironmentCatalog(LoggingConfigurable):
         self._looks = SharedAnswer(lambda: asyncio.to_thread(self.load_now), ttl=0.0, keep=False)
 
     async def load(self) -> None:
-        """Look at the directory again, off the event loop; callers at one moment share the look.
+        """Read the directory again, off the event loop; concurrent callers share one read.
 
         Raises nothing for a wrong file or directory: ``errors`` tells.
         """
@@ -159,7 +159,7 @@ class EnvironmentCatalog(LoggingConfigurable):
         await self.offering.refresh(self.environments)
 
     def load_now(self) -> None:
-        """The same, in the calling thread (for commands that have no event loop)."""
+        """Read the directory again in the calling thread (for commands without an event loop)."""
         try:
             paths = _files(Path(self.directory))
         except OSError as error:
@@ -178,21 +178,23 @@ class EnvironmentCatalog(LoggingConfigurable):
         for file, seen in everything.items():
             reading = seen.reading
             errors += reading.errors
-            found = reading.environment
-            if found is None:
+            environment = reading.environment
+            if environment is None:
                 continue
-            wrong = _wrong_place(file, found)
+            wrong = _wrong_place(file, environment)
             if wrong:
                 errors.append(CatalogError(file=file, line=reading.name_line, message=wrong))
                 continue
-            if found.name in owner:
-                message = f"the name '{found.name}' is already taken by {owner[found.name]}"
+            if environment.name in owner:
+                message = (
+                    f"the name '{environment.name}' is already taken by {owner[environment.name]}"
+                )
                 errors.append(CatalogError(file=file, line=reading.name_line, message=message))
                 continue
-            owner[found.name] = file
-            environments[found.name] = found
+            owner[environment.name] = file
+            environments[environment.name] = environment
             written = seen.mark[0] / 1e9
-            sources[found.name] = SourceFile(file, reading.hash, seen.owner, written)
+            sources[environment.name] = SourceFile(file, reading.hash, seen.owner, written)
         for problem in errors:
             if problem not in self.errors:
                 self.log.warning("Environment file %s", problem)
@@ -210,12 +212,12 @@ class EnvironmentCatalog(LoggingConfigurable):
 
     @property
     def offers(self) -> dict[str, Offer]:
-        """What is offered of every environment, narrowed to what is known to work, or the reason
-        why it is not; by name, in the order of the launch page."""
+        """Offers of all environments, narrowed to what is known to work, or the reason why there
+        is none; by name, in the order of the launch page."""
         return self.offering.offers(self.environments)
 
     def visible_to(self, person: Person) -> list[Environment]:
-        """The environments that ``person`` may use, in the order of the launch page."""
+        """Return the environments that ``person`` may use, in the order of the launch page."""
         return [
             offer.environment
             for name, offer in self.offers.items()
@@ -223,8 +225,8 @@ class EnvironmentCatalog(LoggingConfigurable):
         ]
 
     def get(self, name: str, person: Person) -> Environment:
-        """The environment called ``name``. Raises NotFound, in the same words, when there is none
-        and when there is one that is not for this person or not offered."""
+        """Return the environment called ``name``. Raises NotFound, in the same words, if there is
+        none and if there is one that is not for this person or not offered."""
         offer = self.offers.get(name)
         if offer is None or not self.sees(person, self.environments[name]):
             raise NotFound(f"There is no environment '{name[:63]}' that you may use.")
@@ -233,20 +235,20 @@ class EnvironmentCatalog(LoggingConfigurable):
         return offer.environment
 
     def sees(self, person: Person, environment: Environment) -> bool:
-        """Whether ``person`` may know of one of ``environments``, offered or not."""
+        """Return True if ``person`` may know of an environment of the catalog, offered or not."""
         if environment.name in self.previews and not person.admin:
             return False
         return visible(environment, person)
 
     def _keep(self, reason: str) -> None:
-        """Note what is wrong with the directory, beside what the last good look found."""
+        """Note a problem with the directory, and keep what was last read from it."""
         problem = CatalogError(file=self.directory, line=None, message=reason)
         if problem not in self.errors:
             self.log.warning("Environments: %s", problem)
             self.errors = (problem, *(e for e in self.errors if e.file != self.directory))
 
     def _read(self, name: str, path: Path) -> _Seen:
-        """One file; the last reading again when it did not change."""
+        """Read a file; return the last reading if it did not change."""
         mark, owner = (0, 0, 0, 0), 0
         try:
             # O_NONBLOCK: a named pipe put here must not hang the reader.
@@ -272,8 +274,8 @@ class EnvironmentCatalog(LoggingConfigurable):
 
 
 def visible(environment: Environment, person: Person) -> bool:
-    """Whether the person may know of the environment: it names no group or course, or one of
-    theirs. Admins see all of these, since they are who mends them; a private one is its owner's.
+    """Return True if the person may know of the environment: it names no group or course, or one
+    of theirs. Admins see all of these, since they maintain them; a private one is its owner's.
     """
     if environment.private:
         return person.name == environment.owner
@@ -282,7 +284,7 @@ def visible(environment: Environment, person: Person) -> bool:
 
 
 def _files(directory: Path) -> list[Path]:
-    """The environment files of a directory, by name. Raises OSError."""
+    """Return the environment files of a directory, by name. Raises OSError."""
     return sorted(
         (
             entry
@@ -294,7 +296,7 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _wrong_place(file: str, environment: Environment) -> str:
-    """Why what is kept under this name is not what the service writes there; "" when it is."""
+    """Return why the environment does not belong in a file of this name; "" if it does."""
     folder, _, rest = file.rpartition("/")
     if folder == PREVIEWS and not environment.name.endswith(PREVIEW):
         return f"the name of a preview ends with '{PREVIEW}'"

@@ -1,5 +1,5 @@
-"""Container images: fetched, given the session's server, verified, tested. In jobs of Slurm.
+"""Container images: fetched, given the session's server, verified and tested in Slurm jobs.
 
-What runs in the job (``job.py`` and what it calls) and what the service needs to start one and to
-read what it said (``settings.py``, ``log_protocol.py``). The catalog submits the jobs.
+``job.py`` and what it calls run in the job; the service needs ``settings.py`` to start one and
+``log_protocol.py`` to read its log. The catalog submits the jobs.
 """

@@ -1,7 +1,7 @@
-"""The program of an image job: ``python -I -m portal.images.job`` on a node.
+"""Program of an image job: ``python -I -m portal.images.job`` on a node.
 
-It builds, tests or unpacks, as its environment says (`portal.launch.image_job`), reports through
-its log (`channel`), and leaves nothing half-made when it is ended.
+Builds, tests or unpacks, as its environment says (`portal.launch.image_job`), reports through its
+log (`log_protocol`), and leaves nothing half-made when it is ended.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _PR_SET_DUMPABLE = 4  # prctl(2)
 
 
 class Stopped(BaseException):
-    """Somebody ended the job (scancel, its time limit). No work catches this."""
+    """Stop of the job by somebody (scancel, its time limit). No work catches this."""
 
 
 def main() -> int:
-    """Returns the exit status: 0 when the work came to its end and passed."""
+    """Run the job; return the exit status: 0 if the work came to its end and passed."""
     text = os.environ.pop(VARIABLE, "")
     _keep_to_oneself()
     take_orphans()
@@ -94,14 +94,14 @@ def _say(report: Report, **more: Any) -> None:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(one, signal.SIG_IGN)  # what follows is the way out; once is enough
+    for caught in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(caught, signal.SIG_IGN)  # the job is ending already
     raise Stopped
 
 
 def _keep_to_oneself() -> None:
-    """The job's own memory and environment are closed to other processes of its account: what an
-    image runs must not read the nonce out of /proc."""
+    """Close the job's own memory and environment to other processes of its account: what an image
+    runs must not read the nonce out of /proc."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 

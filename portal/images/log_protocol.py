@@ -1,6 +1,6 @@
-"""How a job tells the service what it does: lines of its log that begin with a word of its own.
+"""Protocol from a job to the service: lines of the job's log that begin with a mark of its own.
 
-The nonce in that word is known to the service and to the job, and to no container, so that what an
+The nonce in the mark is known to the service and to the job, and to no container, so that what an
 image prints can never pass for the job's own result. Everything else in the log is plain text.
 """
 
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ..models.catalog.image_job import Event
 
 MARK = "PORTAL"
-MOST = 8 * 2**20  # characters of a container's own lines; those of the job always come
+MOST = 8 * 2**20  # characters of plain lines that are written; the job's own lines always are
 _one_at_a_time = threading.Lock()
 
 
@@ -27,13 +27,13 @@ def emit(nonce: str, event: Event) -> None:
 
 
 class _Room:
-    """How many characters of plain lines the log still takes."""
+    """Room that the log still has for plain lines, in characters."""
 
     left = MOST
 
 
 def say(line: str) -> None:
-    """Write a plain line to the log, of which the first `MOST` characters are kept."""
+    """Write a plain line to the log; of all plain lines, the first `MOST` characters are kept."""
     text = line.rstrip("\r\n") + "\n"
     with _one_at_a_time:
         if _Room.left <= 0:
@@ -46,10 +46,10 @@ def say(line: str) -> None:
 
 
 def read_events(text: str, nonce: str) -> tuple[list[Event], list[str]]:
-    """The events of a log and its other lines, each in their order.
+    """Return the events of a log and its other lines, each in their order.
 
-    A line that holds the nonce is never among the others, whatever else is wrong with it: a half
-    one (the job was killed while it wrote, or ``text`` ends there) is left out.
+    A line that holds the nonce is never among the others, even if it is malformed: a partial one
+    (the job was killed while it wrote, or ``text`` ends there) is left out.
     """
     if not nonce:
         return [], text.splitlines()

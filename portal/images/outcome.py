@@ -1,4 +1,4 @@
-"""How the work of a job can end badly: what was looked at is broken, or nobody could look."""
+"""Failures of a job's work: the image is broken, or it could not be examined."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ..errors import PortalError
 
 
 class WorkFailed(PortalError):
-    """The image or environment is wrong, as the sentence says. ``result``: what is known of it all
-    the same (BuildResult or TestResult as JSON's values), None where nothing is."""
+    """Fault of the image or environment, as the message says. ``result``: what is known of it all
+    the same (BuildResult or TestResult as JSON values); None: nothing."""
 
     code = "work_failed"
     status = 422
@@ -20,8 +20,8 @@ class WorkFailed(PortalError):
 
 
 class CouldNotRun(PortalError):
-    """The work could not be done here: a node without Apptainer, a full disk. It says nothing of
-    the image (WorkState.UNKNOWN)."""
+    """Failure to do the work here: a node without Apptainer, a full disk. No verdict on the image
+    (WorkState.UNKNOWN)."""
 
     code = "could_not_run"
     status = 503

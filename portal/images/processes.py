@@ -1,4 +1,4 @@
-"""What this process has started, ended to the last one: containers have many children."""
+"""Descendants of this process, all of which can be ended: containers have many children."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ _PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 
 
 def take_orphans() -> None:
-    """From now on, a descendant whose parent ends becomes this process's child, so that
+    """Make a descendant whose parent ends a child of this process from now on, so that
     `end_descendants` finds it."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def children() -> frozenset[int]:
-    """The ids of this process's own children."""
+    """Return the ids of this process's own children."""
     return frozenset(_below().get(os.getpid(), []))
 
 
 def descendants(pid: int, but: Collection[int] = ()) -> list[int]:
-    """The ids of all processes below ``pid``, parents first, without those named in ``but`` and
-    what is below them."""
+    """Return the ids of all processes below ``pid``, parents first, without those named in ``but``
+    and what is below them."""
     below = _below()
-    found: list[int] = []
+    pids: list[int] = []
     waiting = [pid]
     while waiting:
-        more = [one for one in below.get(waiting.pop(), []) if one not in but]
-        found += more
+        more = [child for child in below.get(waiting.pop(), []) if child not in but]
+        pids += more
         waiting += more
-    return found
+    return pids
 
 
 def end_descendants(but: Collection[int], patience: float = 5.0) -> None:
-    """End everything that this process started, but for the children named in ``but``: SIGTERM,
-    and SIGKILL after ``patience`` seconds."""
+    """End all descendants of this process, except the children named in ``but``: SIGTERM, and
+    SIGKILL after ``patience`` seconds."""
     me = os.getpid()
     give_up = time.monotonic() + patience
     _send(descendants(me, but), signal.SIGTERM)
     while _reap(but) and time.monotonic() < give_up:
         time.sleep(0.02)
-    # One that the kernel holds, or another account's, is left to Slurm.
+    # A process that the kernel holds, or of another account, is left to Slurm.
     while (below := descendants(me, but)) and time.monotonic() < give_up + patience:
         _send(below, signal.SIGKILL)
         _reap(but)
@@ -53,19 +53,19 @@ def end_descendants(but: Collection[int], patience: float = 5.0) -> None:
 
 
 def kill_descendants(but: Collection[int]) -> None:
-    """End them at once, and leave it to whoever waits for them to collect them."""
+    """Kill all descendants but those in ``but`` at once; whoever waits for them collects them."""
     _send(descendants(os.getpid(), but), signal.SIGKILL)
 
 
 def _below() -> dict[int, list[int]]:
-    """The children of every process."""
-    found: dict[int, list[int]] = {}
+    """Return the children of every process."""
+    tree: dict[int, list[int]] = {}
     for process in Path("/proc").glob("[0-9]*"):  # not "/stat": it may be over before one looks
         with suppress(OSError, ValueError, IndexError):
             # The name in parentheses may hold anything: the fields count from the last one.
             stat = (process / "stat").read_text(errors="replace").rpartition(")")[2]
-            found.setdefault(int(stat.split()[1]), []).append(int(process.name))
-    return found
+            tree.setdefault(int(stat.split()[1]), []).append(int(process.name))
+    return tree
 
 
 def _send(pids: list[int], number: signal.Signals) -> None:
@@ -75,7 +75,7 @@ def _send(pids: list[int], number: signal.Signals) -> None:
 
 
 def _reap(but: Collection[int]) -> bool:
-    """Collect children that ended; whether others live."""
+    """Collect children that ended; return True if others live."""
     living = False
     for pid in children() - set(but):
         with suppress(ChildProcessError):

@@ -13,7 +13,7 @@ from ..models.session.resources import Resources
 
 
 class Images(LoggingConfigurable):
-    """Where images are kept, and how the jobs that build and test them run."""
+    """Folder of images, and settings of the jobs that build and test them."""
 
     directory = Unicode(
         "/srv/portal/images",
@@ -243,11 +243,11 @@ class Images(LoggingConfigurable):
         return shutil.which("apptainer") or shutil.which("singularity") or "/usr/bin/apptainer"
 
     def build_resources(self) -> Resources:
-        """What a build asks Slurm for. Raises pydantic's ValidationError on a wrong setting."""
+        """Return what a build asks Slurm for. Raises pydantic's ValidationError if it is wrong."""
         return Resources(**{**self._where(), **self.resources})
 
     def resources_of_test(self, gpu_type: str = "") -> Resources:
-        """What a smoke test asks Slurm for: one GPU of the type, or none for ""."""
+        """Return what a smoke test asks Slurm for: one GPU of the type, or none for ""."""
         gpu: dict[str, Any] = {"gpus": 1, "gpu_type": gpu_type} if gpu_type else {}
         # A GPU type is in the partitions that have it; Slurm knows which.
         where = self._where()

@@ -1,1 +1,1 @@
-"""Images are built and environments tested in jobs of Slurm."""
+"""Image builds and environment tests, run as Slurm jobs."""

@@ -1,12 +1,14 @@
-"""Ages of rows: as they say themselves when they are seen first, and from then on by a clock that
-nobody sets. The machine's may be set while a build waits in the queue."""
+"""Ages of database rows, by the monotonic clock: the wall clock may be set while a build waits.
+
+Only the first age of a row comes from its own timestamp.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
 
-_MOST = 2000  # rows that are remembered
+_MOST = 2000  # rows remembered
 
 
 class Ages:
@@ -16,7 +18,7 @@ class Ages:
         self._began: OrderedDict[tuple[int, float], float] = OrderedDict()
 
     def of(self, id: int, at: float) -> float:
-        """Seconds since ``at`` (Unix seconds), which the row ``id`` has; never negative."""
+        """Return the seconds since ``at`` (Unix seconds), the time of row ``id``; at least 0."""
         key, uptime = (id, at), time.monotonic()
         if key not in self._began:
             self._began[key] = uptime - max(0.0, time.time() - at)

@@ -1,4 +1,4 @@
-"""Tests that nobody asked for: of what is in the catalog and was never looked at."""
+"""Automatic tests of catalog environments that were never tested or whose image has changed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .ages import Ages
 from .settings import WorkshopSettings
 from .testing import TestQueue, types_to_test, untested
 
-NOBODY = "portal"  # who asked for these tests
+NOBODY = "portal"  # the asker of automatic tests
 _JUDGED = (WorkState.PASSED, WorkState.FAILED)
 
 
 class Itself:
-    """Looks at the catalog of one workshop."""
+    """Automatic tester of the catalog of one workshop."""
 
     def __init__(
         self,
@@ -35,27 +35,30 @@ class Itself:
         self._ages = Ages()
 
     def candidates(self) -> list[Environment]:
-        """What is offered only after a test and could be tested."""
+        """Return the environments that are offered only after a test and could be tested."""
         if self._catalog.offering.verdicts is None:
-            return []  # not known: nothing is tested a second time for that
+            return []  # unknown verdicts are no reason to test again
         return [
-            one
-            for one in self._catalog.environments.values()
-            if needs_test(one) and not closed_reason(one)
+            environment
+            for environment in self._catalog.environments.values()
+            if needs_test(environment) and not closed_reason(environment)
         ]
 
     async def add(self, candidates: list[Environment], snapshot: ClusterSnapshot) -> None:
         """Add tests for those of ``candidates`` that need some."""
         offering = self._catalog.offering
         missing = {
-            one.name: untested(
-                one, types_to_test(one, snapshot), offering.tested(one), offering.mark_of(one)
+            candidate.name: untested(
+                candidate,
+                types_to_test(candidate, snapshot),
+                offering.tested(candidate),
+                offering.mark_of(candidate),
             )
-            for one in candidates
+            for candidate in candidates
         }
         if not any(missing.values()):
             return
-        outcomes = await self._store.tests.outcomes()  # judged since the catalog looked?
+        outcomes = await self._store.tests.outcomes()  # judged since the catalog read them?
         for environment in candidates:
             known = outcomes.get(environment.fingerprint, {})
             mark = offering.mark_of(environment)
@@ -65,7 +68,7 @@ class Itself:
                 await self._tests.add(environment, None, types, NOBODY)
 
     async def _untried(self, environment: Environment, types: list[str]) -> list[str]:
-        """Without those that are being tested, and those that could not be run a while ago."""
+        """Return ``types`` less those being tested and those that could not be run recently."""
         newest = await self._store.tests.newest(environment.fingerprint)
 
         def due(test: EnvironmentTest | None) -> bool:
@@ -74,11 +77,11 @@ class Itself:
             age = self._ages.of(test.id, test.ended_at or 0.0)
             return test.state not in LIVE and age > self._settings.again_after
 
-        return [one for one in types if due(newest.get(one))]
+        return [gpu_type for gpu_type in types if due(newest.get(gpu_type))]
 
     @staticmethod
     def demand_image(environment: Environment) -> None:
-        """Raises InvalidRequest where there is nothing to be tested."""
+        """Raise InvalidRequest if there is nothing to test."""
         if environment.kind is Kind.CONTAINER and not environment.image:
             raise InvalidRequest(
                 f"'{environment.title}' has no image yet: build one from its source first.", "image"
@@ -86,5 +89,5 @@ class Itself:
 
     @staticmethod
     async def mark(environment: Environment) -> Mark | None:
-        """Of its image file now."""
+        """Return the current mark of its image file."""
         return await asyncio.to_thread(mark_of, environment.image or "")

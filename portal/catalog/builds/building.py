@@ -1,4 +1,4 @@
-"""Builds of images: what is asked for twice is built once, and what is there is not built again."""
+"""Image builds: equal requests share one build, and existing images are not built again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .submitting import Submitter, new_nonce
 
 
 class _Wanted(NamedTuple):
-    """What is to be built: ``key`` names what comes out."""
+    """Image to be built; ``key`` names the result."""
 
     source: Source
     digest: str
@@ -38,7 +38,7 @@ class _Wanted(NamedTuple):
 
 
 class BuildQueue:
-    """The builds of one workshop, whose settings count."""
+    """Queue of one workshop's builds, under the workshop's settings."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class BuildQueue:
         self._settings, self._store, self._jobs = settings, store, jobs
         self._pulling = pulling
         self._ages = Ages()
-        self._one = asyncio.Lock()  # who adds a build looks first which are there
+        self._one = asyncio.Lock()  # serialises adding, which looks for existing builds first
         self._cancelled: dict[int, str] = {}  # id -> who is cancelling it
 
     async def add(self, version: EnvironmentVersion, asker: str) -> Build:
@@ -71,15 +71,15 @@ class BuildQueue:
         if old.state is WorkState.PASSED:
             raise Conflict(f"Build {id} has passed: there is nothing to do again.")
         failed = await self._store.versions.in_state(EnvironmentState.FAILED)
-        waiting = [one for one in failed if one.build_id == id]
+        waiting = [version for version in failed if version.build_id == id]
         if not waiting:
             raise Conflict(f"Nothing waits for build {id} any more: build the version itself.")
         async with self._one:
             build = await self._store.builds.with_key(old.key, *LIVE)
             if build is None:
                 build = await self._row(old.key, old.source, old.digest, old.askers[0])
-            for one in dict.fromkeys([*old.askers, by]):
-                build = await self._joined(build, one)
+            for asker in dict.fromkeys([*old.askers, by]):
+                build = await self._joined(build, asker)
             for version in waiting:
                 await self._waits(version, build)
         return build
@@ -108,7 +108,7 @@ class BuildQueue:
             self._cancelled.pop(id, None)
 
     async def turn(self, live: Sequence[Build], snapshot: ClusterSnapshot) -> None:
-        """Look at those that run, then submit what has its turn."""
+        """Update running builds, then submit queued ones while there is room."""
         running, queued = 0, []
         for build in live:
             if not build.job_id:
@@ -119,7 +119,7 @@ class BuildQueue:
             await self._submitted(build, snapshot)
 
     async def outcome(self, version: EnvironmentVersion) -> Build | None:
-        """The build that a version in BUILDING waited for, once it is over; None before."""
+        """Return the build that a version in BUILDING waited for; None until it is over."""
         if version.build_id is None:
             return None
         build = await self._store.builds.get(version.build_id)
@@ -147,7 +147,7 @@ class BuildQueue:
         return _Wanted(source, digest, build_key(digest, recipe), image)
 
     async def _shared(self, wanted: _Wanted, asker: str) -> Build | None:
-        """What was built before and is still there, or is being built."""
+        """Join a live build of the same key, or a passed one whose image exists; else None."""
         build = await self._store.builds.with_key(wanted.key, *LIVE)
         if build is None:
             build = await self._store.builds.with_key(wanted.key, WorkState.PASSED)
@@ -181,9 +181,11 @@ class BuildQueue:
     # -- the jobs ------------------------------------------------------------------------------
 
     async def _submitted(self, build: Build, snapshot: ClusterSnapshot) -> None:
-        """Give a waiting build to Slurm."""
+        """Submit a waiting build to Slurm."""
         versions = await self._store.versions.in_state(EnvironmentState.BUILDING)
-        environment = next((one.environment for one in versions if one.build_id == build.id), None)
+        environment = next(
+            (version.environment for version in versions if version.build_id == build.id), None
+        )
         if environment is None:
             if self._ages.of(build.id, build.asked_at) > self._settings.interval + 5:
                 gone = "Nothing waits for it any more."
@@ -230,12 +232,12 @@ class BuildQueue:
         late = self._ages.of(build.id, build.asked_at) > self._settings.queue_patience
         if look.state is WorkState.WAITING and late:
             await self._jobs.drop(build.job_id)
-            said = f"It was given up in the queue. {look.message}"
-            return await self._over(build, End(WorkState.UNKNOWN, said))
+            reason = f"It was given up in the queue. {look.message}"
+            return await self._over(build, End(WorkState.UNKNOWN, reason))
         if follower.size > MAX_LOG:
             await self._jobs.drop(build.job_id)
-            said = f"It wrote more than {MAX_LOG // 2**20} MiB into its log."
-            return await self._over(build, End(WorkState.FAILED, said))
+            reason = f"It wrote more than {MAX_LOG // 2**20} MiB into its log."
+            return await self._over(build, End(WorkState.FAILED, reason))
         seen = {
             "state": look.state,
             "step": look.step,
@@ -248,7 +250,7 @@ class BuildQueue:
         return build
 
     async def _over(self, build: Build, end: End, look: Look | None = None) -> Build:
-        """Write down how a build ended. What follows for versions is the workshop's."""
+        """Record how a build ended. The workshop updates the versions."""
         result = None
         if end.state is WorkState.PASSED and look is not None:
             try:
@@ -259,7 +261,7 @@ class BuildQueue:
         ended = await self._store.builds.change(
             build.id,
             state=end.state,
-            # Where it ended, for its page.
+            # The step at which it ended without a result, for its page.
             step="" if result else (look.step if look else build.step),
             share=None,
             message=end.message,
@@ -272,7 +274,7 @@ class BuildQueue:
 
 
 def with_image(environment: Environment, build: Build) -> Environment:
-    """``environment`` with what its build made. Raises pydantic's ValidationError."""
+    """Return ``environment`` with the results of its build. Raises pydantic's ValidationError."""
     result = BuildResult.model_validate(build.result)
     made = {
         "image": result.image,
@@ -291,7 +293,7 @@ def _demand_idle(version: EnvironmentVersion) -> None:
 
 
 def _digest_of(source: Source) -> str:
-    """Of a SIF or definition file. Blocks. Raises InvalidRequest."""
+    """Return the digest of a SIF or definition file. Blocks. Raises InvalidRequest."""
     try:
         return path_digest(source)
     except WorkFailed as error:

@@ -1,4 +1,4 @@
-"""How a build or test ended that did not say so itself: what Slurm knows, in a sentence."""
+"""Failure reasons, as Slurm knows them, of builds and tests whose jobs gave no result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from portal.models.session.resources import time_text
 
 
 class End(NamedTuple):
-    """The last state of a build or test, and why; ``message`` is empty where it passed."""
+    """Final state of a build or test, and the reason; ``message`` is empty if it passed."""
 
     state: WorkState
     message: str = ""
@@ -33,7 +33,7 @@ _NO_VERDICT = {
 
 
 def end_of(job: Job, work: Work) -> End:
-    """What an ended ``job`` means that gave no result of its own."""
+    """Return the End of an ended ``job`` that gave no result of its own."""
     where = f" on {', '.join(job.nodes)}" if job.nodes else ""
     state = job.state
     if state in _NO_VERDICT:
@@ -55,8 +55,8 @@ def end_of(job: Job, work: Work) -> End:
             f"It used more memory than its job had{asked}{where}. {_SETTING[work]} sets more.",
         )
     how = f"with code {job.exit_code}" if not job.exit_signal else f"by signal {job.exit_signal}"
-    # What ends before its own report may be the site's fault as well as the image's: a test that
-    # was not carried out condemns nothing.
+    # A job that ends before its report may have failed because of the site as well as the image,
+    # so such a test gives no verdict.
     return End(
         WorkState.FAILED if work is Work.BUILD else WorkState.UNKNOWN,
         f"Its job ended {how}{where} before it said how it went; its log may tell why.",

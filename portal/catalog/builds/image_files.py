@@ -1,8 +1,8 @@
-"""The files of images: which there are, who needs each, and which nobody does.
+"""Image files: which exist, what needs each, and which are unused.
 
 An image is needed by an environment's file, by a version that is published, previewed or still on
-its way, by a build or test that lives, and by every session that may have started in it. What is
-in doubt stays.
+its way, by a live build or test, and by every session that may have started in it. In doubt, an
+image is kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from portal.errors import ConfigurationError
 from portal.models.catalog.environment import EnvironmentState
 from portal.store import Store
 
-# As builds name them: digest and recipe. Others were put there by somebody, who takes them away.
+# Names given by builds: digest and recipe. Other files were put there, and are removed, by hand.
 _NAME = re.compile(r"[0-9a-f]{64}-[0-9a-f]{10}\.sif")
 _ON_THE_WAY = (
     EnvironmentState.DRAFT,
@@ -29,7 +29,7 @@ _PAGE = 500
 
 
 class ImageFile(NamedTuple):
-    """One image. ``needed_by``: words; empty: nobody needs it. ``age`` in seconds."""
+    """Image file. ``needed_by``: what needs it, in words; empty: unused. ``age`` in seconds."""
 
     path: Path
     size: int
@@ -38,24 +38,24 @@ class ImageFile(NamedTuple):
 
 
 class ImageFiles:
-    """The images below ``directory``; ``catalogs`` are the folders with environments' files."""
+    """Images below ``directory``; ``catalogs`` are the folders with environments' files."""
 
     def __init__(self, directory: str, catalogs: Iterable[str], store: Store) -> None:
-        self.directory, self.catalogs = Path(directory), [Path(one) for one in catalogs]
+        self.directory, self.catalogs = Path(directory), [Path(folder) for folder in catalogs]
         self._store = store
 
     async def all(self) -> list[ImageFile]:
-        """Every image that a build made, by name. Raises ConfigurationError, StoreUnavailable."""
-        # The files first: one that is finished meanwhile is not among them.
-        there = self._there()
+        """Return all images of builds, by name. Raises ConfigurationError, StoreUnavailable."""
+        # Files first, so that an image finished meanwhile is not among them.
+        files = self._there()
         needs = await self._needs()
         return [
             ImageFile(path, size, age, tuple(sorted(needs.get(path.name, ()))))
-            for path, size, age in there
+            for path, size, age in files
         ]
 
     def remove(self, image: ImageFile) -> None:
-        """Remove one that nobody needs. Raises ConfigurationError."""
+        """Remove an unused image. Raises ConfigurationError."""
         try:
             image.path.unlink(missing_ok=True)
         except OSError as error:
@@ -71,15 +71,15 @@ class ImageFiles:
             raise ConfigurationError(
                 f"{self.directory} (c.Images.directory) cannot be read: {error.strerror}."
             ) from None
-        now, found = time.time(), []
+        now, files = time.time(), []
         for path in paths:
             if _NAME.fullmatch(path.name) and path.is_file() and not path.is_symlink():
                 status = path.stat()
-                found.append((path, status.st_size, now - status.st_mtime))
-        return found
+                files.append((path, status.st_size, now - status.st_mtime))
+        return files
 
     async def _needs(self) -> Mapping[str, set[str]]:
-        """The names of images, and who needs each."""
+        """Return what needs each image, by the image's file name."""
         needs: dict[str, set[str]] = {}
 
         def note(image: str | None, by: str) -> None:
@@ -103,7 +103,7 @@ class ImageFiles:
         for session in await self._store.sessions.living():
             names[session.environment] = names.get(session.environment, 0) + 1
         for name, count in names.items():
-            # In which of its versions it started is not known: none of them goes.
+            # The version in which it started is unknown: all of them are needed.
             async for image in self._of_all_versions(name):
                 note(image, f"{count} running session{'s' if count > 1 else ''} of {name}")
         return needs
@@ -119,8 +119,8 @@ class ImageFiles:
                 return
 
     def _texts(self) -> Iterable[tuple[str, str]]:
-        """Every file of the catalogs with its text, read as text: one that cannot be parsed now
-        may be mended later."""
+        """Yield every file of the catalogs with its raw text: one that cannot be parsed now may
+        be mended later."""
         for folder in self.catalogs:
             if not folder.exists():
                 continue

@@ -1,4 +1,4 @@
-"""One image job, followed to its end: what its log says, and what Slurm says."""
+"""Monitoring of an image job until it ends, from its log and from Slurm."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 _CHUNK = 1024 * 1024
 _AT_ONCE = 16 * _CHUNK  # bytes of a log that one look reads
 _LONGEST_LINE = _CHUNK
-_KNOWN = 256  # bytes by which a log is known again
+_KNOWN = 256  # bytes before the offset, which tell whether a log was rewritten
 MOST = 65536  # bytes of a log that a page gets at once
-_WIDEST = 4000  # characters of one line there
-MAX_LOG = 64 * _CHUNK  # a job writes an eighth of it by itself (portal.images.log_protocol)
+_WIDEST = 4000  # characters of a line on a page
+MAX_LOG = 64 * _CHUNK  # a job itself writes at most an eighth (portal.images.log_protocol)
 # The nodes write the log over the network: the last lines may be seen after the job's end.
 LOG_PATIENCE = 10.0
 
 
 class Look(NamedTuple):
-    """What was seen. ``end``: how it ended; None while it goes on."""
+    """State of a job as last seen. ``end``: how it ended; None while it is live."""
 
     state: WorkState
     step: str
@@ -43,7 +43,7 @@ class Look(NamedTuple):
 
 
 class Follower:
-    """Follows one job. ``path``: of its log; ``nonce`` marks the job's own lines in it."""
+    """Follower of one job. ``path``: its log; ``nonce`` marks the job's own lines in it."""
 
     def __init__(self, path: Path, nonce: str, work: Work) -> None:
         self.path, self.nonce, self.work = path, nonce, work
@@ -53,13 +53,13 @@ class Follower:
         self.size = 0
         self._offset = 0
         self._rest = b""
-        self._end = b""  # what stands just before the offset
+        self._end = b""  # the bytes just before the offset
         self._over_since: float | None = None
 
     def read(self) -> None:
-        """Read on in the log. Blocks."""
+        """Read what was added to the log. Blocks."""
         known, self.size = read_log(self.path, self._offset - len(self._end), len(self._end))
-        if known != self._end:  # it was cut, and is written anew
+        if known != self._end:  # truncated, and written anew
             self._offset, self._rest, self._end = 0, b"", b""
         stop = self._offset + _AT_ONCE
         while self._offset < stop and self.final is None:
@@ -69,7 +69,7 @@ class Follower:
             self._offset += len(data)
             self._end = (self._end + data)[-_KNOWN:]
             whole, newline, rest = (self._rest + data).rpartition(b"\n")
-            # A line without an end is no event: those are short.
+            # An unfinished line of this length is no event: events are short.
             self._rest = rest if len(rest) < _LONGEST_LINE else b""
             if newline:
                 self._take(whole.decode("utf-8", "replace"))
@@ -82,7 +82,7 @@ class Follower:
             self.last = event
 
     async def look(self, job_id: str, cluster: Cluster, snapshot: ClusterSnapshot) -> Look:
-        """How far it is. Raises SlurmUnavailable."""
+        """Return the state of the job. Raises SlurmUnavailable."""
         await asyncio.to_thread(self.read)
         if self.final is not None:
             return self._finished(self.final)
@@ -102,13 +102,13 @@ class Follower:
         return Look(WorkState.RUNNING, step[:63], clean(message)[:2000], share, self.started_at)
 
     async def _over(self, job: Job) -> Look:
-        """The job is over; its last words may still be on their way."""
+        """Return the end of a job, but give its last log lines time to arrive."""
         await asyncio.to_thread(self.read)
         if self.final is not None:
             return self._finished(self.final)
         self._over_since = self._over_since or time.monotonic()
-        late = time.monotonic() - self._over_since < LOG_PATIENCE
-        if late and job.state in (JobState.COMPLETED, JobState.FAILED):
+        patient = time.monotonic() - self._over_since < LOG_PATIENCE
+        if patient and job.state in (JobState.COMPLETED, JobState.FAILED):
             return Look(WorkState.RUNNING, "end", "", None, self.started_at)
         started = self.started_at or job.start_time
         end = end_of(job, self.work)
@@ -124,15 +124,15 @@ class Follower:
         return Look(end.state, step, end.message, None, self.started_at, end, event.result)
 
     def _step(self) -> str:
-        """Where it was when it was last heard of; "" before its first word."""
+        """Return the step last reported; "" before the first report."""
         return self.last.step[:63] if self.last is not None else ""
 
 
 def log_text(path: Path, nonce: str, offset: int) -> tuple[str, int]:
-    """Plain text of a log from byte ``offset`` on, in whole lines and without the job's own; and
-    where to go on. About ``MOST`` bytes at once. Blocks."""
+    """Return the plain text of a log from byte ``offset`` on, in whole lines and without the job's
+    own, and the next offset. About ``MOST`` bytes at once. Blocks."""
     data, size = read_log(path, offset, MOST)
-    if size < offset:  # it was cut since: from its beginning
+    if size < offset:  # truncated since: start at the beginning
         offset = 0
         data, size = read_log(path, offset, MOST)
     if len(data) == MOST and b"\n" not in data:  # the job's own lines may be long, and stay whole

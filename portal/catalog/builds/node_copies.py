@@ -1,4 +1,4 @@
-"""Images unpacked on the nodes' own disks (c.Images.node_cache): a job on each node."""
+"""Copies of images on the nodes' own disks (c.Images.node_cache), made by a job on each node."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Job(NamedTuple):
 
 
 class NodeCopies:
-    """Unpacks the image of an environment on nodes, as the account of the builds."""
+    """Unpacker of an environment's image on nodes, as the account of the builds."""
 
     def __init__(self, cluster: Cluster, images: Images, log: object) -> None:
         self._cluster, self._images = cluster, images
@@ -43,7 +43,7 @@ class NodeCopies:
     async def make(
         self, environment: Environment, nodes: Sequence[str] = (), interval: float = 1.0
     ) -> AsyncIterator[tuple[str, End]]:
-        """How it ended on each of ``nodes`` (all that take jobs where none is named), as they end.
+        """Unpack the image on ``nodes`` (empty: all that take jobs); yield (node, End) for each.
 
         Raises InvalidRequest, ConfigurationError, SlurmUnavailable before the first job.
         """
@@ -92,10 +92,10 @@ class NodeCopies:
             python=self._images.python,
             comment=f"portal:{Work.CACHE}:{node}",
         )
-        sbatch, *words = argv
+        sbatch, *args = argv
         try:
             id_ = await self._cluster.submit(
-                [sbatch, f"--nodelist={node}", *words], env, self._jobs.account
+                [sbatch, f"--nodelist={node}", *args], env, self._jobs.account
             )
         except (SlurmRefused, SlurmUnavailable):
             path.unlink(missing_ok=True)
@@ -103,10 +103,12 @@ class NodeCopies:
         return _Job(node, id_, Follower(path, nonce, Work.CACHE))
 
     def _resources(self, node: str, snapshot: ClusterSnapshot) -> Resources:
-        """One CPU on ``node``, in the partition of the builds where that has it."""
+        """Return one CPU on ``node``, in the partition of the builds if that has the node."""
         resources = self._images.build_resources()
-        there = [one.name for one in snapshot.partitions.values() if node in one.nodes]
+        candidates = [
+            candidate.name for candidate in snapshot.partitions.values() if node in candidate.nodes
+        ]
         partition = resources.partition
-        if partition not in there:
-            partition = there[0] if there else partition
+        if partition not in candidates:
+            partition = candidates[0] if candidates else partition
         return resources.model_copy(update={"cpus": 1, "memory": _MEMORY, "partition": partition})

@@ -1,4 +1,4 @@
-"""What builds need of registries: digests before, files with passwords and mirrors meanwhile."""
+"""Registry access for builds: digests before, files with passwords and mirrors during the job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from portal.store import Store
 
 
 class Pulling:
-    """Knows which files belong to which build of this process."""
+    """Registry files of this process's builds."""
 
     def __init__(self, registries: Registries, store: Store, images: Images) -> None:
         self._registries, self._store, self._images = registries, store, images
@@ -24,30 +24,30 @@ class Pulling:
         self._sizes: dict[str, int] = {}  # bytes to be pulled, by digest
 
     async def digest(self, source: Source) -> str:
-        """What the tag is now. Raises InvalidRequest with field "source", Unavailable."""
-        found = await self._registries.resolve(source, await self._store.registries.all())
-        self._sizes[found.digest] = found.size
-        return found.digest
+        """Return the tag's current digest. Raises InvalidRequest (field "source"), Unavailable."""
+        image = await self._registries.resolve(source, await self._store.registries.all())
+        self._sizes[image.digest] = image.size
+        return image.digest
 
     async def prepare(self, build: Build) -> dict[str, Any]:
-        """Write the files for the job of ``build``; their paths and the size as ImageJob has them.
-        Raises PortalError."""
+        """Write the files for the job of ``build``; return their paths and the size, as ImageJob
+        has them. Raises PortalError."""
         source = parse_source(build.source)
         if source.kind is SourceKind.SIF:
             return {}
         await self.clear(build)
-        kept = await self._store.registries.all()
-        files = await self._registries.hand_over(source, kept, self._images.directory)
+        registries = await self._store.registries.all()
+        files = await self._registries.hand_over(source, registries, self._images.directory)
         self._files[build.id] = files
         return {**files._asdict(), "size": self._sizes.get(build.digest, 0)}
 
     async def clear(self, build: Build) -> None:
-        """Remove the files: the job is over."""
+        """Remove the files of ``build``, whose job is over."""
         files = self._files.pop(build.id, None)
         if files is not None:
             await self._registries.take_back(files)
 
     async def sweep(self) -> None:
-        """Remove what an earlier service left behind; to be called while no build lives."""
+        """Remove the files left by an earlier service. Call it only while no build is live."""
         keep = tuple(self._files.values())
         await asyncio.to_thread(pull_files.sweep, Path(self._images.directory), keep)

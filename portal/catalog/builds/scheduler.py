@@ -1,4 +1,4 @@
-"""Where images are built and environments are tested: jobs in Slurm, followed to their ends."""
+"""Scheduler of image builds and environment tests: Slurm jobs, followed until they end."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from ..files import EnvironmentCatalog
 
 WorkKind = Literal["build", "test"]
-_SWEEP = 3600.0  # seconds between two looks for logs that are old
-_REST = 15.0  # seconds between two looks while nothing is built or tested
+_SWEEP = 3600.0  # seconds between two sweeps of old logs
+_REST = 15.0  # seconds between two turns while nothing is built or tested
 
 
 class Workshop(WorkshopSettings):
-    """Builds images and tests environments; one a service, whose loop ``run`` is.
+    """Scheduler of image builds and environment tests; one per service, with ``run`` as its loop.
 
-    What it does is in the database, so that a restart of the service goes on where it was. Every
-    public method raises StoreUnavailable.
+    Its state is in the database, so a restarted service resumes where it was. Every public method
+    raises StoreUnavailable.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Workshop(WorkshopSettings):
     # -- what people ask for -------------------------------------------------------------------
 
     async def build(self, version: EnvironmentVersion, asker: str) -> Build:
-        """Have the image of ``version`` built, whose state becomes BUILDING, then TESTING, then
-        READY or FAILED.
+        """Build the image of ``version``; its state becomes BUILDING, then TESTING, then READY or
+        FAILED.
 
-        An image that is there already is used, and a build of the same that is under way is
-        joined. Raises InvalidRequest with field "source" where the source cannot be resolved,
-        Conflict where this version is being built.
+        An existing image is reused, and a live build of the same image is joined. Raises
+        InvalidRequest (field "source") if the source cannot be resolved, Conflict if this version
+        is being built.
         """
         build = await self.builds.add(version, asker)
         self._wake.set()
@@ -76,13 +76,13 @@ class Workshop(WorkshopSettings):
         gpu_types: Sequence[str] | None,
         asker: str,
     ) -> list[EnvironmentTest]:
-        """Have ``environment`` tested without GPUs and on ``gpu_types`` (None: on all that it is
-        offered for); tests of the same that are under way are joined.
+        """Test ``environment`` without GPUs and on ``gpu_types`` (None: all that it is offered
+        for); live tests of the same software are joined.
 
-        ``number``: of the version that it is, which is in state TESTING then; None for a file of
-        the catalog. A private environment is tested as its owner, others as the service account.
-        Raises InvalidRequest for GPUs that this cluster does not have, and where there is no image
-        yet; Conflict while it is being built; SlurmUnavailable.
+        ``number``: its version, whose state becomes TESTING; None for a file of the catalog. A
+        private environment is tested as its owner, others as the service account. Raises
+        InvalidRequest for GPUs that this cluster does not have, or if there is no image yet;
+        Conflict while the image is being built; SlurmUnavailable.
         """
         self._itself.demand_image(environment)
         if number is not None:
@@ -101,27 +101,27 @@ class Workshop(WorkshopSettings):
         return tests
 
     async def cancel_build(self, id: int, by: str) -> Build:
-        """End a build. Raises NotFound, Conflict when it is over, SlurmUnavailable."""
+        """Cancel a build. Raises NotFound, Conflict if it is over, SlurmUnavailable."""
         build = await self.builds.cancel(id, by)
         self._wake.set()
         return build
 
     async def cancel_test(self, id: int, by: str) -> EnvironmentTest:
-        """End a test, which then says nothing. Raises as ``cancel_build`` does."""
+        """Cancel a test, which then gives no verdict. Raises as ``cancel_build`` does."""
         test = await self.tests.cancel(id, by)
         self._wake.set()
         return test
 
     async def retry(self, id: int, by: str) -> Build:
-        """Build once more what failed or was cancelled, for those who had asked; what was pulled
-        is not pulled again. Raises NotFound, Conflict when it is not over or has passed."""
+        """Repeat a failed or cancelled build for those who had asked for it; downloads are reused.
+        Raises NotFound, Conflict if it is not over or has passed."""
         build = await self.builds.retry(id, by)
         self._wake.set()
         return build
 
     async def log_text(self, kind: WorkKind, id: int, offset: int = 0) -> tuple[str, int]:
-        """Plain text of the log of a build or test from byte ``offset`` on, and where to go on
-        reading. About 64 KiB at once. Raises NotFound."""
+        """Return plain text of the log of a build or test from byte ``offset`` on, and the next
+        offset. About 64 KiB at once. Raises NotFound."""
         table = self._store.builds if kind == "build" else self._store.tests
         row = await table.get(id)
         path = Path(self.images.log_directory) / row.log
@@ -133,29 +133,29 @@ class Workshop(WorkshopSettings):
         await asyncio.to_thread(work_logs.remove_logs, self.images.log_directory, gone)
 
     async def _sweep_logs(self, live: Iterable[Build | EnvironmentTest]) -> None:
-        """Once an hour."""
+        """Remove old logs, once an hour, except those of ``live`` builds and tests."""
         if self._swept_at is not None and time.monotonic() - self._swept_at < _SWEEP:
             return
         self._swept_at = time.monotonic()
-        keep = {one.log for one in live}
+        keep = {row.log for row in live}
         directory = self.images.log_directory
         await asyncio.to_thread(work_logs.sweep_logs, directory, self.log_days, keep)
 
     # -- the loop ------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Submit, follow and judge, for ever; to be started once."""
-        said = ""
+        """Submit, follow and judge jobs for ever. Start it once."""
+        last_error = ""
         while True:
             busy = False
             try:
                 busy = await self.turn()
-                said = ""
-            except PortalError as error:  # the database or Slurm is away: all is still there later
+                last_error = ""
+            except PortalError as error:  # the database or Slurm is away: nothing is lost
                 busy = True
-                if error.message != said:
-                    said = error.message
-                    self.log.warning("The workshop waits: %s", said)
+                if error.message != last_error:
+                    last_error = error.message
+                    self.log.warning("The workshop waits: %s", last_error)
             pause = self.interval if busy else max(self.interval, _REST)
             try:
                 await asyncio.wait_for(self._wake.wait(), pause)
@@ -165,7 +165,7 @@ class Workshop(WorkshopSettings):
             await asyncio.sleep(0.05)
 
     async def turn(self) -> bool:
-        """One look at everything; whether anything is under way. Raises PortalError."""
+        """Advance builds and tests; return True if anything is under way. Raises PortalError."""
         await self._catalog.load()
         builds, tests = await self._store.builds.live(), await self._store.tests.live()
         going = await self._store.versions.in_state(
@@ -204,8 +204,8 @@ class Workshop(WorkshopSettings):
         try:
             environment = with_image(version.environment, build)
         except ValidationError as error:
-            said = f"What the build made is no environment: {error.errors()[0]['msg']}."
-            await self._change(version, EnvironmentState.FAILED, said)
+            message = f"What the build made is no environment: {error.errors()[0]['msg']}."
+            await self._change(version, EnvironmentState.FAILED, message)
             return
         version = await self._store.versions.change(
             version.name,
@@ -217,12 +217,12 @@ class Workshop(WorkshopSettings):
         await self._begin_tests(version, build.askers[0])
 
     async def _begin_tests(self, version: EnvironmentVersion, asker: str) -> None:
-        """Test what is not known yet of a version's image."""
+        """Add the tests of a version's image that have no verdict yet."""
         environment, snapshot = version.environment, await self._cluster.snapshot()
         types = types_to_test(environment, snapshot)
         known = (await self._store.tests.outcomes()).get(environment.fingerprint, {})
         mark = await self._itself.mark(environment)
-        passed = {name: one for name, one in known.items() if one.passed}
+        passed = {name: verdict for name, verdict in known.items() if verdict.passed}
         missing = untested(environment, types, passed, mark)
         await self.tests.add(environment, version.number, missing, asker)
         self._wake.set()
@@ -243,13 +243,13 @@ class Workshop(WorkshopSettings):
                 for name, test in newest.items()
                 if name and test.state is not WorkState.PASSED
             ]
-            said = f"Not offered on {'; '.join(failed)}" if failed else ""
-            await self._change(version, EnvironmentState.READY, said)
+            message = f"Not offered on {'; '.join(failed)}" if failed else ""
+            await self._change(version, EnvironmentState.READY, message)
         elif base.state is WorkState.FAILED:
             await self._change(version, EnvironmentState.FAILED, base.message)
         else:
-            said = f"It could not be tested: {base.message} Test it again."
-            await self._change(version, EnvironmentState.FAILED, said)
+            message = f"It could not be tested: {base.message} Test it again."
+            await self._change(version, EnvironmentState.FAILED, message)
 
     async def _change(
         self, version: EnvironmentVersion, state: EnvironmentState, message: str

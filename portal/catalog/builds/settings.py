@@ -10,7 +10,7 @@ from portal.images.settings import Images
 
 
 class WorkshopSettings(LoggingConfigurable):
-    """The settings of a Workshop, and those of images and registries."""
+    """Settings of a Workshop, and those of images and registries."""
 
     images = Instance(Images)
     registries = Instance(Registries)

@@ -1,4 +1,4 @@
-"""Image jobs go to Slurm here: submitted once, taken up again after a restart, cancelled."""
+"""Submission of image jobs to Slurm: once each, adopted after a restart, cancelled."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Row = Build | EnvironmentTest
 
 
 def new_nonce() -> str:
-    """What marks a job's own lines in its log; nobody can guess it."""
+    """Return an unguessable nonce, which marks a job's own lines in its log."""
     return secrets.token_hex(16)
 
 
 class Submitter:
-    """Submits for the workshop. ``log`` is where it says what an admin should know."""
+    """Submitter of the workshop's jobs. ``log`` gets what an admin should know."""
 
     def __init__(
         self, cluster: Cluster, images: Images, log: Any, gpus: Gpus | None = None
@@ -45,15 +45,15 @@ class Submitter:
         self.cluster, self.images, self.log = cluster, images, log
         self.gpus = gpus or Gpus()
         self.followers: dict[tuple[Work, int], Follower] = {}
-        self._mine: set[tuple[Work, int]] = set()  # never submitted before this process began
+        self._mine: set[tuple[Work, int]] = set()  # added by this process
 
     @property
     def account(self) -> str:
-        """Whom builds and tests of the catalog run as."""
+        """Account that builds and tests of the catalog run as."""
         return self.images.service_account or _own_name()
 
     async def new_log(self, work: Work, user: str = "") -> str:
-        """Make a log for a job of ``user`` ("": the service's); its name. Raises
+        """Create a log for a job of ``user`` ("": the service's) and return its name. Raises
         ConfigurationError."""
         try:
             return await asyncio.to_thread(
@@ -66,11 +66,11 @@ class Submitter:
             ) from None
 
     def is_new(self, work: Work, id: int) -> None:
-        """Say that this row was added by this process: there cannot be a job of it yet."""
+        """Note that this process added the row, so that no job of it can exist yet."""
         self._mine.add((work, id))
 
     def follower(self, work: Work, row: Row) -> Follower:
-        """Who follows the job of ``row``."""
+        """Return the follower of the job of ``row``."""
         key = (work, row.id)
         if key not in self.followers:
             path = Path(self.images.log_directory) / row.log
@@ -78,12 +78,12 @@ class Submitter:
         return self.followers[key]
 
     def forget(self, work: Work, id: int) -> None:
-        """The job is over."""
+        """Forget a row whose job is over."""
         self.followers.pop((work, id), None)
         self._mine.discard((work, id))
 
     def job(self, work: Work, nonce: str, environment: Environment, **more: Any) -> ImageJob:
-        """What the job is told, with this site's settings."""
+        """Build the ImageJob, with this site's settings."""
         images = self.images
         known = {
             "apptainer": images.apptainer,
@@ -102,17 +102,17 @@ class Submitter:
     async def submit(
         self, work: Work, row: Row, job: ImageJob, resources: Resources, user: str = ""
     ) -> str:
-        """Submit the job of ``row`` as ``user`` ("": the service's); its id.
+        """Submit the job of ``row`` as ``user`` ("": the service's) and return its id.
 
-        One that an earlier process submitted and could not write down is taken up instead. Raises
+        A job that an earlier process submitted but could not record is adopted instead. Raises
         SlurmRefused, SlurmUnavailable.
         """
         user, name = user or self.account, job_name(work, row.id)
         if (work, row.id) not in self._mine:
-            found = await self._taken_up(name, user, row.log)
-            if found:
-                self.log.warning("Job %s is taken up again as %s", found, name)
-                return found
+            job_id = await self._taken_up(name, user, row.log)
+            if job_id:
+                self.log.warning("Job %s is taken up again as %s", job_id, name)
+                return job_id
         argv, env = image_job_command(
             job,
             resources,
@@ -125,12 +125,12 @@ class Submitter:
         return await self.cluster.submit(argv, env, user)
 
     async def drop(self, job_id: str, user: str = "") -> None:
-        """Cancel a job; fine when it is over. Raises SlurmRefused, SlurmUnavailable."""
+        """Cancel a job; one that is over is no error. Raises SlurmRefused, SlurmUnavailable."""
         await self.cluster.cancel(job_id, user or self.account)
 
     async def saved(self, job_id: str, user: str, save: Any) -> Any:
-        """``await save`` of a job's id. Where the database is away the job is cancelled, since
-        nobody would know of it. Raises StoreUnavailable."""
+        """Await ``save``, which records a job's id. If the database is away, the job is cancelled,
+        since nothing would know of it. Raises StoreUnavailable."""
         try:
             return await save
         except StoreUnavailable:
@@ -140,7 +140,7 @@ class Submitter:
     async def placed(
         self, resources: Resources, snapshot: ClusterSnapshot, user: str = ""
     ) -> Resources:
-        """``resources`` with a partition that has such nodes, where none is set."""
+        """Return ``resources`` with a partition that has such nodes, if none is set."""
         if resources.partition is not None:
             return resources
         name = user or self.account
@@ -155,8 +155,11 @@ class Submitter:
         return resources.model_copy(update={"partition": chosen})
 
     async def _taken_up(self, name: str, user: str, log: str) -> str:
-        """The job of this name with this log: a database that began anew counts ids anew, and logs
-        have a name of their own. When it was submitted says nothing: clocks may be set."""
+        """Return the id of the job with this name and this log; "" if there is none.
+
+        A new database counts ids anew, so the name alone could be of another job; names of logs
+        are unique. The time of submission proves nothing, since clocks may be set.
+        """
         snapshot = await self.cluster.snapshot(time.monotonic())
         if snapshot.error:
             raise SlurmUnavailable(snapshot.error)
@@ -167,7 +170,7 @@ class Submitter:
 
 
 def job_name(work: Work, id: int) -> str:
-    """What squeue shows."""
+    """Return the job's name, as squeue shows it."""
     return f"portal-{work}-{id}"
 
 

@@ -27,7 +27,7 @@ from .submitting import Submitter, new_nonce
 
 
 class TestQueue:
-    """The tests of one workshop, whose settings count."""
+    """Queue of one workshop's tests, under the workshop's settings."""
 
     __test__ = False  # not a test of pytest's
 
@@ -36,7 +36,7 @@ class TestQueue:
     ) -> None:
         self._settings, self._store, self._catalog, self._jobs = settings, store, catalog, jobs
         self._ages = Ages()
-        self._one = asyncio.Lock()  # who adds tests looks first which are there
+        self._one = asyncio.Lock()  # serialises adding, which looks for live tests first
         self._environments: dict[int, Environment] = {}  # of tests that this process added
         self._marks: dict[int, Mark | None] = {}
         self._cancelled: dict[int, str] = {}  # id -> who is cancelling it
@@ -48,9 +48,9 @@ class TestQueue:
         gpu_types: Sequence[str],
         asker: str,
     ) -> list[EnvironmentTest]:
-        """A test for each of ``gpu_types`` ("" is without GPUs); those that are under way for the
-        same software are joined."""
-        fingerprint, found = environment.fingerprint, []
+        """Add a test for each of ``gpu_types`` ("": without GPUs); live tests of the same software
+        are joined."""
+        fingerprint, tests = environment.fingerprint, []
         async with self._one:
             live = {
                 test.gpu_type: test
@@ -59,7 +59,7 @@ class TestQueue:
             }
             for gpu_type in dict.fromkeys(gpu_types):
                 if gpu_type in live:
-                    found.append(live[gpu_type])
+                    tests.append(live[gpu_type])
                     continue
                 test = await self._store.tests.add(
                     fingerprint=fingerprint,
@@ -73,8 +73,8 @@ class TestQueue:
                 )
                 self._jobs.is_new(Work.TEST, test.id)
                 self._environments[test.id] = environment
-                found.append(test)
-        return found
+                tests.append(test)
+        return tests
 
     async def cancel(self, id: int, by: str) -> EnvironmentTest:
         """See Workshop.cancel_test."""
@@ -90,7 +90,7 @@ class TestQueue:
             self._cancelled.pop(id, None)
 
     async def turn(self, live: Sequence[EnvironmentTest], snapshot: ClusterSnapshot) -> None:
-        """Look at those that run, then submit what has its turn."""
+        """Update running tests, then submit queued ones while there is room."""
         going = []
         for test in live:
             if not test.job_id:
@@ -110,7 +110,7 @@ class TestQueue:
                 on_gpus += bool(test.gpu_type)
 
     async def _submitted(self, test: EnvironmentTest, snapshot: ClusterSnapshot) -> bool:
-        """Give a waiting test to Slurm; whether it is there now."""
+        """Submit a waiting test to Slurm; return True if that succeeds."""
         environment = await self._environment(test)
         if environment is None:
             gone = "The environment was changed or removed before its test began."
@@ -148,7 +148,7 @@ class TestQueue:
         return True
 
     def _resources(self, test: EnvironmentTest, user: str) -> Resources:
-        """One GPU of the type, or none; a person's own tests are charged to them."""
+        """Return one GPU of the type, or none; users' own tests are charged to them."""
         gpu_type = test.gpu_type
         asked = self._jobs.images.resources_of_test(gpu_type)
         update: dict[str, Any] = {}
@@ -173,8 +173,8 @@ class TestQueue:
             )
         if follower.size > MAX_LOG:
             await self._jobs.drop(test.job_id, await self._user(test))
-            said = f"It wrote more than {MAX_LOG // 2**20} MiB into its log."
-            return await self._over(test, End(WorkState.FAILED, said))
+            reason = f"It wrote more than {MAX_LOG // 2**20} MiB into its log."
+            return await self._over(test, End(WorkState.FAILED, reason))
         seen = {"state": look.state, "step": look.step, "message": look.message}
         seen["started_at"] = look.started_at  # type: ignore[assignment]
         if any(getattr(test, name) != value for name, value in seen.items()):
@@ -184,7 +184,7 @@ class TestQueue:
     async def _over(
         self, test: EnvironmentTest, end: End, look: Look | None = None
     ) -> EnvironmentTest:
-        """Write down how a test ended, and what follows for the environment."""
+        """Record how a test ended, and the verdict on its environment."""
         result = None
         if look is not None and look.result is not None:
             try:
@@ -220,7 +220,7 @@ class TestQueue:
         return ended
 
     async def _mark(self, test: EnvironmentTest, result: TestResult | None) -> Mark | None:
-        """Of the image file that was tested, where the job did not say it: as it was before."""
+        """Return the tested image file's mark: as the job reported it, else as it was before."""
         if result is not None and result.mark is not None:
             return result.mark
         if test.id in self._marks:
@@ -229,16 +229,20 @@ class TestQueue:
         return await asyncio.to_thread(mark_of, environment.image or "") if environment else None
 
     async def _environment(self, test: EnvironmentTest) -> Environment | None:
-        """What a test is of; None when that is not there any more as it was."""
-        found: Environment | None = self._environments.get(test.id)
-        if found is None and test.number is not None:
+        """Return the environment of a test; None if it was changed or removed since."""
+        environment: Environment | None = self._environments.get(test.id)
+        if environment is None and test.number is not None:
             try:
-                found = (await self._store.versions.get(test.name, test.number)).environment
+                environment = (await self._store.versions.get(test.name, test.number)).environment
             except NotFound:
-                found = None
-        elif found is None:
-            found = self._catalog.environments.get(test.name)
-        return found if found is not None and found.fingerprint == test.fingerprint else None
+                environment = None
+        elif environment is None:
+            environment = self._catalog.environments.get(test.name)
+        return (
+            environment
+            if environment is not None and environment.fingerprint == test.fingerprint
+            else None
+        )
 
     async def _user(self, test: EnvironmentTest) -> str:
         environment = await self._environment(test)
@@ -246,17 +250,17 @@ class TestQueue:
 
 
 def _user_of(environment: Environment) -> str:
-    """Whom its tests run as: a person's own image never runs as a service account."""
+    """Return the account its tests run as ("": the service's, which never runs private images)."""
     return environment.owner if environment.private else ""
 
 
 def gpu_types_of(snapshot: ClusterSnapshot) -> list[str]:
-    """The GPU types of the cluster, in order."""
+    """Return the GPU types of the cluster, sorted."""
     return sorted({pool.type for node in snapshot.nodes.values() for pool in node.gpus})
 
 
 def usable_nodes(snapshot: ClusterSnapshot, gpu_type: str) -> bool:
-    """Whether a job could run on such a GPU now or soon."""
+    """Return True if a job could run on such a GPU now or soon."""
     return any(
         node.usable and any(pool.type == gpu_type for pool in node.gpus)
         for node in snapshot.nodes.values()
@@ -264,24 +268,27 @@ def usable_nodes(snapshot: ClusterSnapshot, gpu_type: str) -> bool:
 
 
 def types_to_test(environment: Environment, snapshot: ClusterSnapshot) -> list[str]:
-    """What an environment is offered for: "" and the GPU types of the cluster that it names, or
-    all of them where it names none."""
+    """Return what an environment is offered for: "" and the GPU types of the cluster that it
+    names, or all of them if it names none."""
     if environment.max_gpus == 0:
         return [""]
-    there = gpu_types_of(snapshot)
-    return ["", *(one for one in there if one in (environment.gpu_types or there))]
+    available = gpu_types_of(snapshot)
+    return [
+        "",
+        *(gpu_type for gpu_type in available if gpu_type in (environment.gpu_types or available)),
+    ]
 
 
 def checked_types(
     environment: Environment, asked: Sequence[str], snapshot: ClusterSnapshot
 ) -> list[str]:
-    """``asked`` with "" before it. Raises InvalidRequest for GPUs that are not there."""
-    there = types_to_test(environment, snapshot)[1:]
-    for one in asked:
-        if one and one not in there:
+    """Return ``asked`` with "" first. Raises InvalidRequest for GPU types that are not offered."""
+    available = types_to_test(environment, snapshot)[1:]
+    for gpu_type in asked:
+        if gpu_type and gpu_type not in available:
             raise InvalidRequest(
-                f"'{environment.title}' cannot be tested on '{one[:60]}' GPUs: "
-                f"{', '.join(there) or 'none'} are here and allowed.",
+                f"'{environment.title}' cannot be tested on '{gpu_type[:60]}' GPUs: "
+                f"{', '.join(available) or 'none'} are here and allowed.",
                 "gpu_types",
             )
     return list(dict.fromkeys(["", *asked]))
@@ -290,5 +297,9 @@ def checked_types(
 def untested(
     environment: Environment, types: Sequence[str], known: Mapping[str, Verdict], mark: Mark | None
 ) -> list[str]:
-    """Those of ``types`` that no test has judged, or only with another image file."""
-    return [one for one in types if (verdict := known.get(one)) is None or changed(verdict, mark)]
+    """Return those of ``types`` that no test has judged, or only with another image file."""
+    return [
+        gpu_type
+        for gpu_type in types
+        if (verdict := known.get(gpu_type)) is None or changed(verdict, mark)
+    ]

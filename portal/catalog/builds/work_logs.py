@@ -1,4 +1,4 @@
-"""Logs of builds and tests that nobody needs any more: with their environment, by age, by size."""
+"""Removal of logs of builds and tests: with their environment, by age, by size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAME = re.compile(rf"({'|'.join(Work)})-[A-Za-z0-9_-]{{22}}\.log")  # portal.sl
 
 
 def remove_logs(directory: str, names: Iterable[str]) -> None:
-    """Remove logs by their names; what is gone already is no error. Blocks."""
+    """Remove logs by their names; a missing one is no error. Blocks."""
     for name in names:
         if _NAME.fullmatch(name):
             with suppress(OSError):
@@ -26,10 +26,10 @@ def remove_logs(directory: str, names: Iterable[str]) -> None:
 
 
 def sweep_logs(directory: str, days: float, keep: Collection[str] = ()) -> list[str]:
-    """Remove logs that nobody has written to for ``days``, and cut others to the size at which
-    their job is ended; ``keep`` are those of living jobs. The names of those removed. Blocks."""
+    """Remove logs not written to for ``days``, and cut others to the size at which their job is
+    ended; return the names removed. ``keep``: logs of live jobs. Blocks."""
     before = time.time() - days * 86400
-    gone = []
+    removed = []
     try:
         paths = sorted(Path(directory).iterdir())
     except OSError:
@@ -39,12 +39,12 @@ def sweep_logs(directory: str, days: float, keep: Collection[str] = ()) -> list[
         if name in keep or not _NAME.fullmatch(name):
             continue
         with suppress(OSError):
-            found = path.lstat()
-            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            status = path.lstat()
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
                 continue
-            if found.st_mtime < before:
+            if status.st_mtime < before:
                 path.unlink()
-                gone.append(name)
-            elif found.st_size > MAX_LOG:
+                removed.append(name)
+            elif status.st_size > MAX_LOG:
                 os.truncate(path, MAX_LOG)
-    return gone
+    return removed

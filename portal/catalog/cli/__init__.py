@@ -1,1 +1,1 @@
-"""The commands of admins about environments and images."""
+"""Commands of admins for environments and images."""

@@ -17,14 +17,14 @@ from .testing import TestCommand
 
 
 class CatalogCommand(SiteCommand):
-    """Base of the subcommands: they read and write files, and ask nobody."""
+    """Base of the subcommands, which read and write files only."""
 
     classes = [EnvironmentCatalog, CatalogRules]
     aliases = {**SiteCommand.aliases, "directory": "EnvironmentCatalog.directory"}
     takes = "a folder"
 
     def start(self) -> None:
-        """Do it; exit status 1 when something is not as it should be."""
+        """Run the subcommand; exit with status 1 if something is not as it should be."""
         try:
             good = self.act(self.catalog())
         except PortalError as error:
@@ -32,25 +32,25 @@ class CatalogCommand(SiteCommand):
         self.exit(0 if good else 1)
 
     def act(self, catalog: EnvironmentCatalog) -> bool:
-        """What the subcommand does; whether all is well."""
+        """Do what the subcommand is for; return True if all is well."""
         raise NotImplementedError
 
     def catalog(self) -> EnvironmentCatalog:
-        """The site's."""
+        """Return the site's catalog."""
         catalog = EnvironmentCatalog(parent=self)
         catalog.log.setLevel("CRITICAL")  # what it would write there is printed here
         return catalog
 
     @property
     def path(self) -> Path:
-        """The one that was named. Raises InvalidRequest."""
+        """Path named on the command line. Raises InvalidRequest."""
         if len(self.extra_args) != 1:
             raise InvalidRequest(f"Name {self.takes}: {self.name.replace('-', ' ')} PATH")
         return Path(self.extra_args[0])
 
 
 class ExportCommand(CatalogCommand):
-    """Writes the catalog's files into a folder."""
+    """Command that writes the catalog's files into a folder."""
 
     name = "portal-environments-export"
     description = (
@@ -73,14 +73,14 @@ class ExportCommand(CatalogCommand):
         self.path.mkdir(parents=True, exist_ok=True)
         exchange = Exchange(catalog, self.path)
         _print_errors(catalog.errors)
-        kept = exchange.export(self.theirs)
-        _print_conflicts(kept)
+        conflicts = exchange.export(self.theirs)
+        _print_conflicts(conflicts)
         print(f"{len(catalog.environments)} environments in {catalog.directory} → {self.path}")
-        return not kept and not catalog.errors
+        return not conflicts and not catalog.errors
 
 
 class ImportCommand(CatalogCommand):
-    """Brings a folder's files into the catalog."""
+    """Command that brings a folder's files into the catalog."""
 
     name = "portal-environments-import"
     description = (
@@ -154,22 +154,22 @@ class ImportCommand(CatalogCommand):
 
 
 class ValidateCommand(CatalogCommand):
-    """Says what is wrong with a file or a folder of files."""
+    """Command that says what is wrong with a file or a folder of files."""
 
     name = "portal-environments-validate"
     description = "Say what is wrong with a file or a folder of files, with the line."
     takes = "a file or a folder"
 
     def act(self, catalog: EnvironmentCatalog) -> bool:
-        found, errors = errors_of(catalog, self.path)
+        count, errors = errors_of(catalog, self.path)
         _print_errors(errors)
         if not errors:
-            print(f"{self.path}: {found} environment{'' if found == 1 else 's'}, nothing wrong")
+            print(f"{self.path}: {count} environment{'' if count == 1 else 's'}, nothing wrong")
         return not errors
 
 
 class DiffCommand(CatalogCommand):
-    """Shows how a folder's files differ from the catalog's."""
+    """Command that shows how a folder's files differ from the catalog's."""
 
     name = "portal-environments-diff"
     description = (

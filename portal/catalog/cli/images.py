@@ -1,4 +1,4 @@
-"""``portal images``: which images there are, which nobody needs, and their copies on the nodes."""
+"""``portal images``: list images, remove unused ones, copy them to the nodes' disks."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ..files import EnvironmentCatalog
 
 
 class ImagesCommand(DatabaseCommand):
-    """Base of the subcommands: the database knows who needs an image."""
+    """Base of the subcommands, which need the database: it knows who needs an image."""
 
     classes = [Images, Store, EnvironmentCatalog]
     aliases = {**DatabaseCommand.aliases, "directory": "Images.directory"}
 
     async def images(self, store: Store) -> tuple[ImageFiles, list[ImageFile]]:
-        """The site's images. Raises PortalError."""
+        """Return the site's images. Raises PortalError."""
         catalog = EnvironmentCatalog(parent=self)
         folders = (catalog.directory, catalog.kept_directory)
         files = ImageFiles(Images(parent=self).directory, filter(None, folders), store)
@@ -36,7 +36,7 @@ class ImagesCommand(DatabaseCommand):
 
 
 class ListCommand(ImagesCommand):
-    """Every image, its size, and who needs it."""
+    """Command that lists every image, its size, and who needs it."""
 
     name = "portal-images-list"
     description = "List the images that the portal has built, and who needs each."
@@ -47,17 +47,19 @@ class ListCommand(ImagesCommand):
     async def act(self, store: Store) -> bool:
         _, images = await self.images(store)
         if self.json:
-            print(json.dumps([_as_json(one) for one in images], indent=1))
+            print(json.dumps([_as_json(image) for image in images], indent=1))
             return True
-        for one in images:
-            print(f"{one.path.name}  {_size(one.size)}  {'; '.join(one.needed_by) or 'unused'}")
-        total = sum(one.size for one in images)
+        for image in images:
+            print(
+                f"{image.path.name}  {_size(image.size)}  {'; '.join(image.needed_by) or 'unused'}"
+            )
+        total = sum(image.size for image in images)
         print(f"{len(images)} images, {_size(total)}")
         return True
 
 
 class PruneCommand(ImagesCommand):
-    """Removes images that nobody needs."""
+    """Command that removes unused images."""
 
     name = "portal-images-prune"
     description = (
@@ -94,21 +96,23 @@ class PruneCommand(ImagesCommand):
 
     async def act(self, store: Store) -> bool:
         files, images = await self.images(store)
-        unused = [one for one in images if not one.needed_by]
-        going = [one for one in unused if one.age >= self.older_than * 86400]
-        for one in going:
+        unused = [image for image in images if not image.needed_by]
+        going = [image for image in unused if image.age >= self.older_than * 86400]
+        for image in going:
             if not self.dry_run:
-                await asyncio.to_thread(files.remove, one)
-            print(f"{'would go' if self.dry_run else 'gone'}  {one.path.name}  {_size(one.size)}")
-        words = "would be" if self.dry_run else "are"
+                await asyncio.to_thread(files.remove, image)
+            print(
+                f"{'would go' if self.dry_run else 'gone'}  {image.path.name}  {_size(image.size)}"
+            )
+        verb = "would be" if self.dry_run else "are"
         young = f"; {len(unused) - len(going)} unused ones are too young" if unused != going else ""
-        total = sum(one.size for one in going)
-        print(f"{len(going)} of {len(images)} images {words} removed, {_size(total)}{young}.")
+        total = sum(image.size for image in going)
+        print(f"{len(going)} of {len(images)} images {verb} removed, {_size(total)}{young}.")
         return True
 
 
 class CacheCommand(ImagesCommand):
-    """Unpacks the image of an environment on the nodes' own disks."""
+    """Command that unpacks an environment's image on the nodes' own disks."""
 
     name = "portal-images-cache"
     description = (

@@ -1,4 +1,4 @@
-"""``portal environments test``: has the service test environments again, and waits for the end."""
+"""``portal environments test``: have the service test environments again, and wait for the end."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from portal.errors import ConfigurationError, InvalidRequest, PortalError, Unava
 from portal.models.catalog.catalog import EnvironmentTest
 from portal.models.catalog.image_job import LIVE, WorkState
 
-_AWAY = 502, 503, 504  # what a proxy and the service say while something restarts
+_AWAY = 502, 503, 504  # statuses of a proxy and the service while something restarts
 _PATIENCE = 300.0  # seconds that the service may be away meanwhile
 
 
 class TestCommand(SiteCommand):
-    """Tests one environment, or all."""
+    """Command that tests one environment, or all."""
 
     __test__ = False  # not a test of pytest's
     name = "portal-environments-test"
@@ -99,7 +99,7 @@ class TestCommand(SiteCommand):
     ).tag(config=True)
 
     def start(self) -> None:
-        """Do it."""
+        """Run the tests; exit with status 1 if one failed."""
         try:
             good = self._act()
         except PortalError as error:
@@ -112,30 +112,30 @@ class TestCommand(SiteCommand):
         path = "environments/test-all"
         if not self.everything:
             path = f"environments/{quote(self.extra_args[0], safe='')}/test"
-        answer = self._ask("POST", path, {})
-        tests = [EnvironmentTest.model_validate(one) for one in answer["items"]]
-        for one in answer.get("left_out", ()):
-            print(f"{one['environment']}: not tested. {one['reason']}")
+        response = self._ask("POST", path, {})
+        tests = [EnvironmentTest.model_validate(item) for item in response["items"]]
+        for item in response.get("left_out", ()):
+            print(f"{item['environment']}: not tested. {item['reason']}")
         if not self.wait:
-            print(answer.get("message") or f"{len(tests)} tests are under way.")
+            print(response.get("message") or f"{len(tests)} tests are under way.")
             return True
         ended = [self._ended(test) for test in tests]
         return all(test.state is WorkState.PASSED for test in ended)
 
     def _ended(self, test: EnvironmentTest) -> EnvironmentTest:
-        """Wait for one test, and print how it went."""
+        """Wait until a test ends, and print how it went."""
         away_since: float | None = None
         while test.state in LIVE:
             time.sleep(self.interval)
             try:
-                answer = self._ask("GET", f"environment-tests/{test.id}")
+                response = self._ask("GET", f"environment-tests/{test.id}")
             except Unavailable:  # it is being restarted; the test goes on
                 away_since = away_since or time.monotonic()
                 if time.monotonic() - away_since > _PATIENCE:
                     raise
                 continue
             away_since = None
-            test = EnvironmentTest.model_validate(answer)
+            test = EnvironmentTest.model_validate(response)
         where = f"on {test.gpu_type}" if test.gpu_type else "without GPUs"
         print(f"{test.name} {where}: {test.state}. {test.message}".rstrip(), flush=True)
         return test
@@ -157,8 +157,8 @@ class TestCommand(SiteCommand):
             },
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
-                return json.load(answer)
+            with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
+                return json.load(response)
         except urllib.error.HTTPError as error:
             kind = Unavailable if error.code in _AWAY else PortalError
             raise kind(_words(error)) from None
@@ -186,7 +186,7 @@ class TestCommand(SiteCommand):
 
 
 def _words(error: urllib.error.HTTPError) -> str:
-    """What the service says in its answer."""
+    """Return the error message in the service's response."""
     try:
         return str(json.load(error)["error"]["message"])
     except (ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""A document: one YAML file read into plain values, with the line that each value stands on.
+"""Document: a YAML file read into plain values, with the line of each value.
 
 Only the plain part of YAML is read: mappings, lists, text, whole and decimal numbers, true,
 false and null (the "core schema" of YAML 1.2, https://yaml.org/spec/1.2.2/#103-core-schema).
@@ -27,7 +27,7 @@ Location = tuple[str | int, ...]
 
 
 class DocumentError(ConfigurationError):
-    """The text is not a document. ``line`` (from 1) is where; the message is the reason."""
+    """Error in the text of a document. ``line``: where, from 1; the message is the reason."""
 
     code = "document_error"
 
@@ -37,14 +37,14 @@ class DocumentError(ConfigurationError):
 
 
 class Document:
-    """``data``: the mapping that was read; ``line_of(location)``: where a value stands."""
+    """Document as read. ``data``: its mapping; ``line_of(location)``: the line of a value."""
 
     def __init__(self, data: dict[str, Any], lines: dict[Location, int]) -> None:
         self.data = data
         self._lines = lines
 
     def line_of(self, location: Location) -> int:
-        """The line (from 1) of the value at ``location``, or of what stands nearest around it."""
+        """Return the line (from 1) of the value at ``location``, or of the nearest around it."""
         for length in range(len(location), -1, -1):
             line = self._lines.get(tuple(location[:length]))
             if line is not None:
@@ -53,7 +53,7 @@ class Document:
 
 
 def read_document(raw: bytes) -> Document:
-    """The document in ``raw`` (UTF-8). Raises DocumentError with the line that is wrong."""
+    """Parse the document in ``raw`` (UTF-8). Raises DocumentError with the line that is wrong."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -69,7 +69,7 @@ def read_document(raw: bytes) -> Document:
         line = text.count("\n", 0, int(error.position)) + 1
         raise DocumentError(f"not YAML: {error.reason}", line) from None
     except (ValueError, OverflowError):  # PyYAML hands "\UFFFFFFFF" to chr() as it is
-        line = next((n for n, one in enumerate(text.split("\n"), 1) if "\\U" in one), 1)
+        line = next((n for n, row in enumerate(text.split("\n"), 1) if "\\U" in row), 1)
         raise DocumentError("not YAML: an escape names no character", line) from None
     if root is None:
         raise DocumentError("the file is empty", 1)
@@ -81,7 +81,7 @@ def read_document(raw: bytes) -> Document:
 
 
 class CoreSchema(yaml.resolver.BaseResolver):
-    """What text without quotes means: the reader and the writer (yaml_text.py) agree on it."""
+    """Resolver of unquoted text, shared by the reader and the writer (yaml_text.py)."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
@@ -122,7 +122,7 @@ CoreSchema.add_implicit_resolver(
 
 
 def _value(node: yaml.Node, location: Location, lines: dict[Location, int]) -> Any:
-    """The plain value of a node; notes the line of each value (of its key, in a mapping)."""
+    """Return the plain value of a node; note the line of each value (of its key, in a mapping)."""
     lines.setdefault(location, node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
         values: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What a field of a definition must look like, in words: pydantic names a regular expression."""
+"""Hints on the format of a definition's fields, where pydantic names a regular expression."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FIELDS = {
 
 
 def shape_of(place: tuple[str | int, ...], pattern: str) -> str:
-    """The words for the value at ``place`` that does not match ``pattern``; "" where there are
+    """Return the hint for the value at ``place``, which does not match ``pattern``; "" if there is
     none."""
     if pattern in _PATTERNS:
         return _PATTERNS[pattern]

@@ -1,4 +1,4 @@
-"""What is wrong with a definition, in words: which file, line and key."""
+"""Problems of a definition, in words, with file, line and key."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Place = tuple[str | int, ...]
 
 
 class CatalogError(Frozen):
-    """What is wrong with one file. ``line`` counts from 1; None: the file or directory itself.
-    ``field`` is the key, with dots ("binds.0.source"); "": none of them."""
+    """Problem of a file. ``line`` counts from 1; None: the file or directory itself.
+    ``field``: the key, with dots ("binds.0.source"); "": no key."""
 
     file: str
     line: int | None
@@ -30,15 +30,15 @@ class CatalogError(Frozen):
 
 
 def dotted(place: Place) -> str:
-    """The name of a key in the words of people: "binds.0.source"."""
+    """Return the dotted name of a key: "binds.0.source"."""
     return ".".join(str(step) for step in place)
 
 
 def explained(
     error: ValidationError, file: str = "", line_of: Callable[[Place], int] | None = None
 ) -> tuple[CatalogError, ...]:
-    """pydantic's findings in the words of the definition's author, each with its line."""
-    found = []
+    """Translate pydantic's errors into words for the definition's author, each with its line."""
+    problems = []
     for detail in error.errors(include_url=False):
         place = tuple(step for step in detail["loc"] if step != "[key]")
         name = dotted(place)
@@ -58,5 +58,5 @@ def explained(
             case _:
                 message = f"'{name[:100]}': {reason}" if name else reason
         line = line_of(place) if line_of else None
-        found.append(CatalogError(file=file, line=line, message=message, field=name[:200]))
-    return tuple(found)
+        problems.append(CatalogError(file=file, line=line, message=message, field=name[:200]))
+    return tuple(problems)

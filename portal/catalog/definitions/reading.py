@@ -1,5 +1,4 @@
-"""One definition read: the environment, or what is wrong with it. Files, pages, the API and the
-commands all read through here."""
+"""Reader of definitions, for files, pages, the API and the commands: an environment, or errors."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from .rules import CatalogRules
 
 
 class Reading(NamedTuple):
-    """What came out of a text: an environment, or errors. ``hash``: of its bytes (SHA-256)."""
+    """Result of reading a text: an environment, or errors. ``hash``: SHA-256 of its bytes."""
 
     environment: Environment | None
     errors: tuple[CatalogError, ...]
@@ -25,12 +24,12 @@ class Reading(NamedTuple):
 
 
 def hash_of(raw: bytes) -> str:
-    """How a file's content is remembered: SHA-256, hexadecimal."""
+    """Return the SHA-256 of a file's content, hexadecimal."""
     return hashlib.sha256(raw).hexdigest()
 
 
 def read_definition(raw: bytes, file: str, rules: CatalogRules, max_size: int) -> Reading:
-    """The environment in the YAML text ``raw`` (at most ``max_size`` bytes); raises nothing."""
+    """Read an environment from the YAML ``raw``, at most ``max_size`` bytes; raise nothing."""
     if len(raw) > max_size:
         reason = f"larger than {max_size} bytes"
         return Reading(None, (CatalogError(file=file, line=None, message=reason),))
@@ -49,7 +48,7 @@ def read_definition(raw: bytes, file: str, rules: CatalogRules, max_size: int) -
 
 
 def check_definition(values: dict[str, Any], rules: CatalogRules) -> Reading:
-    """The same for the plain values of a form or a JSON body; no lines."""
+    """Read an environment from the plain values of a form or a JSON body; errors have no lines."""
     try:
         environment = Environment.model_validate(values)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""What a site lets its environments do: which host paths they see, which variables they set."""
+"""Rules of a site for its environments: host paths that they see, variables that they set."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from portal.models.person import Person
 
 from .problems import CatalogError, Place, dotted
 
-# Never, whatever the settings say: neither these, nor what is below them, nor a folder that they
-# are in. Docker's socket is root; the others hold passwords, keys or other people's processes.
+# Never bound, whatever the settings say: neither these, nor what is below them, nor a folder that
+# contains them. Docker's socket is root; the others hold passwords, keys or others' processes.
 _NEVER_SEEN = (
     "/boot",
     "/etc/data-scientist-portal",
@@ -38,15 +38,15 @@ _NEVER_SEEN = (
     "/var/spool/slurm",
     "/var/spool/slurmd",
 )
-# Addresses of the API and pages that stand where the name of an environment does.
+# Reserved names: parts of addresses of the API and pages, in the place of an environment's name.
 _ADDRESSES = ("own", "request", "test-all", "validate")
-# What a container is made of: nothing is laid over it.
+# Parts of every container that no bind may cover.
 _NEVER_COVERED = ("/dev", "/opt/data-scientist-portal", "/proc", "/sys")
 
 
 class CatalogRules(LoggingConfigurable):
-    """What environments may do at this site. A file that breaks a rule is an error and not
-    offered; pages and the API refuse to save one."""
+    """Rules for the environments of this site. A file that breaks one is an error and not offered;
+    pages and the API refuse to save it."""
 
     allowed_binds = List(
         Unicode(),
@@ -181,7 +181,7 @@ class CatalogRules(LoggingConfigurable):
         return list(proposal["value"])
 
     def may_register(self, person: Person) -> bool:
-        """Whether ``person`` may have an environment of their own."""
+        """Return True if ``person`` may have an environment of their own."""
         if self.own_environments == "groups":
             return not set(self.own_groups).isdisjoint(person.groups)
         return bool(self.own_environments == "on")
@@ -192,8 +192,8 @@ class CatalogRules(LoggingConfigurable):
         file: str = "",
         line_of: Callable[[Place], int] | None = None,
     ) -> list[CatalogError]:
-        """Everything in ``environment`` that this site does not allow, each with its key, and its
-        line where ``line_of`` knows it."""
+        """Return everything in ``environment`` that this site does not allow, each with its key,
+        and its line if ``line_of`` knows it."""
         return [
             CatalogError(
                 file=file,
@@ -243,13 +243,13 @@ def _target(path: str) -> str:
     normal = _normal(path)
     if normal is None:
         return "a bind may not contain '..'"
-    if normal == "/" or any(_within(normal, one) for one in _NEVER_COVERED):
+    if normal == "/" or any(_within(normal, folder) for folder in _NEVER_COVERED):
         return f"nothing may be laid over {path} in a container"
     return ""
 
 
 def _normal(path: str) -> str | None:
-    """The path without '.', doubled and trailing slashes; None where it has '..' in it.
+    """Return the path without '.', doubled and trailing slashes; None if it contains '..'.
 
     Not os.path.normpath, which keeps two leading slashes (POSIX lets them mean something else).
     """

@@ -1,4 +1,4 @@
-"""Writes the catalog's files: whole or not at all, never over what somebody else has changed."""
+"""Atomic writes of the catalog's files, never over somebody else's changes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .reading import hash_of
 
 
 class CatalogNotWritable(Conflict):
-    """The service's account may not write into the catalog's folder."""
+    """Missing right of the service's account to write into the catalog's folder."""
 
     code = "catalog_not_writable"
 
 
 def write_file(path: Path, text: str, known: str | None) -> str:
-    """Put ``text`` into ``path`` with mode 0644; returns the hash of its bytes. Blocks.
+    """Write ``text`` to ``path`` with mode 0644; return the hash of its bytes. Blocks.
 
-    ``known``: the hash of what stands there now; "" where nothing may be there; None: whatever is
-    there. Raises CatalogNotWritable; Conflict where the file is another one than ``known``;
-    Unavailable where the disk is full or fails. What stood there stays as it was then.
+    ``known``: the hash of the file that is there; "": there may be none; None: any. Raises
+    CatalogNotWritable; Conflict if the file does not match ``known``; Unavailable if the disk is
+    full or fails. The old file then stays as it was.
     """
     raw = text.encode()
     new = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
@@ -48,7 +48,7 @@ def write_file(path: Path, text: str, known: str | None) -> str:
 
 
 def remove_file(path: Path) -> None:
-    """Remove ``path``, if it is there. Blocks. Raises CatalogNotWritable, Unavailable."""
+    """Remove ``path``, if it exists. Blocks. Raises CatalogNotWritable, Unavailable."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -70,7 +70,7 @@ def _demand(path: Path, known: str | None) -> None:
 
 
 def _keep(folder: Path) -> None:
-    """The new name outlives a crash of the machine, too (fsync(2))."""
+    """Sync the folder, so that a new name in it survives a crash of the machine (fsync(2))."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,8 +1,7 @@
-"""The YAML that pages, the API and ``portal environments export`` write.
+"""YAML as written by pages, the API and ``portal environments export``.
 
-The same environment always gives the same text: keys in the order of the model, nothing that says
-what is so anyway, long text as a block. ``portal.catalog.definitions.document`` reads the same
-values back.
+Equal environments give equal texts: keys in the order of the model, defaults left out, long text
+as a block. ``portal.catalog.definitions.document`` reads the same values back.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from portal.models.catalog.environment import Environment
 
 from .document import CoreSchema
 
-_INLINE = 72  # characters of a list that stands on one line
+_INLINE = 72  # most characters of a list on one line
 
 
 def yaml_text(environment: Environment) -> str:
-    """``environment`` as a file of the catalog has it."""
+    """Return ``environment`` as the text of a catalog file."""
     return document_text(definition_of(environment))
 
 
 def definition_of(environment: Environment) -> dict[str, Any]:
-    """The keys and values that the file has: what differs from the defaults, and of ``default``
-    what was said (no GPUs, said on purpose, is another thing than nothing said)."""
+    """Return the keys and values of the file: what differs from the defaults, and of ``default``
+    what was set (no GPUs, set on purpose, is not the same as unset)."""
     values = environment.model_dump(mode="json", exclude_defaults=True)
     asked = environment.default.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     values.pop("default", None)
@@ -36,7 +35,7 @@ def definition_of(environment: Environment) -> dict[str, Any]:
 
 
 def document_text(values: dict[str, Any]) -> str:
-    """Plain values (text, numbers, truths, null, lists, mappings with text as keys) as YAML."""
+    """Return plain values (text, numbers, booleans, null, lists, mappings by text) as YAML."""
     return yaml.dump(
         values,
         Dumper=_Writer,
@@ -48,7 +47,7 @@ def document_text(values: dict[str, Any]) -> str:
 
 
 class _Writer(CoreSchema, yaml.SafeDumper):
-    """PyYAML's writer, which puts into quotes what the reader would not take for text."""
+    """PyYAML's writer; it quotes text that the reader would not take for text."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True  # the reader refuses them
@@ -58,8 +57,8 @@ class _Writer(CoreSchema, yaml.SafeDumper):
 
 
 def _text(writer: _Writer, value: str) -> yaml.Node:
-    """A block for several lines; with escapes what has another break of a line than "\\n" in it,
-    since PyYAML writes those as they are and reads them back as "\\n"."""
+    """Represent several lines as a block, and text with line breaks other than "\\n" with escapes,
+    since PyYAML writes those unchanged and reads them back as "\\n"."""
     # A block that begins with blanks needs a number in its head, which PyYAML writes wrongly where
     # the first line is empty.
     block = "\n" in value.rstrip("\n") and "\t" not in value and value[:1] not in (" ", "\n")
@@ -68,9 +67,9 @@ def _text(writer: _Writer, value: str) -> yaml.Node:
 
 
 def _list(writer: _Writer, value: list[Any]) -> yaml.Node:
-    words = all(isinstance(item, str) and "\n" not in item for item in value)
+    plain = all(isinstance(item, str) and "\n" not in item for item in value)
     short = sum(len(str(item)) + 2 for item in value) <= _INLINE
-    return writer.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=words and short)
+    return writer.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=plain and short)
 
 
 _Writer.add_representer(str, _text)

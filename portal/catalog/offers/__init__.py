@@ -1,1 +1,1 @@
-"""The catalog as people see it: tiles, preferences, software and benchmarks."""
+"""Catalog as users see it: tiles, preferences, software and benchmarks."""

@@ -1,4 +1,4 @@
-"""What benchmarks measured in an environment, by GPU type, number and precision. Pure."""
+"""Benchmark results of an environment, by GPU type, number and precision. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from portal.models.catalog.catalog import Measured, Measurement
 
 
 def measured(measurements: Iterable[Measurement]) -> tuple[Measured, ...]:
-    """One row for each type and number of GPUs, precision and benchmark: CPUs first, then types
-    by name, fewer GPUs before more."""
+    """Summarise the measurements of each benchmark, GPU type, number of GPUs and precision: CPUs
+    first, then types by name, fewer GPUs before more."""
     runs: dict[tuple[str, str, int, str, bool], list[Measurement]] = defaultdict(list)
-    for one in measurements:
-        key = (one.benchmark, one.gpu_type, one.gpus, one.precision, one.simulated)
-        runs[key].append(one)
+    for run in measurements:
+        key = (run.benchmark, run.gpu_type, run.gpus, run.precision, run.simulated)
+        runs[key].append(run)
     return tuple(
         Measured(
             benchmark=benchmark,
@@ -23,10 +23,10 @@ def measured(measurements: Iterable[Measurement]) -> tuple[Measured, ...]:
             gpus=gpus,
             precision=precision,
             simulated=simulated,
-            images_per_second=median(one.images_per_second for one in found),
-            best=max(one.images_per_second for one in found),
-            runs=len(found),
-            at=max(one.at for one in found),
+            images_per_second=median(run.images_per_second for run in group),
+            best=max(run.images_per_second for run in group),
+            runs=len(group),
+            at=max(run.at for run in group),
         )
-        for (benchmark, gpu_type, gpus, precision, simulated), found in sorted(runs.items())
+        for (benchmark, gpu_type, gpus, precision, simulated), group in sorted(runs.items())
     )

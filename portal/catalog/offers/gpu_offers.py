@@ -1,4 +1,4 @@
-"""On which GPU types an environment may be launched, why not on others, how fast it was. Pure."""
+"""GPU types that an environment may be launched on, why not on others, and its speed. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from portal.models.catalog.offered import refusals_of
 
 
 class GpuOffer(Frozen):
-    """One GPU type: ``offered``, or ``reason`` why not; what was measured there at most, in images
-    per second, and whether those GPUs were ``simulated``."""
+    """Offer of one GPU type: ``offered``, or the ``reason`` why not; the best measurement there,
+    in images per second, and whether those GPUs were ``simulated``."""
 
     type: str
     offered: bool
@@ -26,8 +26,8 @@ def gpu_offers(
     tested: Mapping[str, Verdict],
     best: Mapping[str, tuple[float, bool]],
 ) -> tuple[GpuOffer, ...]:
-    """The types that ``environment`` names, was ``tested`` on or measured on (``best``: images per
-    second, simulated), in that order."""
+    """Return the offers of the types that ``environment`` names, was ``tested`` on or measured on
+    (``best``: images per second, simulated), in that order."""
     refusals = refusals_of(environment)
     types = dict.fromkeys([*environment.gpu_types, *refusals, *tested, *best])
     offers = []
@@ -47,5 +47,5 @@ def gpu_offers(
 
 
 def any_gpu(environment: Environment) -> bool:
-    """Whether it is offered on types that nobody named, too."""
+    """Return True if the environment is offered on any GPU type, as it names none."""
     return not environment.gpu_types and environment.max_gpus != 0

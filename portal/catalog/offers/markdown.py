@@ -1,7 +1,7 @@
-"""Descriptions of environments: Markdown that admins and owners write, as HTML for a page and as a
-line of text for a tile.
+"""Descriptions of environments: Markdown of admins and owners, as HTML for a page and as a line of
+text for a tile.
 
-What comes out holds no markup of the author's: CommonMark and tables, without raw HTML and without
+The output holds no markup of the author's: CommonMark and tables, without raw HTML and without
 images (https://markdown-it-py.readthedocs.io/en/latest/security.html). Links lead to http,
 https and mail addresses, or to the portal itself.
 """
@@ -22,7 +22,7 @@ from portal.errors import InvalidRequest
 from portal.models.catalog.environment import MAX_DESCRIPTION
 
 _SUMMARY = 200  # characters of a tile's text
-_NESTING = 12  # quotes and lists in one another
+_NESTING = 12  # levels of nested quotes and lists
 _FIRST_HEADING = 3  # the page's own headings are those above
 _CELLS = 4000  # a short row of a wide table is filled up: few letters could become a million cells
 _SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:", re.IGNORECASE)
@@ -32,14 +32,14 @@ _OUTSIDE = re.compile(r"^[/\\]{2}|[\x00-\x20\x7f]")
 
 
 def may_link(address: str) -> bool:
-    """Whether a description may link there: http, https, mailto, or a path of this site."""
+    """Return True if a description may link there: http, https, mailto, or a path of this site."""
     if _SCHEME.match(address):
         return bool(_FINE.match(address))
     return not _OUTSIDE.search(address)
 
 
 class _Reader(MarkdownIt):
-    """CommonMark, with the portal's own word on links."""
+    """CommonMark parser with the portal's own rule on links."""
 
     def validateLink(self, url: str) -> bool:
         return may_link(url)
@@ -81,8 +81,8 @@ _READER, _PLAINER = _reader(tables=True), _reader(tables=False)
 
 @lru_cache(maxsize=512)
 def markdown_html(text: str) -> Markup:
-    """The HTML of ``text``, safe to stand in a page. Raises InvalidRequest where it is longer than
-    ``MAX_DESCRIPTION`` characters."""
+    """Return the HTML of ``text``, safe to put into a page. Raises InvalidRequest if it is longer
+    than ``MAX_DESCRIPTION`` characters."""
     if len(text) > MAX_DESCRIPTION:
         raise InvalidRequest(
             f"The description has {len(text):,} characters; {MAX_DESCRIPTION:,} is the most.",
@@ -96,7 +96,7 @@ def markdown_html(text: str) -> Markup:
 
 @lru_cache(maxsize=2048)
 def markdown_line(text: str) -> str:
-    """The first paragraph of ``text`` as plain text on one line, at most 200 characters."""
+    """Return the first paragraph of ``text`` as plain text on one line, at most 200 characters."""
     tokens = _READER.parse(text[:2000])
     for before, token in pairwise(tokens):
         if before.type == "paragraph_open" and token.type == "inline":

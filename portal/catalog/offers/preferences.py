@@ -1,4 +1,4 @@
-"""What a person likes and used last, and the order that follows for them."""
+"""Favourites and last launches of a user, and the resulting order of environments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from portal.store import Store
 
 
 class Habits(NamedTuple):
-    """``liked``: names of environments; ``used``: when each was launched last (Unix seconds)."""
+    """Preferences. ``liked``: names; ``used``: time of the last launch by name (Unix seconds)."""
 
     liked: frozenset[str] = frozenset()
     used: Mapping[str, float] = {}
@@ -20,16 +20,22 @@ NO_HABITS = Habits()
 
 
 async def habits_of(store: Store, user: str) -> Habits:
-    """What the database knows of this person. Raises StoreUnavailable."""
+    """Read the user's preferences from the database. Raises StoreUnavailable."""
     liked = await store.favourites.of(user)
     return Habits(frozenset(liked), await store.sessions.last_used(user))
 
 
 def ordered(environments: Sequence[Environment], habits: Habits) -> list[Environment]:
-    """What is liked first, then what was used last, then the catalog's order."""
+    """Sort favourites first, then by last use, then in the catalog's order."""
 
-    def place(one: Environment) -> tuple[Any, ...]:
-        liked = one.name not in habits.liked
-        return (liked, -habits.used.get(one.name, 0.0), one.order, one.title, one.name)
+    def place(environment: Environment) -> tuple[Any, ...]:
+        not_liked = environment.name not in habits.liked
+        return (
+            not_liked,
+            -habits.used.get(environment.name, 0.0),
+            environment.order,
+            environment.title,
+            environment.name,
+        )
 
     return sorted(environments, key=place)

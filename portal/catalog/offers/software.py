@@ -1,4 +1,4 @@
-"""Which software is in which environment, for lists: read anew only when a test has ended."""
+"""Software versions of environments, for lists: read again only after a test has ended."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from portal.store import Store
 
 
 class Software:
-    """The versions of software by fingerprint, as the last tests read them. ``patience``: seconds
-    that a caller waits for the database; what was known is told meanwhile."""
+    """Cache of software versions by fingerprint, as the last tests read them. ``patience``:
+    seconds that a caller waits for the database; then it gets the last known versions."""
 
     def __init__(self, store: Store, patience: float | None = None) -> None:
         self._of: Any = None  # the verdicts that the answer belongs to
@@ -23,14 +23,14 @@ class Software:
 
     @property
     def known(self) -> Mapping[str, Mapping[str, str]]:
-        """The versions as they were told last."""
+        """Versions as last read."""
         return self._found.last or {}
 
     async def versions(
         self, known: Mapping[str, Mapping[str, Verdict]] | None
     ) -> Mapping[str, Mapping[str, str]]:
-        """By fingerprint, then by software. ``known``: what the catalog knows of tests now; as
-        long as that is the same object, nothing is asked. Raises nothing."""
+        """Return versions by fingerprint, then by software. ``known``: the catalog's current
+        verdicts; while that is the same object, the database is not asked. Raises nothing."""
         if known is None:
             return self.known
         if known is not self._of:

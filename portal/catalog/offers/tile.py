@@ -1,4 +1,4 @@
-"""What a tile says of an environment, in the catalog and on the launch page."""
+"""Tiles of environments, in the catalog and on the launch page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..files import EnvironmentCatalog
 from .markdown import markdown_line
 from .software import Software
 
-MANY = 12  # tiles, from which on one searches
+MANY = 12  # tiles, above which there are filters
 _TAGS = 14  # the most that are offered as filters
 KINDS = {Kind.CONTAINER: "container", Kind.MODULES: "modules", Kind.VENV: "virtual environment"}
 _ICONS = {Kind.CONTAINER: "cube", Kind.MODULES: "layer-group", Kind.VENV: "flask"}
@@ -31,7 +31,7 @@ _INSTEAD = {
     "container": "box",
     "stack": "layer-group",
 }
-# Facts.versions, in the order in which they are told: the software first, then what it stands on.
+# Facts.versions, in the order in which they are shown: the software first, then what it runs on.
 SOFTWARE = {
     "torch": "PyTorch",
     "tensorflow": "TensorFlow",
@@ -60,10 +60,10 @@ _BENEATH = {
 
 
 class Tile(Frozen):
-    """One environment in short. ``icon``: a Font Awesome class list; ``line``: one line of plain
+    """Summary of an environment. ``icon``: a Font Awesome class list; ``line``: one line of plain
     text; ``versions``: "PyTorch 2.9.1"; ``tested_at``: Unix seconds of the newest test that passed,
-    ``tested`` the same in words; ``note``: what to know before taking it; ``search``: what a search
-    looks through, in lower case."""
+    ``tested`` the same in words; ``note``: what to know before using it; ``search``: the text that
+    a search looks through, in lower case."""
 
     name: str
     title: str
@@ -88,15 +88,15 @@ def tile_of(
     failed: bool = False,
     preview: bool = False,
 ) -> Tile:
-    """The tile. ``versions``: of the software in it, as ``Facts.versions``; ``failed``: no test of
-    it passed; ``preview``: it is not published, and only admins see it."""
+    """Build a tile. ``versions``: of the software in it, as ``Facts.versions``; ``failed``: no
+    test of it passed; ``preview``: it is not published, and only admins see it."""
     kind = KINDS[environment.kind]
-    told = version_words(versions, SOFTWARE)
+    titles = version_words(versions, SOFTWARE)
     line = markdown_line(environment.description)
     deprecated = environment.state is EnvironmentState.DEPRECATED
     tags = tuple(tag for tag in environment.tags if tag != kind)
     kernels = (kernel.title for kernel in environment.kernels)
-    words = (environment.name, environment.title, line, kind, *tags, *told, *kernels)
+    terms = (environment.name, environment.title, line, kind, *tags, *titles, *kernels)
     return Tile(
         name=environment.name,
         title=environment.title,
@@ -104,21 +104,21 @@ def tile_of(
         icon=icon_of(environment.icon, environment.kind),
         line=line,
         tags=tags,
-        versions=told,
+        versions=titles,
         tested_at=tested_at,
         tested=f"tested {day(tested_at)}" if tested_at else "its last test failed" * failed,
         deprecated=deprecated,
         note=environment.message if deprecated else "",
         private=environment.private,
         preview=preview,
-        search=" ".join(words).casefold(),
+        search=" ".join(terms).casefold(),
     )
 
 
 class Tiles:
-    """The tiles of a catalog, each made once for as long as nothing of it changes.
+    """Cache of a catalog's tiles, each built again only when something in it changes.
 
-    ``patience``: seconds that a page waits for the database; what was known is shown meanwhile.
+    ``patience``: seconds that a page waits for the database; then it shows what was known.
     """
 
     def __init__(self, catalog: EnvironmentCatalog, store: Store, patience: float = 0.3) -> None:
@@ -126,26 +126,26 @@ class Tiles:
         self._made: dict[str, tuple[Environment, tuple[Any, ...], Tile]] = {}
 
     async def refresh(self) -> None:
-        """Ask for versions where tests have told something new. Raises nothing."""
+        """Read the versions again if there are new verdicts of tests. Raises nothing."""
         await self._software.versions(self._catalog.offering.verdicts)
 
     def of(self, environment: Environment) -> Tile:
-        """The tile of one of the catalog's environments."""
+        """Return the tile of one of the catalog's environments."""
         name = environment.name
         tested = self._catalog.offering.tested(environment)
-        at = max((one.at for one in tested.values() if one.passed), default=None)
+        at = max((verdict.at for verdict in tested.values() if verdict.passed), default=None)
         versions = self._software.known.get(environment.fingerprint, {})
-        told = (versions, at, bool(tested) and at is None, name in self._catalog.previews)
+        args = (versions, at, bool(tested) and at is None, name in self._catalog.previews)
         known = self._made.get(name)
-        if known is None or known[0] is not environment or known[1] != told:
-            known = self._made[name] = (environment, told, tile_of(environment, *told))
+        if known is None or known[0] is not environment or known[1] != args:
+            known = self._made[name] = (environment, args, tile_of(environment, *args))
             for gone in self._made.keys() - self._catalog.environments.keys():
                 del self._made[gone]
         return known[2]
 
 
 def common_tags(tiles: Sequence[Tile], few: int = MANY) -> tuple[str, ...]:
-    """What to filter by: the tags that most tiles have, and no filter for ``few`` tiles."""
+    """Return the tags to filter by: the most common ones; none for at most ``few`` tiles."""
     if len(tiles) <= few:
         return ()
     counts = Counter(tag for tile in tiles for tag in tile.tags)
@@ -154,7 +154,7 @@ def common_tags(tiles: Sequence[Tile], few: int = MANY) -> tuple[str, ...]:
 
 
 def icon_of(icon: str, kind: Kind) -> str:
-    """A Font Awesome class list."""
+    """Return a Font Awesome class list."""
     name = icon or _ICONS[kind]
     return f"fa-solid fa-{_INSTEAD.get(name, name)}"
 
@@ -162,18 +162,18 @@ def icon_of(icon: str, kind: Kind) -> str:
 def version_words(
     versions: Mapping[str, str], names: Mapping[str, str] = SOFTWARE | _BENEATH
 ) -> tuple[str, ...]:
-    """ "PyTorch 2.9.1" for each that is there, of ``names`` and in their order."""
+    """Return "PyTorch 2.9.1" for each of ``names`` that is there, in their order."""
     return tuple(f"{title} {versions[name]}" for name, title in names.items() if versions.get(name))
 
 
 def version_rows(versions: Mapping[str, str]) -> list[tuple[str, str]]:
-    """All of them as (title, version): those that have a title first, in their order."""
+    """Return all versions as (title, version): those that have a title first, in their order."""
     titles = SOFTWARE | _BENEATH
     known = [(titles[name], versions[name]) for name in titles if versions.get(name)]
     return known + sorted((n, v) for n, v in versions.items() if v and n not in titles)
 
 
 def day(at: float) -> str:
-    """Unix seconds as "22 Nov 2026"."""
+    """Format Unix seconds as "22 Nov 2026"."""
     when = time.localtime(at)
     return f"{when.tm_mday} {time.strftime('%b %Y', when)}"

@@ -1,4 +1,4 @@
-"""What differs between two versions of an environment: lines of their texts, and packages."""
+"""Differences between two versions of an environment: lines of their texts, and packages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMED = re.compile(r"^([A-Za-z0-9._-]+)\s*(?:==|===|@)\s*(.+)$")
 
 
 class Change(StrEnum):
-    """What became of a line or a package."""
+    """Change of a line or a package."""
 
     SAME = "same"
     REMOVED = "removed"
@@ -24,7 +24,7 @@ class Change(StrEnum):
 
 
 class LineChange(Frozen):
-    """One line of the two texts. ``old`` and ``new`` are its numbers there, from 1."""
+    """Line of a comparison. ``old`` and ``new``: its numbers in the two texts, from 1."""
 
     change: Change
     text: str
@@ -33,7 +33,7 @@ class LineChange(Frozen):
 
 
 class PackageChange(Frozen):
-    """One package that is not the same in both; "" is the version of what is not there."""
+    """Package that differs. ``old`` and ``new``: its versions; "" if it is not there."""
 
     name: str
     change: Change
@@ -42,18 +42,18 @@ class PackageChange(Frozen):
 
 
 def changed_lines(old: str, new: str) -> tuple[LineChange, ...]:
-    """Every line of both texts, those that are gone before those that came in their place."""
+    """Return every line of both texts, removed lines before those that replace them."""
     before, after = old.splitlines(), new.splitlines()
     if max(len(before), len(after)) > MAX_LINES:
         return (
             *(LineChange(change=Change.REMOVED, text=t, old=n) for n, t in enumerate(before, 1)),
             *(LineChange(change=Change.ADDED, text=t, new=n) for n, t in enumerate(after, 1)),
         )
-    found: list[LineChange] = []
+    changes: list[LineChange] = []
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    for what, from_old, to_old, from_new, to_new in matcher.get_opcodes():
-        if what == "equal":
-            found += (
+    for tag, from_old, to_old, from_new, to_new in matcher.get_opcodes():
+        if tag == "equal":
+            changes += (
                 LineChange(
                     change=Change.SAME,
                     text=before[at],
@@ -63,23 +63,24 @@ def changed_lines(old: str, new: str) -> tuple[LineChange, ...]:
                 for at in range(from_old, to_old)
             )
             continue
-        found += (
+        changes += (
             LineChange(change=Change.REMOVED, text=before[at], old=at + 1)
             for at in range(from_old, to_old)
         )
-        found += (
+        changes += (
             LineChange(change=Change.ADDED, text=after[at], new=at + 1)
             for at in range(from_new, to_new)
         )
-    return tuple(found)
+    return tuple(changes)
 
 
 def changed_packages(old: Iterable[str], new: Iterable[str]) -> tuple[PackageChange, ...]:
-    """What differs between two lists of "name==version", by name. Names that differ in case, "-"
-    and "_" only are one (https://packaging.python.org/en/latest/specifications/name-normalization/).
+    """Return the differences between two lists of "name==version", by name. Names that differ only
+    in case, "-" and "_" are the same
+    (https://packaging.python.org/en/latest/specifications/name-normalization/).
     """
     before, after = _versions(old), _versions(new)
-    found = []
+    changes = []
     for key in sorted(before.keys() | after.keys()):
         name, was = before.get(key, ("", ""))
         newer_name, now = after.get(key, ("", ""))
@@ -90,15 +91,15 @@ def changed_packages(old: Iterable[str], new: Iterable[str]) -> tuple[PackageCha
             change = Change.REMOVED
         elif not name:
             change = Change.ADDED
-        found.append(PackageChange(name=newer_name or name, change=change, old=was, new=now))
-    return tuple(found)
+        changes.append(PackageChange(name=newer_name or name, change=change, old=was, new=now))
+    return tuple(changes)
 
 
 def _versions(packages: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Name as written and version, by the normalised name."""
-    found = {}
+    """Return the name as written and the version, by the normalised name."""
+    versions = {}
     for package in packages:
         match = _NAMED.match(package.strip())
         name, version = match.groups() if match else (package.strip(), "")
-        found[re.sub(r"[-_.]+", "-", name).lower()] = (name, version)
-    return found
+        versions[re.sub(r"[-_.]+", "-", name).lower()] = (name, version)
+    return versions

@@ -1,4 +1,4 @@
-"""The curator: what admins do to the catalog, from the first draft to the last withdrawal."""
+"""Curator: changes of admins to the catalog, from the first draft to the last withdrawal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BUILT = {"image", "digest", "server", "python"}  # what a build of ``source`` f
 
 
 class Curator(LoggingConfigurable):
-    """Drafts, publishes and withdraws environments, and keeps their history. One a service.
+    """Curator of the catalog: drafts, publishing, withdrawal and history. One per service.
 
     Every method raises StoreUnavailable; those that write files CatalogNotWritable, Unavailable.
     """
@@ -54,25 +54,25 @@ class Curator(LoggingConfigurable):
         self._one = asyncio.Lock()  # whoever changes the catalog does it alone
 
     async def run(self) -> None:
-        """Notice what is changed by hand, for ever."""
-        said = ""
+        """Record changes made by hand, for ever."""
+        last_error = ""
         while True:
             try:
                 await self.sync()
-                said = ""
-            except PortalError as error:  # the database is away: the files are still there later
-                if error.message != said:
-                    said = error.message
-                    self.log.warning("The history of the catalog waits: %s", said)
+                last_error = ""
+            except PortalError as error:  # the database is away: the files are not lost
+                if error.message != last_error:
+                    last_error = error.message
+                    self.log.warning("The history of the catalog waits: %s", last_error)
             await asyncio.sleep(self.sync_interval)
 
     async def sync(self) -> dict[str, EnvironmentVersion]:
-        """Look at the files now. Returns what is published, by name."""
+        """Record changes of the files now; return the published versions, by name."""
         async with self._one:
             return await self._history.sync()
 
     def check(self, definition: dict[str, Any]) -> Reading:
-        """What a definition from a page is, or what is wrong with it."""
+        """Check a definition from a page; return the environment, or what is wrong with it."""
         return check_definition(definition, self._catalog.rules)
 
     # -- drafts ----------------------------------------------------------------------------------
@@ -80,8 +80,8 @@ class Curator(LoggingConfigurable):
     async def create(
         self, definition: dict[str, Any], author: str, comment: str = ""
     ) -> EnvironmentVersion:
-        """A new environment's first version. Raises InvalidRequest, EditConflict where one of this
-        name is or was there."""
+        """Add the first version of a new environment. Raises InvalidRequest; EditConflict if one
+        of this name is or was there."""
         environment = self._valid(definition)
         async with self._one:
             await self._history.sync()
@@ -98,8 +98,8 @@ class Curator(LoggingConfigurable):
     async def save(
         self, name: str, definition: dict[str, Any], base: int, author: str, comment: str = ""
     ) -> EnvironmentVersion:
-        """A new version of ``name``, edited from version ``base``. The newest one again where
-        nothing differs. Raises InvalidRequest, NotFound, EditConflict."""
+        """Add a version of ``name``, edited from version ``base``; return the newest if nothing
+        differs. Raises InvalidRequest, NotFound, EditConflict."""
         environment = self._valid(definition)
         if environment.name != name:
             raise InvalidRequest(
@@ -129,9 +129,9 @@ class Curator(LoggingConfigurable):
     ) -> EnvironmentVersion:
         before = base.environment if base else None
         if before and environment.source != before.source and environment.image == before.image:
-            # The image was built from another source: what was built stays with that.
-            kept = environment.model_dump(exclude=_BUILT, exclude_unset=True)
-            environment = Environment.model_validate(kept)
+            # The image was built from another source: the fields of that build are dropped.
+            values = environment.model_dump(exclude=_BUILT, exclude_unset=True)
+            environment = Environment.model_validate(values)
         return await self._store.versions.add(
             environment,
             author=author,
@@ -143,10 +143,10 @@ class Curator(LoggingConfigurable):
         )
 
     async def _first_state(self, environment: Environment) -> EnvironmentState:
-        """READY where this very software has passed its test already."""
+        """Return READY if this very software has passed its test already, else DRAFT."""
         if environment.kind is Kind.CONTAINER and environment.image:
-            known = (await self._store.tests.verdicts()).get(environment.fingerprint, {})
-            if "" in known and known[""].passed:
+            verdicts = (await self._store.tests.verdicts()).get(environment.fingerprint, {})
+            if "" in verdicts and verdicts[""].passed:
                 return EnvironmentState.READY
         return EnvironmentState.DRAFT
 
@@ -157,30 +157,30 @@ class Curator(LoggingConfigurable):
             more = len(reading.errors) - 1
             rest = f" ({more} more)" if more else ""
             raise InvalidRequest(f"{first.message}{rest}.", first.field or None)
-        found = reading.environment
-        if found.private:
+        environment = reading.environment
+        if environment.private:
             raise InvalidRequest("'private' is for what people register for themselves.", "private")
-        if found.state not in FILE_STATES:
-            words = ", ".join(sorted(FILE_STATES))
-            raise InvalidRequest(f"'state' of a definition is one of {words}.", "state")
-        if found.name.endswith(PREVIEW):
+        if environment.state not in FILE_STATES:
+            states = ", ".join(sorted(FILE_STATES))
+            raise InvalidRequest(f"'state' of a definition is one of {states}.", "state")
+        if environment.name.endswith(PREVIEW):
             raise InvalidRequest(f"'name': names with '{PREVIEW}' are for previews.", "name")
-        if len(yaml_text(found).encode()) > self._catalog.max_size:
+        if len(yaml_text(environment).encode()) > self._catalog.max_size:
             raise InvalidRequest(f"The definition is longer than {self._catalog.max_size} bytes.")
-        return found
+        return environment
 
     async def _newest(self, name: str) -> EnvironmentVersion | None:
-        found, _ = await self._store.versions.of(name, limit=1)
-        return found[0] if found else None
+        versions, _ = await self._store.versions.of(name, limit=1)
+        return versions[0] if versions else None
 
     # -- what people see -------------------------------------------------------------------------
 
     async def publish(
         self, name: str, number: int, by: str, groups: Names = None, courses: Names = None
     ) -> EnvironmentVersion:
-        """Offer a version to people: to everyone, or to ``groups`` and ``courses`` (None: as the
-        version says). Raises NotFound, Conflict where it is not tested, EditConflict where what
-        is published now is not what it was edited from."""
+        """Publish a version to everyone, or to ``groups`` and ``courses`` (None: as the version
+        says). Raises NotFound; Conflict if it is not tested; EditConflict if it was not edited
+        from the published version."""
         async with self._one:
             published = (await self._history.sync()).get(name)
             version = await self._store.versions.get(name, number)
@@ -203,8 +203,8 @@ class Curator(LoggingConfigurable):
             return await self._publisher.publish(made, environment, made=True)
 
     async def rollback(self, name: str, number: int, by: str) -> EnvironmentVersion:
-        """Publish once more what version ``number`` was, as a new version. Raises NotFound,
-        Conflict where that never was ready, or its image is gone."""
+        """Publish the content of version ``number`` again, as a new version. Raises NotFound;
+        Conflict if that was never ready, or its image is gone."""
         async with self._one:
             published = (await self._history.sync()).get(name)
             old = await self._store.versions.get(name, number)
@@ -221,8 +221,9 @@ class Curator(LoggingConfigurable):
     async def turn(
         self, name: str, state: EnvironmentState, message: str, by: str
     ) -> EnvironmentVersion:
-        """READY: offer it as before. DEPRECATED: with ``message``, which says what to use
-        instead. WITHDRAWN: no longer; sessions that run go on. Raises NotFound, Conflict."""
+        """Set the state of a published environment. READY: offered as before. DEPRECATED: offered
+        with ``message``, which says what to use instead. WITHDRAWN: no longer offered; running
+        sessions go on. Raises NotFound, Conflict."""
         async with self._one:
             published = (await self._history.sync()).get(name)
             if published is None:
@@ -238,8 +239,8 @@ class Curator(LoggingConfigurable):
             return await self._publisher.publish(made, environment, made=True)
 
     async def preview(self, name: str, number: int) -> Environment:
-        """Let admins launch a tested version before it is published; what they launch. Raises
-        NotFound, Conflict where it is not tested."""
+        """Let admins launch a tested version before it is published; return what they launch.
+        Raises NotFound; Conflict if it is not tested."""
         async with self._one:
             version = await self._store.versions.get(name, number)
             demand_ready(version)
@@ -248,7 +249,7 @@ class Curator(LoggingConfigurable):
     async def _add_tested(
         self, environment: Environment, author: str, comment: str, base: int | None
     ) -> EnvironmentVersion:
-        """A version whose software is that of one that people had already."""
+        """Add a version with the software of one that was already published."""
         return await self._store.versions.add(
             environment,
             author=author,

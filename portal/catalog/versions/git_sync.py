@@ -1,7 +1,7 @@
-"""A folder of files, e.g. in git, beside the catalog: what would go where, and what would be lost.
+"""Exchange between the catalog and a folder of files, e.g. in git, without losing changes.
 
-The folder's ``catalog.json`` says what both sides were when they were the same last. What was
-changed on one side since goes to the other; what was changed on both is a conflict.
+The folder's ``catalog.json`` records what both sides were when they last agreed. A change since
+then on one side goes to the other; changes on both are a conflict.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MANIFEST = "catalog.json"
 
 
 class Step(StrEnum):
-    """What an import does with one environment."""
+    """Step of an import for one environment."""
 
     SAME = "is the same"
     ADD = "is new"
@@ -39,7 +39,7 @@ WRITES = frozenset({Step.ADD, Step.CHANGE, Step.REMOVE})
 
 
 class Side(NamedTuple):
-    """One environment on one side: the path of its file (that it has or would get) and the text;
+    """Environment on one side: the path of its file (that it has or would get) and the text;
     None: it is not there."""
 
     path: Path
@@ -47,12 +47,12 @@ class Side(NamedTuple):
 
     @property
     def hash(self) -> str:
-        """Of the file's bytes; "" for none."""
+        """Hash of the file's bytes; "" for no file."""
         return "" if self.text is None else hash_of(self.text.encode())
 
 
 class Plan(NamedTuple):
-    """What is to be done with one environment."""
+    """Planned step for one environment."""
 
     name: str
     step: Step
@@ -60,8 +60,8 @@ class Plan(NamedTuple):
     folder: Side
 
     def difference(self) -> str:
-        """How the folder's file differs from the catalog's, as diff -u has it; "" where it does
-        not."""
+        """Return the difference of the folder's file from the catalog's, as diff -u has it; "" if
+        there is none."""
         return "".join(
             _whole_lines(
                 difflib.unified_diff(
@@ -75,10 +75,10 @@ class Plan(NamedTuple):
 
 
 class Exchange:
-    """The catalog and a folder. ``errors`` are the folder's own; nothing is imported then.
+    """Exchange of the catalog with a folder. ``errors``: the folder's; nothing is imported then.
 
-    Raises NotFound where the folder is not there, ConfigurationError where the catalog or the
-    folder's ``catalog.json`` cannot be read. Blocks.
+    Raises NotFound if the folder is not there, ConfigurationError if the catalog or the folder's
+    ``catalog.json`` cannot be read. Blocks.
     """
 
     def __init__(self, catalog: EnvironmentCatalog, directory: Path) -> None:
@@ -101,14 +101,14 @@ class Exchange:
             )
 
     def plans(self, ours: Collection[str] = (), theirs: Collection[str] = ()) -> list[Plan]:
-        """What an import would do, by name. ``ours``: names for which the folder wins a conflict;
-        ``theirs``: for which the catalog does."""
+        """Return what an import would do, by name. ``ours``: names for which the folder wins a
+        conflict; ``theirs``: names for which the catalog does."""
         names = sorted({*self._inside, *self._outside})
         return [self._plan(name, name in ours, name in theirs) for name in names]
 
     def carry_out(self, plans: list[Plan]) -> None:
-        """Write what the plans say into the catalog, and note what both sides are now. Raises
-        CatalogNotWritable, Conflict where a file was changed meanwhile, Unavailable."""
+        """Carry out the plans in the catalog, and record what both sides are now. Raises
+        CatalogNotWritable; Conflict if a file was changed meanwhile; Unavailable."""
         agreed = dict(self._manifest)
         try:
             for plan in plans:
@@ -124,15 +124,15 @@ class Exchange:
             self._note(agreed)
 
     def export(self, force: Collection[str] = ()) -> list[Plan]:
-        """Write the catalog's files into the folder. What was changed in the folder since the last
-        time stays, and is returned; ``force``: names for which the catalog wins."""
-        agreed, kept = dict(self._manifest), []
+        """Write the catalog's files into the folder. Files changed there since the last time stay;
+        those changed on both sides are returned. ``force``: names for which the catalog wins."""
+        agreed, conflicts = dict(self._manifest), []
         for name in sorted({*self._inside, *self._outside}):
             inside, outside = self._sides(name)
             base = self._manifest.get(name, "")
             if inside.hash != outside.hash and outside.hash not in ("", base) and name not in force:
                 if inside.hash != base:  # else it waits to be imported
-                    kept.append(Plan(name, Step.CONFLICT, inside, outside))
+                    conflicts.append(Plan(name, Step.CONFLICT, inside, outside))
                 continue
             if inside.text is None:
                 if self.catalog.errors:
@@ -144,7 +144,7 @@ class Exchange:
                 write_file(outside.path, inside.text, None)
             agreed[name] = inside.hash
         self._note(agreed)
-        return kept
+        return conflicts
 
     def _plan(self, name: str, ours: bool, theirs: bool) -> Plan:
         inside, outside = self._sides(name)
@@ -172,7 +172,7 @@ class Exchange:
     def _read_manifest(self) -> dict[str, str]:
         path = self.directory / MANIFEST
         try:
-            found = json.loads(path.read_text())
+            manifest = json.loads(path.read_text())
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
@@ -180,9 +180,11 @@ class Exchange:
                 f"{path} cannot be read ({error}). Take it from git again, or remove it: then "
                 "everything that differs is a conflict."
             ) from None
-        if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        if not isinstance(manifest, dict) or not all(
+            isinstance(digest, str) for digest in manifest.values()
+        ):
             raise ConfigurationError(f"{path} is not what an export wrote; take it from git again.")
-        return found
+        return manifest
 
     def _note(self, agreed: dict[str, str]) -> None:
         text = json.dumps(agreed, indent=2, sort_keys=True) + "\n"
@@ -190,7 +192,7 @@ class Exchange:
 
 
 def folder_of(catalog: EnvironmentCatalog, directory: Path) -> EnvironmentCatalog:
-    """``directory`` read as the catalog is, by the same rules."""
+    """Read ``directory`` as the catalog is read, by the same rules."""
     folder = EnvironmentCatalog(
         config=catalog.config,
         directory=str(directory),
@@ -203,7 +205,7 @@ def folder_of(catalog: EnvironmentCatalog, directory: Path) -> EnvironmentCatalo
 
 
 def errors_of(catalog: EnvironmentCatalog, path: Path) -> tuple[int, tuple[CatalogError, ...]]:
-    """How many environments a file or folder has, and what is wrong there. Raises NotFound."""
+    """Return the number of environments in a file or folder, and its errors. Raises NotFound."""
     if path.is_dir():
         folder = folder_of(catalog, path)
         return len(folder.environments), tuple(
@@ -218,13 +220,13 @@ def errors_of(catalog: EnvironmentCatalog, path: Path) -> tuple[int, tuple[Catal
 
 
 def _texts(catalog: EnvironmentCatalog) -> dict[str, Side]:
-    """By name: the file's own text, with the comments in it."""
-    found = {}
+    """Return each file's own text, with its comments, by name."""
+    sides = {}
     for name, source in catalog.sources.items():
         if "/" not in source.file:
             path = Path(catalog.directory) / source.file
-            found[name] = Side(path, path.read_bytes().decode("utf-8"))
-    return found
+            sides[name] = Side(path, path.read_bytes().decode("utf-8"))
+    return sides
 
 
 def _whole_lines(lines: Iterator[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The history of the catalog's files: what somebody changed by hand becomes a version, too."""
+"""History of the catalog's files: changes made by hand become versions, too."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ FILE_STATES = frozenset(
 
 
 class FileHistory:
-    """Keeps ``store.versions`` the history of the files in the catalog's directory.
+    """Keeper of ``store.versions`` as the history of the files in the catalog's directory.
 
-    A file whose bytes are those of a version *is* that version: so a service that ended between
-    the writing of a file and the line about it in the database finds its way back, and a file that
-    ``git`` puts back is the version that it was. Not for two callers at one moment.
+    A file with the bytes of a version *is* that version: so a service that ended between writing a
+    file and recording it in the database recovers, and a file that ``git`` restores is the version
+    that it was. Not for concurrent callers.
     """
 
     def __init__(self, catalog: EnvironmentCatalog, store: Store, note: Note) -> None:
@@ -34,7 +34,7 @@ class FileHistory:
         self._files: dict[str, str] = {}  # name -> the file that it was read from last
 
     async def sync(self) -> dict[str, EnvironmentVersion]:
-        """Look at the files, and note what is new. Returns what is published now, by name.
+        """Record changes of the files; return the versions that are now published, by name.
 
         Raises StoreUnavailable.
         """
@@ -61,7 +61,7 @@ class FileHistory:
             return await versions.change(name, same.number, published_at=now)
         environment = self._catalog.environments[name]
         author = await asyncio.to_thread(_account, source.owner)
-        made = await versions.add(
+        version = await versions.add(
             environment,
             author=author,
             at=min(source.at, now) if source.at > 0 else now,
@@ -71,14 +71,14 @@ class FileHistory:
             file_hash=source.hash,
             published_at=now,
         )
-        await self._tell(author, made, f"Its file {source.file} was written by hand.")
-        return made
+        await self._tell(author, version, f"Its file {source.file} was written by hand.")
+        return version
 
     async def _gone(self, name: str, sources: dict[str, SourceFile]) -> bool:
-        """Whether the file of ``name`` was removed, and is not only wrong now."""
+        """Return True if the file of ``name`` was removed, and is not only invalid now."""
         wrong = {error.file for error in self._catalog.errors if "/" not in error.file}
         file = self._files.get(name)
-        if file is None:  # this process has never seen it: any file that is wrong may be it
+        if file is None:  # never seen by this process: any invalid file may be it
             return not wrong
         if file in wrong:
             return False
@@ -90,7 +90,7 @@ class FileHistory:
             update={"state": EnvironmentState.WITHDRAWN, "message": "Its file was removed."}
         )
         owner = await asyncio.to_thread(_owner, self._catalog.directory)
-        made = await self._store.versions.add(
+        version = await self._store.versions.add(
             environment,
             author=owner,
             at=time.time(),
@@ -101,16 +101,16 @@ class FileHistory:
             published_at=time.time(),
         )
         self._files.pop(known.name, None)
-        await self._tell(owner, made, "Its file was removed by hand.")
-        return made
+        await self._tell(owner, version, "Its file was removed by hand.")
+        return version
 
-    async def _tell(self, author: str, made: EnvironmentVersion, detail: str) -> None:
+    async def _tell(self, author: str, version: EnvironmentVersion, detail: str) -> None:
         await self._note(
             AuditEntry(
                 at=time.time(),
                 actor=author,
                 action="change-environment-file",
-                target=f"environment {made.name} version {made.number}",
+                target=f"environment {version.name} version {version.number}",
                 outcome=Outcome.DONE,
                 detail=detail,
             )
@@ -118,7 +118,7 @@ class FileHistory:
 
 
 def _account(number: int) -> str:
-    """The name of an account; its number where it has none. Blocks (NSS)."""
+    """Return the name of an account; its number if it has none. Blocks (NSS)."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
@@ -126,7 +126,7 @@ def _account(number: int) -> str:
 
 
 def _owner(directory: str) -> str:
-    """Whose the directory is: the nearest to an author of a file that is gone."""
+    """Return the owner of the directory, the nearest thing to the author of a removed file."""
     try:
         return _account(Path(directory).stat().st_uid)
     except OSError:

@@ -1,4 +1,4 @@
-"""A version becomes a file: what it must be before, and how the file is written."""
+"""Publishing of versions: the conditions, and the writing of the file."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _UNDER_WAY = {EnvironmentState.BUILDING: "is being built", EnvironmentState.TEST
 
 
 class EditConflict(Conflict):
-    """Somebody else has changed the environment meanwhile. ``details``: ``current`` is the text
-    that stands now, ``yours`` the one that was not taken, ``number`` the version to go on from."""
+    """Conflict with somebody else's change of the environment. ``details``: ``current`` is the
+    present text, ``yours`` the one that was refused, ``number`` the version to go on from."""
 
     code = "edit_conflict"
 
@@ -36,7 +36,7 @@ class EditConflict(Conflict):
 
 
 class Publisher:
-    """Writes the files of published versions and previews. Not for two callers at one moment."""
+    """Writer of the files of published versions and previews. Not for concurrent callers."""
 
     def __init__(self, catalog: EnvironmentCatalog, store: Store) -> None:
         self._catalog, self._versions = catalog, store.versions
@@ -46,10 +46,10 @@ class Publisher:
     ) -> EnvironmentVersion:
         """Write ``environment``, which ``version`` is from then on, into the catalog.
 
-        Its hash goes into the database before: should the service end between the two, the next
-        look at the files knows which version it finds. Where the file cannot be written, a
-        version that was ``made`` for this is forgotten, and any other stays as it was. Raises
-        CatalogNotWritable, Conflict, Unavailable, StoreUnavailable.
+        Its hash goes into the database first: if the service ends between the two, the next sync
+        of the files knows the version. If the file cannot be written, a version that was ``made``
+        for this is removed, and any other stays as it was. Raises CatalogNotWritable, Conflict,
+        Unavailable, StoreUnavailable.
         """
         name, number, text = version.name, version.number, yaml_text(environment)
         source = self._catalog.sources.get(name)
@@ -77,8 +77,8 @@ class Publisher:
         return done
 
     async def preview(self, version: EnvironmentVersion) -> Environment:
-        """Write ``version`` as a preview, in the place of an earlier one; what can be launched.
-        Raises as ``publish`` does."""
+        """Write ``version`` as a preview, in the place of an earlier one; return what can be
+        launched. Raises as ``publish`` does."""
         environment = _as_preview(version)
         path = self._preview_path(version.name)
         await asyncio.to_thread(_make_folder, path.parent)
@@ -89,8 +89,8 @@ class Publisher:
     async def demand_descent(
         self, version: EnvironmentVersion, published: EnvironmentVersion
     ) -> None:
-        """Raises EditConflict where ``version`` was not edited from what is published, at whatever
-        distance."""
+        """Raise EditConflict unless ``version`` was edited from the published one, directly or
+        through other versions."""
         at = version
         while at.number > published.number and at.base is not None:
             at = await self._versions.get(version.name, at.base)
@@ -109,8 +109,8 @@ class Publisher:
 
 
 def demand_ready(version: EnvironmentVersion) -> None:
-    """Raises Conflict where the version is not known to work. Virtual environments and modules,
-    which nobody builds, need no test before."""
+    """Raise Conflict unless the version is known to work. Virtual environments and modules, which
+    are not built, need no test before."""
     state, what = version.state, f"Version {version.number} of '{version.name}'"
     if state in FILE_STATES:
         return
@@ -125,7 +125,7 @@ def demand_ready(version: EnvironmentVersion) -> None:
 
 
 async def demand_image(environment: Environment) -> None:
-    """Raises Conflict where the image file is known to be gone."""
+    """Raise Conflict if the image file is known to be gone."""
     if environment.kind is Kind.CONTAINER and environment.image:
         image = Path(environment.image)
         if await asyncio.to_thread(lambda: image.parent.is_dir() and not image.exists()):

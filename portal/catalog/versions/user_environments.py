@@ -1,5 +1,5 @@
-"""Environments that people register for themselves: an image or a virtual environment of theirs,
-which only they see, and which has to pass the same test as those of the catalog."""
+"""Environments that users register for themselves: an image or a virtual environment of theirs,
+which only they see, and which must pass the same test as those of the catalog."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from ..files import OWN, PREVIEW, EnvironmentCatalog
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _LONGEST_USER = 31
-_LOGS = 20  # of one environment: those of its newest tests
+_LOGS = 20  # kept of an environment: those of its newest tests
 _MANY = 10_000
 _LAST = 1000  # smaller orders stand before it on the launch page
 
 
 class OwnDraft(Frozen):
-    """What a person registers. ``path``: of a SIF file or sandbox directory (container), or of a
-    virtual environment. ``server``: where a container's notebook server runs."""
+    """Environment to be registered. ``path``: of a SIF file or sandbox directory (container), or
+    of a virtual environment. ``server``: where a container's notebook server runs."""
 
     title: Annotated[
         str, StringConstraints(min_length=1, max_length=120, strip_whitespace=True), *PLAIN_LINE
@@ -58,7 +58,7 @@ class OwnDraft(Frozen):
 
 
 class OwnEnvironments(LoggingConfigurable):
-    """Registers and removes them; who may is ``CatalogRules.own_environments``."""
+    """Registration of users' own environments; ``CatalogRules.own_environments`` says who may."""
 
     most = Integer(
         5,
@@ -80,16 +80,16 @@ class OwnEnvironments(LoggingConfigurable):
         self._one = asyncio.Lock()
 
     async def of(self, person: Person) -> list[Environment]:
-        """The person's own, whether they work or not."""
+        """Return the person's own environments, whether they work or not."""
         await self._catalog.load()
         return [
-            one
-            for one in self._catalog.environments.values()
-            if one.private and one.owner == person.name
+            environment
+            for environment in self._catalog.environments.values()
+            if environment.private and environment.owner == person.name
         ]
 
     def refusal(self, person: Person) -> str:
-        """Why ``person`` may not register one; "" when they may."""
+        """Return why ``person`` may not register an environment; "" if they may."""
         if self._catalog.rules.may_register(person):
             return ""
         return (
@@ -98,7 +98,7 @@ class OwnEnvironments(LoggingConfigurable):
         )
 
     async def register(self, draft: OwnDraft, person: Person) -> Environment:
-        """Keep it and have it tested as this person; it is offered to them once that passed.
+        """Register an environment and test it as this person, to whom it is offered if it passes.
 
         Raises InvalidRequest, NotAllowed, Conflict, Unavailable.
         """
@@ -126,15 +126,15 @@ class OwnEnvironments(LoggingConfigurable):
         return environment
 
     async def test(self, name: str, person: Person) -> list[EnvironmentTest]:
-        """Test one of the person's own again. Raises NotFound, Conflict, SlurmUnavailable."""
+        """Test a registered environment again. Raises NotFound, Conflict, SlurmUnavailable."""
         environment = await self._own(name, person)
         older, _ = await self._store.tests.of(name, _LOGS, _MANY)
-        await self._workshop.remove_logs(one.log for one in older if one.state not in LIVE)
+        await self._workshop.remove_logs(test.log for test in older if test.state not in LIVE)
         return await self._workshop.test(environment, None, None, person.name)
 
     async def remove(self, name: str, person: Person) -> None:
-        """Forget one; files of the person stay as they are. Raises NotFound, Unavailable,
-        SlurmUnavailable; it is still there then."""
+        """Remove a registered environment, but no file of the person's. Raises NotFound,
+        Unavailable, SlurmUnavailable; it is still there then."""
         environment = await self._own(name, person)
         async with self._one:
             for test in await self._store.tests.live():
@@ -142,37 +142,39 @@ class OwnEnvironments(LoggingConfigurable):
                     with contextlib.suppress(Conflict):  # it ended while others were cancelled
                         await self._workshop.cancel_test(test.id, person.name)
             await asyncio.to_thread(remove_file, self._path(name))
-            # Without its file, nobody knows any more that its tests are one person's alone.
+            # Without its file, nothing tells that its tests are one person's alone.
             tests, _ = await self._store.tests.of(name, 0, _MANY)
             await self._store.tests.forget(name)
-            await self._workshop.remove_logs(one.log for one in tests)
+            await self._workshop.remove_logs(row.log for row in tests)
             await self._catalog.load()
 
     async def tests(self, environment: Environment) -> dict[str, EnvironmentTest]:
-        """Its newest tests, by GPU type."""
+        """Return the newest tests of the environment, by GPU type."""
         newest = await self._store.tests.newest(environment.fingerprint)
-        return {kind: test for kind, test in newest.items() if test.name == environment.name}
+        return {
+            gpu_type: test for gpu_type, test in newest.items() if test.name == environment.name
+        }
 
     def reason(self, environment: Environment) -> str:
-        """Why it cannot be launched now; "" when it can."""
+        """Return why the environment cannot be launched now; "" if it can."""
         offer = self._catalog.offers.get(environment.name)
         return offer.reason if offer is not None else "It is not known any more."
 
     async def live(self, environment: Environment) -> bool:
-        """Whether it is being tested."""
+        """Return True if the environment is being tested."""
         return any(test.state in LIVE for test in (await self.tests(environment)).values())
 
     async def _own(self, name: str, person: Person) -> Environment:
-        for one in await self.of(person):
-            if one.name == name:
-                return one
+        for environment in await self.of(person):
+            if environment.name == name:
+                return environment
         raise NotFound(f"You have no environment '{name[:63]}'.")
 
     def _path(self, name: str) -> Path:
         return Path(self._catalog.kept_directory) / OWN / f"{name}.yaml"
 
     def _made(self, draft: OwnDraft, person: Person) -> Environment:
-        """The catalog entry. Raises InvalidRequest."""
+        """Build the catalog entry. Raises InvalidRequest."""
         if draft.kind is Kind.MODULES:
             raise InvalidRequest("Register a 'container' or a 'venv'; modules are the site's.")
         values: dict[str, Any] = {
@@ -200,8 +202,8 @@ class OwnEnvironments(LoggingConfigurable):
 
 
 def own_name(person: str, title: str) -> str:
-    """``USER.TITLE`` as a name that a catalog entry may have: what had to be changed in the user's
-    name is replaced by a piece of its hash, so that no two people ever share a name."""
+    """Return ``USER.TITLE`` as a valid name of a catalog entry. A user's name that has to be
+    changed gets a piece of its hash, so that no two users ever share a name."""
     user = _plain(person)
     if user != person or len(user) > _LONGEST_USER:
         mark = hashlib.sha256(person.encode()).hexdigest()[:8]

@@ -1,1 +1,1 @@
-"""Apptainer: the one way to it, its files and its signatures."""
+"""Access to Apptainer, its definition files and its signatures."""

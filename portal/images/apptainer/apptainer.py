@@ -3,14 +3,14 @@
 - It runs ``singularity`` from PATH, whatever the program is called here: the program gets that
   name in a folder of its own, which stands first on PATH.
 - ``pull`` and ``build`` return a path or None, whether they failed or not, ``build`` through sudo:
-  both are streamed here, and the exit status counts; then the result is looked at.
-- Its streams end up in a pipe that nobody reads when Apptainer says much on the other channel:
+  both are streamed here, and the exit status is checked, then the result.
+- Its streams hang on a pipe that nobody reads when Apptainer writes much to the other channel:
   both channels are read as one.
-- ``execute`` answers with a text, a list or a dictionary: it is always asked for the dictionary.
-- ``bind=`` ends the whole process when a source is missing: binds are looked at here and passed as
+- ``execute`` returns a text, a list or a dictionary: it is always asked for the dictionary.
+- ``bind=`` ends the whole process when a source is missing: binds are checked here and passed as
   options. ``run`` fails when anything reaches stderr: it is not used.
-- It drops empty arguments, never gives up waiting, and breaks on bytes that are not UTF-8: each is
-  an error here.
+- It drops empty arguments, never times out, and breaks on bytes that are not UTF-8: each is an
+  error here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .enclosure import REFUSED, Enclosure
 
 _VERSION = re.compile(r"^(?:apptainer|singularity(?:-ce|-pro)?) version (\S+)", re.MULTILINE)
 _NO_MOUNT = re.compile(r"mount failure|squashfuse|failed to open /dev/fuse")
-_KEPT = 40  # lines of what a failed command said
+_KEPT = 40  # last lines of a failed command
 # Apptainer's messages, with colours where it thinks it has a terminal.
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _PASSED = ("APPTAINER_DROP_CAPS",)  # a limited root's containers need it
@@ -45,7 +45,7 @@ _FOREIGN = ("APPTAINER", "SINGULARITY", "SPYTHON_", "PORTAL_", "XDG_")
 
 
 class ApptainerFailed(WorkFailed):
-    """Apptainer ended with an error. ``said``: its last lines, as they were."""
+    """Error with which Apptainer ended. ``said``: its last lines, unchanged."""
 
     def __init__(self, message: str, said: str = "") -> None:
         super().__init__(message)
@@ -53,18 +53,18 @@ class ApptainerFailed(WorkFailed):
 
 
 class NoEnclosure(CouldNotRun):
-    """This node gives an account no namespaces."""
+    """Lack of namespaces for accounts on this node."""
 
 
 class Said(NamedTuple):
-    """How a command in a container ended, and what it wrote on both of its channels."""
+    """Exit status of a command in a container, and its output on both channels."""
 
     returncode: int
     text: str
 
 
 class Apptainer:
-    """One program, with a cache and a folder for temporary files; used by one thread at a time."""
+    """Apptainer, with a cache and a folder for temporary files; used by one thread at a time."""
 
     def __init__(
         self,
@@ -88,19 +88,19 @@ class Apptainer:
         self._client = get_client(quiet=False)
 
     def version(self) -> str:
-        """Apptainer's version ("1.4.5"). Raises CouldNotRun when the program is none."""
+        """Return Apptainer's version ("1.4.5"). Raises CouldNotRun if the program is another."""
         with self._environment():
             try:
-                said = get_singularity_version()
+                output = get_singularity_version()
             except Exception as error:
-                said = str(error)
-        found = _VERSION.search(said if isinstance(said, str) else "")
-        if not found:
+                output = str(error)
+        match = _VERSION.search(output if isinstance(output, str) else "")
+        if not match:
             raise CouldNotRun(
                 f"{self.program} is not Apptainer: --version says no version. See "
                 "c.Images.apptainer."
             )
-        return found.group(1)
+        return match.group(1)
 
     def build(
         self,
@@ -113,18 +113,18 @@ class Apptainer:
         sandbox: bool = False,
         enclosure: Enclosure | None = None,
     ) -> None:
-        """``apptainer build``, as this account. Raises ApptainerFailed, NoEnclosure, and leaves no
-        half file.
+        """Run ``apptainer build`` as this account. Raises ApptainerFailed, NoEnclosure, and leaves
+        no partial file.
 
-        ``enclosure``: where commands of others run, as %post's do; ``source`` and ``options`` have
+        ``enclosure``: where others' commands run, such as %post's; ``source`` and ``options`` have
         the names that are seen there.
         """
         kind = ["--sandbox"] if sandbox else []
-        there = enclosure.seen(target) if enclosure else str(target)
-        words = ["--force", *kind, *options, there, source]
+        seen_target = enclosure.seen(target) if enclosure else str(target)
+        args = ["--force", *kind, *options, seen_target, source]
         before = children()
         try:
-            self._stream("build", words, what=what, environ=environ, enclosure=enclosure)
+            self._stream("build", args, what=what, environ=environ, enclosure=enclosure)
             if not (target.is_dir() if sandbox else target.is_file()):
                 raise ApptainerFailed(f"Cannot {what}: Apptainer made nothing and did not say why.")
         except BaseException:
@@ -145,43 +145,43 @@ class Apptainer:
         """Run ``argv`` in a container that sees nothing of the node: no home, no processes, no
         variables. ``binds``: host path to container path, writable. ``limit`` in seconds.
 
-        Raises ApptainerFailed when there is no container (not: when the command fails).
+        Raises ApptainerFailed if the container does not start (not if the command fails).
         """
         if not all(argv):
             raise ValueError("spython drops empty arguments")
-        words = ["--containall", "--no-eval", "--no-home", "--pwd", "/", *options]
+        args = ["--containall", "--no-eval", "--no-home", "--pwd", "/", *options]
         for source, target in (binds or {}).items():
             if not Path(source).exists():
                 raise WorkFailed(f"'{source}' is not there, so that the container cannot see it.")
-            words += ["--bind", f"{source}:{target}"]
-        said = self._execute(image, argv, words, limit)
-        if said.returncode and re.search(
-            r"mount failure|squashfuse|failed to open /dev/fuse", said.text
+            args += ["--bind", f"{source}:{target}"]
+        result = self._execute(image, argv, args, limit)
+        if result.returncode and re.search(
+            r"mount failure|squashfuse|failed to open /dev/fuse", result.text
         ):
             # Users cannot mount image files on this node: unpack it for a moment.
             self._log("This node cannot mount an image file; it is unpacked for this command.")
-            said = self._execute(image, argv, [*words, "--unsquash"], limit)
-        if said.returncode == 255 and "FATAL" in said.text:
+            result = self._execute(image, argv, [*args, "--unsquash"], limit)
+        if result.returncode == 255 and "FATAL" in result.text:
             raise ApptainerFailed(
-                f"The container does not start: {reason(said.text)}", said=said.text
+                f"The container does not start: {reason(result.text)}", said=result.text
             )
-        return said
+        return result
 
-    def sif(self, *words: str) -> list[str]:
-        """What ``apptainer sif …`` says. Raises ApptainerFailed."""
-        return self._stream("sif", words, what="read the image file", quiet=True)
+    def sif(self, *args: str) -> list[str]:
+        """Return the lines that ``apptainer sif …`` prints. Raises ApptainerFailed."""
+        return self._stream("sif", args, what="read the image file", quiet=True)
 
     def sign(self, image: Path, index: int) -> None:
-        """Sign with the secret key of this number in the keyring."""
+        """Sign ``image`` with the secret key at ``index`` in the keyring."""
         self._stream("sign", ["--keyidx", str(index), str(image)], what="sign the image")
 
     def verify(self, image: Path) -> None:
-        """Raises ApptainerFailed unless all of the image carries a good signature of the keyring's
+        """Raise ApptainerFailed unless all of the image carries a good signature of the keyring's
         keys; no key server is asked."""
         self._stream("verify", ["--all", "--local", str(image)], what="verify the image")
 
     def keys(self) -> list[str]:
-        """What ``apptainer key list --secret`` says."""
+        """Return the lines that ``apptainer key list --secret`` prints."""
         return self._stream("key", ["list", "--secret"], what="list the keys", quiet=True)
 
     def _execute(
@@ -210,15 +210,15 @@ class Apptainer:
     def _stream(
         self,
         command: str,
-        words: Sequence[str],
+        args: Sequence[str],
         *,
         what: str,
         environ: Mapping[str, str] | None = None,
         quiet: bool = False,
         enclosure: Enclosure | None = None,
     ) -> list[str]:
-        """Its lines, each written to the log as it comes, unless ``quiet``."""
-        argv = [*self._client._init_command(command), *words]
+        """Run a command; log its lines as they come or, if ``quiet``, return them instead."""
+        argv = [*self._client._init_command(command), *args]
         if enclosure:
             argv = enclosure.command([self.program, *argv[1:]])
         if not all(argv):
@@ -235,10 +235,10 @@ class Apptainer:
                     else:
                         self._log(line)
             except subprocess.CalledProcessError:
-                said = "\n".join(last)
-                if refused := re.search(rf"^{REFUSED}: (.*)", said, re.MULTILINE):
+                output = "\n".join(last)
+                if refused := re.search(rf"^{REFUSED}: (.*)", output, re.MULTILINE):
                     raise NoEnclosure(_no_enclosure(refused.group(1))) from None
-                raise ApptainerFailed(f"Cannot {what}: {reason(said)}", said=said) from None
+                raise ApptainerFailed(f"Cannot {what}: {reason(output)}", said=output) from None
             except UnicodeDecodeError:
                 raise ApptainerFailed(
                     f"Cannot {what}: Apptainer printed what is no text."
@@ -251,7 +251,7 @@ class Apptainer:
     def _environment(
         self, more: Mapping[str, str] | None = None, enclosure: Enclosure | None = None
     ) -> Iterator[None]:
-        """This process's environment as Apptainer should see it, while one command starts."""
+        """Set this process's environment as Apptainer should see it, while one command starts."""
         before = dict(os.environ)
         with tempfile.TemporaryDirectory(prefix="portal-apptainer-") as names:
             (Path(names) / "singularity").symlink_to(Path(self.program).absolute())
@@ -270,7 +270,7 @@ class Apptainer:
 
 @contextmanager
 def _patience(seconds: float) -> Iterator[threading.Event]:
-    """Ends all that this process started when the time is over, and sets the event."""
+    """Kill the processes started in the block when the time is over, and set the event."""
     over = threading.Event()
     before = children()
 
@@ -295,27 +295,27 @@ def _no_enclosure(why: str) -> str:
     )
 
 
-def reason(said: str) -> str:
-    """The sentence out of Apptainer's last lines that says why, without its label."""
-    lines = [_COLOURS.sub("", line).strip() for line in said.splitlines()]
+def reason(output: str) -> str:
+    """Return the sentence in Apptainer's last lines that says why it failed, without its label."""
+    lines = [_COLOURS.sub("", line).strip() for line in output.splitlines()]
     fatal = [line for line in lines if re.match(r"(FATAL|ERROR)\s*:", line)]
     chosen = fatal[-1] if fatal else next((line for line in reversed(lines) if line), "")
     return re.sub(r"^(FATAL|ERROR)\s*:\s*", "", chosen)[:500] or "it did not say why."
 
 
 def unpack(apptainer: Apptainer, image: Path, directory: Path) -> None:
-    """The files of a SIF as a new directory, which this account owns.
+    """Unpack the files of a SIF into a new directory, which this account owns.
 
-    With squashfs's own program, as ``apptainer build --sandbox`` takes capabilities that a limited
-    root has not. Raises ApptainerFailed.
+    Uses squashfs's own program, since ``apptainer build --sandbox`` needs capabilities that a
+    limited root lacks. Raises ApptainerFailed.
     """
     program = shutil.which("unsquashfs", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
     if not program:
         raise CouldNotRun("'unsquashfs' is missing on this node: install squashfs-tools.")
     start = partition(apptainer, image)[0]
-    words = [program, "-no-progress", "-no-xattrs", "-offset", str(start)]
+    args = [program, "-no-progress", "-no-xattrs", "-offset", str(start)]
     done = subprocess.run(
-        [*words, "-dest", str(directory), str(image)],
+        [*args, "-dest", str(directory), str(image)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -327,13 +327,13 @@ def unpack(apptainer: Apptainer, image: Path, directory: Path) -> None:
 
 
 def partition(apptainer: Apptainer, image: Path) -> tuple[int, str]:
-    """Where in a SIF its file system begins (bytes), and the architecture that it is for."""
+    """Return the offset (bytes) of the file system in a SIF, and the architecture it is for."""
     try:
         lines = apptainer.sif("list", str(image))
     except ApptainerFailed:
         raise WorkFailed(f"{image} is not a SIF image.") from None
     for line in lines:
-        found = re.search(r"\|\s*(\d+)-\d+\s*\|FS \(Squashfs/\*System/(\w+)\)", line)
-        if found:
-            return int(found.group(1)), found.group(2)
+        match = re.search(r"\|\s*(\d+)-\d+\s*\|FS \(Squashfs/\*System/(\w+)\)", line)
+        if match:
+            return int(match.group(1)), match.group(2)
     raise WorkFailed(f"{image} holds no file system that can be started.")

@@ -1,8 +1,8 @@
-"""A definition file that an admin gives: what of it may be built, under an account without rights.
+"""Checks of definition files from admins: what may be built under an account without rights.
 
 A definition file can run commands on the node (%pre, %setup, and what a shell makes of a name in
 %files), copy any file of the node into the image (%files, %appfiles) and ask for bootstraps that
-need root. None of that is done here, so only what is known here is let through: sections and names
+need root. None of that is done here, so only what is known here is accepted: sections and names
 are read as Apptainer 1.4 reads them (its pkg/build/types/parser/deffile.go), which takes "%%setup"
 for %setup and fills in the values of %arguments anywhere.
 """
@@ -21,22 +21,22 @@ from ..outcome import WorkFailed
 # Agents that fetch or copy an image (apptainer-build(1)); the others install packages as root.
 _AGENTS = frozenset({"docker", "localimage", "oci", "oci-archive", "docker-archive", "oras"})
 _LARGEST = 262_144  # bytes
-# Those that run in the image, or do not run.
+# Sections that run in the image, or do not run.
 _SECTIONS = frozenset(
     {"environment", "files", "help", "labels", "post", "runscript", "startscript", "test"}
 )
 _ON_THE_NODE = frozenset({"pre", "setup"})
 _SECTION = re.compile(r"^%([A-Za-z]+)(?: +(.*))?$")
-# Lines end in other places for Python than for Apptainer where these are.
+# Characters at which Python and Apptainer end lines differently.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
-# Apptainer gives the name to a shell, and what comes of it to cp.
+# Apptainer has a shell expand the name, and gives the result to cp.
 _NAME = re.compile(r"[A-Za-z0-9._+@*?\[\]/][A-Za-z0-9._+@*?\[\]/-]*")
 _ROOT = re.compile(r"(^|[;&|(]\s*)(sudo|su|doas|pkexec)\s", re.MULTILINE)
 
 
 def read_definition(path: Path) -> str:
-    """The text of a definition file that may be built. Raises WorkFailed, with the line that is
-    in the way."""
+    """Return the text of a definition file that may be built. Raises WorkFailed, with the line
+    that is in the way."""
     text = _text(path)
     agents = 0
     for number, section, line in _lines(text):
@@ -57,7 +57,7 @@ def read_definition(path: Path) -> str:
         elif section not in ("", "files from", *_SECTIONS):
             raise WorkFailed(
                 f"{where}'{line.strip()[:60]}' is no section that is followed here. Those are "
-                f"{', '.join(f'%{one}' for one in sorted(_SECTIONS))}; '%' begins no other line."
+                f"{', '.join(f'%{item}' for item in sorted(_SECTIONS))}; '%' begins no other line."
             )
         elif section in ("post", "test") and _ROOT.search(line):
             raise WorkFailed(
@@ -71,7 +71,7 @@ def read_definition(path: Path) -> str:
 
 
 def base_hosts(text: str) -> frozenset[str]:
-    """The registries from which the file's stages fetch their images."""
+    """Return the registries from which the file's stages fetch their images."""
     stages: list[dict[str, str]] = []
     for _, section, line in _lines(text):
         if section:
@@ -110,12 +110,12 @@ def _text(path: Path) -> str:
 
 
 def copied_files(path: Path, text: str | None = None) -> list[Path]:
-    """The files below the definition's folder that it copies into the image, links followed.
+    """Return the files below the definition's folder that it copies to the image, links followed.
 
-    Raises WorkFailed when one is outside of that folder.
+    Raises WorkFailed if one is outside of that folder.
     """
     folder = Path(os.path.realpath(path.parent))
-    found: list[Path] = []
+    files: list[Path] = []
     for number, section, line in _lines(_text(path) if text is None else text):
         if section not in ("files", "files from"):
             continue
@@ -131,19 +131,19 @@ def copied_files(path: Path, text: str | None = None) -> list[Path]:
             continue
         if pattern.startswith("/") or ".." in pattern.split("/"):
             raise WorkFailed(_outside(path, number, pattern))
-        for one in sorted(path.parent.glob(pattern)):
-            name = str(one.relative_to(path.parent))
+        for entry in sorted(path.parent.glob(pattern)):
+            name = str(entry.relative_to(path.parent))
             if name.startswith("-"):
                 raise WorkFailed(
                     f"'{path.name}', line {number}: '{name[:200]}' would be an option of cp. "
                     "Give the file another name."
                 )
-            for member in [one, *(sorted(one.rglob("*")) if one.is_dir() else [])]:
+            for member in [entry, *(sorted(entry.rglob("*")) if entry.is_dir() else [])]:
                 if not Path(os.path.realpath(member)).is_relative_to(folder):
                     raise WorkFailed(_outside(path, number, str(member.relative_to(path.parent))))
                 if member.is_file():
-                    found.append(member)
-    return found
+                    files.append(member)
+    return files
 
 
 def _outside(path: Path, number: int, name: str) -> str:
@@ -155,21 +155,21 @@ def _outside(path: Path, number: int, name: str) -> str:
 
 
 def _lines(text: str) -> list[tuple[int, str, str]]:
-    """Number, section and text of each line that says something. Section "": the header; "files"
-    that come from another stage of the build are "files from"."""
-    found = []
+    """Return number, section and text of each significant line. Section "": the header; "files
+    from": files that come from another stage of the build."""
+    lines = []
     section = ""
     for number, line in enumerate(text.split("\n"), 1):
         if re.match(r"(?i)bootstrap:", line):
             section = ""  # the next stage's header
-            found.append((number, section, line))
+            lines.append((number, section, line))
         elif line.lstrip().startswith("%"):
             match = _SECTION.match(line)
             section = match.group(1).lower() if match else "?"
             if match and section == "files" and (match.group(2) or "").startswith("from "):
                 section = "files from"
             if section not in (*_SECTIONS, "files from"):
-                found.append((number, section, line))
+                lines.append((number, section, line))
         elif line.strip() and not line.lstrip().startswith("#"):
-            found.append((number, section, line))
-    return found
+            lines.append((number, section, line))
+    return lines

@@ -1,5 +1,5 @@
-"""Runs a command in a mount namespace that it cannot take apart, not even as root of its own
-user namespace: Apptainer's ``build``, which gives ``%post`` of a definition file that right.
+"""Enclosure of a command: a mount namespace that it cannot take apart, even as root of its own
+user namespace. For Apptainer's ``build``, which gives ``%post`` of a definition file that right.
 
 The kernel locks mounts that come from a mount namespace of another user namespace
 (mount_namespaces(7), "Restrictions on mount namespaces"): they cannot be unmounted one by one to
@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-REFUSED = "PORTAL-ENCLOSURE"  # begins the line that says why there is none
+REFUSED = "PORTAL-ENCLOSURE"  # begins the line that says why there is no enclosure
 _ALIAS = "portal-"  # begins the names of folders in the new root
 
 # sched.h, sys/mount.h
@@ -39,16 +39,16 @@ _SYS_PIVOT_ROOT = {"x86_64": 155, "ppc64le": 203, "s390x": 217}  # others: the g
 
 
 class Enclosure(NamedTuple):
-    """``hidden``: a folder of the node to the one that is seen in its place; ``shown``: folders
-    (resolved paths) that the command reaches all the same, and writes to, under names of their own;
-    ``directory``: where it begins."""
+    """Enclosure of a command. ``hidden``: folders of the node, to those seen in their place;
+    ``shown``: folders (resolved paths) that the command can still reach and write to, under names
+    of their own; ``directory``: its working directory."""
 
     hidden: Mapping[str, str]
     shown: Sequence[str]
     directory: str = "/"
 
     def seen(self, path: str | os.PathLike[str]) -> str:
-        """The name in the enclosure of ``path``; its own where it is in no folder of ``shown``."""
+        """Return the enclosure's name of ``path``; its own if it is in no folder of ``shown``."""
         real = os.path.realpath(path)
         for number, folder in enumerate(self.shown):
             if real == folder or real.startswith(f"{folder}/"):
@@ -56,36 +56,36 @@ class Enclosure(NamedTuple):
         return os.fspath(path)
 
     def variables(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Environment variables with the names of the enclosure in their paths."""
+        """Return environment variables with the enclosure's names in their paths."""
         return {
             name: ":".join(
-                self.seen(one) if one.startswith("/") else one for one in value.split(":")
+                self.seen(part) if part.startswith("/") else part for part in value.split(":")
             )
             for name, value in values.items()
         }
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """The words that run ``argv`` in the enclosure. A program below a hidden folder stays
-        where it is, with the folder above the one that it lies in."""
+        """Return the command line that runs ``argv`` in the enclosure. A program below a hidden
+        folder stays where it is, with the folder above the one that it lies in."""
         program = os.path.realpath(argv[0])
         prefix = str(Path(program).parent.parent)
-        stays = [prefix] if any(_below(prefix, one) for one in self.hidden) else []
-        told = {
+        stays = [prefix] if any(_below(prefix, folder) for folder in self.hidden) else []
+        settings = {
             "hidden": dict(self.hidden),
             "shown": list(self.shown),
             "stays": stays,
             "directory": self.seen(self.directory),
         }
         here = str(Path(__file__).resolve())
-        return [sys.executable, "-I", here, json.dumps(told), program, *argv[1:]]
+        return [sys.executable, "-I", here, json.dumps(settings), program, *argv[1:]]
 
 
 def main(argv: list[str]) -> NoReturn:
-    """Enter the enclosure that ``argv`` says (`Enclosure.command`), and become its command."""
-    told = json.loads(argv[1])
+    """Enter the enclosure that ``argv`` sets (`Enclosure.command`), and become its command."""
+    settings = json.loads(argv[1])
     try:
-        _enter(told["hidden"], told["shown"], told["stays"])
-        os.chdir(told["directory"])
+        _enter(settings["hidden"], settings["shown"], settings["stays"])
+        os.chdir(settings["directory"])
     except OSError as error:
         step = f" ({error.filename})" if error.filename else ""
         sys.exit(f"{REFUSED}: {error.strerror}{step}")
@@ -127,7 +127,7 @@ def _enter(hidden: Mapping[str, str], shown: Sequence[str], stays: Sequence[str]
 
 
 def _again(name: str) -> None:
-    """Put what is called ``name`` in the old root into the new one."""
+    """Put the entry ``name`` of the old root into the new one."""
     old, new = Path("/old", name), Path("/", name)
     kind = old.lstat().st_mode
     if stat.S_ISLNK(kind):
@@ -141,12 +141,12 @@ def _again(name: str) -> None:
 
 
 def _protect() -> None:
-    """Make what is mounted read-only, but for what processes need to run. What the kernel does not
-    let go of is left: a mount that nobody answers for, or one with options that it does not say."""
+    """Make all mounts read-only, except what processes need to run. Mounts that the kernel refuses
+    to change are left: one that nobody answers for, or one with options that it does not tell."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         fields = line.split()
-        place = re.sub(r"\\([0-7]{3})", lambda one: chr(int(one[1], 8)), fields[4])
-        if place == "/" or any(_below(place, one) for one in ("/old", "/dev", "/proc")):
+        place = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), fields[4])
+        if place == "/" or any(_below(place, folder) for folder in ("/old", "/dev", "/proc")):
             continue
         flags = _MS_BIND | _MS_REMOUNT | _MS_RDONLY
         for option in fields[5].split(","):
@@ -160,8 +160,8 @@ def _below(path: str, folder: str) -> bool:
 
 
 def _unshare(user: int, group: int) -> None:
-    """Enter new user and mount namespaces as ``user`` and ``group``, and with no other number: a
-    map of more takes rights that no account of builds has."""
+    """Enter new user and mount namespaces as ``user`` and ``group``, and map no other number: more
+    would take rights that no account of builds has."""
     was_user, was_group = os.geteuid(), os.getegid()
     _call("unshare", _CLONE_NEWUSER | _CLONE_NEWNS)
     Path("/proc/self/setgroups").write_text("deny")  # else gid_map is refused
@@ -176,9 +176,9 @@ def _bind(source: str, target: str) -> None:
 def _mount(
     source: str | None, target: str, kind: str | None, flags: int, data: str | None = None
 ) -> None:
-    words = [None if one is None else os.fsencode(one) for one in (source, target, kind)]
+    args = [None if value is None else os.fsencode(value) for value in (source, target, kind)]
     try:
-        _call("mount", *words, ctypes.c_ulong(flags), None if data is None else data.encode())
+        _call("mount", *args, ctypes.c_ulong(flags), None if data is None else data.encode())
     except OSError as error:
         raise OSError(error.errno, error.strerror, f"mount {target}") from None
 
@@ -188,9 +188,9 @@ def _pivot_root(new: str, old: str) -> None:
     _call("syscall", ctypes.c_long(number), os.fsencode(new), os.fsencode(old))
 
 
-def _call(name: str, *words: object) -> None:
+def _call(name: str, *args: object) -> None:
     """Call a function of the C library. Raises OSError."""
-    if getattr(ctypes.CDLL(None, use_errno=True), name)(*words):
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*args):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), name)
 

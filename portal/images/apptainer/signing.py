@@ -12,14 +12,14 @@ from .apptainer import Apptainer, ApptainerFailed
 def sign(apptainer: Apptainer, image: Path, fingerprint: str) -> None:
     """Sign ``image`` with the secret key of this fingerprint, which must have no passphrase.
 
-    Raises CouldNotRun when the keyring does not have it, WorkFailed when signing fails.
+    Raises CouldNotRun if the keyring does not have it, WorkFailed if signing fails.
     """
     apptainer.sign(image, _number(apptainer.keys(), fingerprint))
     verify(apptainer, image)
 
 
 def verify(apptainer: Apptainer, image: Path) -> None:
-    """Raises WorkFailed unless ``image`` carries a good signature of a key in the keyring."""
+    """Raise WorkFailed unless ``image`` carries a good signature of a key in the keyring."""
     try:
         apptainer.verify(image)
     except ApptainerFailed as error:
@@ -36,19 +36,19 @@ def verify(apptainer: Apptainer, image: Path) -> None:
 
 
 def keyring(configured: str) -> str:
-    """The folder of the keyring: the site's (c.Images.keyring), or this account's own."""
+    """Return the folder of the keyring: the site's (c.Images.keyring), or this account's own."""
     return configured or str(Path.home() / ".apptainer/keys")
 
 
 def _number(lines: list[str], fingerprint: str) -> int:
-    """Apptainer takes a key by its number in its list. Raises CouldNotRun."""
+    """Return the number of the key in Apptainer's list, which selects it. Raises CouldNotRun."""
     wanted = re.sub(r"[^0-9A-F]", "", fingerprint.upper())
     number = -1
     for line in lines:
-        if found := re.match(r"\s*(\d+)\)", line):
-            number = int(found.group(1))
-        elif found := re.search(r"Fingerprint:\s*([0-9A-Fa-f]+)", line):
-            if len(wanted) >= 16 and found.group(1).upper().endswith(wanted):
+        if match := re.match(r"\s*(\d+)\)", line):
+            number = int(match.group(1))
+        elif match := re.search(r"Fingerprint:\s*([0-9A-Fa-f]+)", line):
+            if len(wanted) >= 16 and match.group(1).upper().endswith(wanted):
                 return number
     raise CouldNotRun(
         f"The keyring of the builds' account has no secret key '{fingerprint[:60]}' "

@@ -1,4 +1,4 @@
-"""A build's temporary folder: locked while the build lives, removed by it or by the next one."""
+"""Temporary folder of a build: locked while the build lives, removed by it or by the next one."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from ..processes import children, end_descendants
 
 _BEGIN = ".build-"
 _LOCK = "lock"
-_NO_LOCK = 3600  # seconds
-_STALE = 2 * 86400  # seconds, where the file system knows no locks
+_NO_LOCK = 3600  # seconds until a folder without a lock counts as left
+_STALE = 2 * 86400  # likewise where the file system knows no locks
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _GIB = 1024**3
 
 
 @contextmanager
 def workplace(folder: Path) -> Iterator[Path]:
-    """A new folder below ``folder``, gone with everything in it when the block ends, however it
-    ends. What killed builds left there is removed first. Raises CouldNotRun."""
+    """Make a folder below ``folder``, removed with everything in it when the block ends, however
+    it ends. Folders that killed builds left are removed first. Raises CouldNotRun."""
     before = children()
     try:
         remove_left(folder)
         work = Path(tempfile.mkdtemp(prefix=_BEGIN, dir=folder))
-        # It has its name only when it is held: others would take it first, and us for dead.
+        # Named only once it is held: else another build would take it, and this one for dead.
         lock = (work / f"new-{_LOCK}").open("w")
         _held(lock.fileno())
         Path(lock.name).rename(work / _LOCK)
@@ -49,20 +49,20 @@ def workplace(folder: Path) -> Iterator[Path]:
 
 
 def alone(work: Path, *seen: str) -> dict[str, str]:
-    """Variables with which Apptainer's containers of this account see nothing of its other jobs
-    on the node: /tmp and /var/tmp are folders of their own below ``work``, and their processes are
-    all that there are. ``seen``: folders that they see all the same, wherever those are.
+    """Return variables with which Apptainer's containers see nothing of this account's other jobs
+    on the node: /tmp and /var/tmp are folders of their own below ``work``, and only their own
+    processes are visible. ``seen``: folders that they see all the same, wherever those are.
 
-    It holds for commands without rights in their container; %post, which has them, is kept apart
+    This holds for commands without rights in their container; %post, which has them, is kept apart
     by an `Enclosure`.
     """
     binds = [f"{own}:{place}" for place, own in own_temporary(work).items()]
-    binds += [f"{one}:{one}" for one in seen]
+    binds += [f"{folder}:{folder}" for folder in seen]
     return {"APPTAINER_BINDPATH": ",".join(binds), "APPTAINER_PID": "1"}
 
 
 def own_temporary(work: Path) -> dict[str, str]:
-    """Folders below ``work`` in the place of /tmp and /var/tmp, by those."""
+    """Make folders below ``work`` in the place of /tmp and /var/tmp, and map these to them."""
     folders = {}
     for place in ("/tmp", "/var/tmp"):  # noqa: S108  the container's
         own = work / place.strip("/").replace("/", "-")
@@ -72,7 +72,7 @@ def own_temporary(work: Path) -> dict[str, str]:
 
 
 def remove_left(folder: Path) -> list[str]:
-    """Remove the temporary folders of builds that live no more; the names of those."""
+    """Remove the temporary folders of dead builds; return their names."""
     gone = []
     for left in folder.glob(f"{_BEGIN}*"):
         try:
@@ -89,7 +89,7 @@ def remove_left(folder: Path) -> list[str]:
 
 
 def _age(path: Path) -> float:
-    """Seconds since it changed; 0 when it is gone meanwhile."""
+    """Return the seconds since ``path`` changed; 0 if it is gone meanwhile."""
     try:
         return time.time() - path.lstat().st_mtime
     except OSError:
@@ -97,7 +97,7 @@ def _age(path: Path) -> float:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder with directories that nobody may write to or enter, as images have them."""
+    """Remove a folder, even with directories that nobody may write to or enter, as in images."""
     for directory, names, _ in os.walk(path):
         for name in names:
             below = Path(directory) / name
@@ -108,14 +108,14 @@ def remove_tree(path: Path) -> None:
 
 
 def check_space(folder: Path, needed: int) -> None:
-    """Raises CouldNotRun when fewer than ``needed`` bytes are free where ``folder`` is."""
+    """Raise CouldNotRun if fewer than ``needed`` bytes are free where ``folder`` is."""
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise CouldNotRun(full(folder, needed))
 
 
 def full(folder: Path, needed: int) -> str:
-    """The sentence for a file system without room; ``needed`` in bytes."""
+    """Return the sentence for a file system without room; ``needed`` in bytes."""
     free = shutil.disk_usage(folder).free
     return (
         f"There is no space left in '{folder}': the build needs about {size_words(needed)}, and "
@@ -124,19 +124,19 @@ def full(folder: Path, needed: int) -> str:
 
 
 def is_full(error: OSError) -> bool:
-    """Whether a file system without room, or a quota, is what failed."""
+    """Return True if the error is a file system without room, or a quota."""
     return error.errno in _FULL
 
 
 def size_words(count: int) -> str:
-    """Bytes for people: "1.5 GiB", "300 MiB"."""
+    """Format bytes for people: "1.5 GiB", "300 MiB"."""
     if count >= _GIB:
         return f"{count / _GIB:.1f} GiB"
     return f"{count / 1024**2:.0f} MiB"
 
 
 def _held(descriptor: int) -> bool:
-    """Take the lock; False where another build has it. Raises OSError where there are none."""
+    """Take the lock; return False if another build has it. Raises OSError if locks fail."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

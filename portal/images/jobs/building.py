@@ -1,5 +1,5 @@
-"""Builds an image: fetched by its digest, looked into, given the session's server, verified, and
-only then given its name. A build that fails or is ended leaves nothing but Apptainer's cache of
+"""Build of an image: fetched by its digest, probed, given the session's server, verified, and only
+then given its name. A build that fails or is ended leaves nothing but Apptainer's cache of
 downloads, from which the next try goes on."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def build(job: ImageJob, report: Callable[[Event], None]) -> BuildResult:
 
 
 def finished(target: Path) -> BuildResult | None:
-    """What an earlier build made there; None where the image or its description is missing."""
+    """Return the result of an earlier build; None if the image or its description is missing."""
     try:
         result = BuildResult.model_validate_json(_description(target).read_text())
         size = target.stat().st_size
@@ -65,7 +65,7 @@ def finished(target: Path) -> BuildResult | None:
 
 
 class _Build:
-    """One build, step by step."""
+    """Build of one image, step by step."""
 
     def __init__(self, job: ImageJob, report: Callable[[Event], None]) -> None:
         self.job = job
@@ -73,7 +73,7 @@ class _Build:
         self.directory = Path(job.directory)
         self.scratch = Path(job.scratch or job.directory)
         self.cache = self.directory / _CACHE
-        # Apart from uv's, whose files go into every image: images are unpacked with this one open.
+        # Apart from uv's, whose files go into every image: this one is open to what unpacks one.
         self.downloads = self.cache / "apptainer"
         self._report = report
         try:
@@ -107,8 +107,8 @@ class _Build:
                 f"The build could not write its files: {error.filename}: {error.strerror}."
             ) from None
         except WorkFailed as error:
-            said = error.message + (error.said if isinstance(error, ApptainerFailed) else "")
-            if _NO_ROOM.search(said):
+            output = error.message + (error.said if isinstance(error, ApptainerFailed) else "")
+            if _NO_ROOM.search(output):
                 raise CouldNotRun(full(self.scratch, self.needed)) from None
             raise
 
@@ -139,8 +139,8 @@ class _Build:
 
         self._say("probe", "Looking into the image")
         found = probe(apptainer, root)
-        for one in found.pythons:
-            log_protocol.say(f"Python {'.'.join(map(str, one.version))}: {one.executable}")
+        for python in found.pythons:
+            log_protocol.say(f"Python {'.'.join(map(str, python.version))}: {python.executable}")
 
         self._say("install", "Putting the session's server together")
         folder = work / "added"
@@ -155,12 +155,12 @@ class _Build:
         def write(enclosure: Enclosure | None) -> None:
             base = enclosure.seen(root) if enclosure else str(root)
             values = {"base": base, "digest": job.digest, "recipe": recipe}
-            words = [word for k, v in values.items() for word in ("--build-arg", f"{k}={v}")]
+            args = [word for k, v in values.items() for word in ("--build-arg", f"{k}={v}")]
             apptainer.build(
                 new,
                 enclosure.seen(recipe_file) if enclosure else str(recipe_file),
                 what="write the image",
-                options=[*words, "--mksquashfs-args", definition.SQUASHFS],
+                options=[*args, "--mksquashfs-args", definition.SQUASHFS],
                 environ={"PORTAL_ADDED": str(folder)},
                 enclosure=enclosure,
             )
@@ -187,7 +187,7 @@ class _Build:
                 self._open(apptainer, root)
             case SourceKind.DEFINITION:
                 self._follow(apptainer, root, work)
-        # What even its owner may not read could not be packed again.
+        # Files that even their owner may not read could not be packed again.
         for folder, names, files in os.walk(root):
             for name in (*names, *files):
                 path = Path(folder) / name
@@ -212,9 +212,9 @@ class _Build:
             try:
                 self._enclosed(pull, self._enclosure(work))
             except ApptainerFailed as error:
-                fault, words = fault_of(error.said)
+                fault, message = fault_of(error.said)
                 if fault in (Fault.AWAY, Fault.BUSY):
-                    raise CouldNotRun(f"The registry does not answer: {words}.") from None
+                    raise CouldNotRun(f"The registry does not answer: {message}.") from None
                 raise
 
     def _open(self, apptainer: Apptainer, root: Path) -> None:
@@ -228,15 +228,15 @@ class _Build:
         unpack(apptainer, path, root)
 
     def _follow(self, apptainer: Apptainer, root: Path, work: Path) -> None:
-        """Build what the definition file says, from the text that was looked at."""
+        """Build what the definition file says, from the text that was checked."""
         path = Path(self.source.path)
         text = read_definition(path)
         self._same(definition.path_digest(self.source))
         read = work / "source.def"
         read.write_text(text)
-        # A user without entries in /etc/subuid and one with them shall get the same.
+        # Accounts with and without entries in /etc/subuid shall get the same.
         options = [] if os.geteuid() == 0 else ["--ignore-subuid"]
-        # %files counts from the file's folder.
+        # Names in %files are relative to the file's folder.
         enclosure = self._enclosure(work, path.parent)._replace(directory=str(path.parent))
         options += self._login(enclosure)
         apptainer.build(
@@ -250,16 +250,16 @@ class _Build:
         )
 
     def _enclosure(self, work: Path, *more: Path) -> Enclosure:
-        """Where Apptainer runs: it writes to the build's own folders and nowhere else, and what
-        runs in the image sees none of other jobs' temporary files."""
+        """Return the enclosure of Apptainer: it writes to the build's own folders and nowhere
+        else, and commands in the image see no temporary files of other jobs."""
         shown = [work, self.downloads, *more]
         if handed_over := self.job.auth_file or self.job.registries_conf:
             shown.append(Path(handed_over).parent)
         return Enclosure(own_temporary(work), [os.path.realpath(folder) for folder in shown])
 
     def _enclosed(self, run: Callable[[Enclosure | None], None], enclosure: Enclosure) -> None:
-        """``run`` in the enclosure; without one where the node has none: no command of an image
-        has rights there."""
+        """Call ``run`` with the enclosure, or with None if the node has none. Only for steps in
+        which no command of an image has rights."""
         try:
             run(enclosure)
         except NoEnclosure as error:
@@ -279,33 +279,33 @@ class _Build:
     def _compile(
         self, apptainer: Apptainer, root: Path, folder: Path, found: Found, added: Added
     ) -> None:
-        """Bytecode by the image's own Pythons, which no session could keep."""
+        """Compile bytecode with the image's own Pythons: no session could keep it."""
         binds = {str(folder): definition.PREFIX}
-        # First, since compiling takes longest: what cannot run here is said at once.
+        # First, since compiling takes longest: a server that cannot run is reported at once.
         if added.python:
-            said = apptainer.execute(root, [added.python, "-I", "-c", _SERVER], binds=binds)
-            if said.returncode:
+            result = apptainer.execute(root, [added.python, "-I", "-c", _SERVER], binds=binds)
+            if result.returncode:
                 raise WorkFailed(
-                    f"The session's server does not run in this image: {_last(said.text)}"
+                    f"The session's server does not run in this image: {_last(result.text)}"
                 )
         workers = str(len(os.sched_getaffinity(0)))
         # Nobody imports the packages' own tests, which are a fifth of the files.
-        words = ["-m", "compileall", "-q", "-j", workers, "-x", "/tests?/"]
+        args = ["-m", "compileall", "-q", "-j", workers, "-x", "/tests?/"]
         folders = {added.python: f"{definition.PREFIX}/lib"}
         if found.python3 and added.packages:
             folders[found.python3.executable] = f"{definition.PREFIX}/kernel-packages"
         for python, place in folders.items():
             if python:
-                apptainer.execute(root, [python, *words, place], binds=binds, limit=1800)
+                apptainer.execute(root, [python, *args, place], binds=binds, limit=1800)
 
     def _verify(self, apptainer: Apptainer, image: Path, found: Found, added: Added) -> None:
         own = found.python3
-        words = [added.python or "-", _SERVER, own.executable if own else "-", PYTHON]
-        said = apptainer.execute(image, ["/bin/sh", "-c", _CHECK, "sh", *words], limit=600)
-        if said.returncode:
-            raise WorkFailed(f"The finished image does not work: {_last(said.text)}")
+        args = [added.python or "-", _SERVER, own.executable if own else "-", PYTHON]
+        result = apptainer.execute(image, ["/bin/sh", "-c", _CHECK, "sh", *args], limit=600)
+        if result.returncode:
+            raise WorkFailed(f"The finished image does not work: {_last(result.text)}")
         if own:
-            _unchanged(own, read_python(said.text))
+            _unchanged(own, read_python(result.text))
 
     def _named(self, new: Path, found: Found, added: Added) -> BuildResult:
         with new.open("rb") as file:
@@ -335,8 +335,8 @@ class _Build:
 
     @contextmanager
     def _growth(self, folder: Path) -> Iterator[None]:
-        """Reports how much of the image is there, where its size is known: a new share of at least
-        a hundredth, once a second at most."""
+        """Report the share of the image that is fetched, if its size is known: when it has grown
+        by at least a hundredth, once a second at most."""
         over = threading.Event()
 
         def watch() -> None:
@@ -358,13 +358,13 @@ class _Build:
 
 
 def _unchanged(before: FoundPython, after: FoundPython | None) -> None:
-    """Raises WorkFailed when the packages of the image's own Python are others than before."""
+    """Raise WorkFailed if the packages of the image's own Python differ from before."""
     if after is None:
         raise WorkFailed("The image's own Python no longer runs in the finished image.")
-    was, is_now = (set(one.freeze or one.packages) for one in (before, after))
+    was, is_now = (set(python.freeze or python.packages) for python in (before, after))
     if was != is_now:
-        others = ", ".join(sorted(was ^ is_now)[:8])
-        raise WorkFailed(f"The build would change the packages of the image's Python: {others}.")
+        differing = ", ".join(sorted(was ^ is_now)[:8])
+        raise WorkFailed(f"The build would change the packages of the image's Python: {differing}.")
 
 
 def _description(target: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The files of an unpacked image, seen from outside: its links must not lead to the node's own."""
+"""Files of an unpacked image, seen from outside: its links must not lead to the node's own."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _LINKS = 40  # as many as the kernel follows
 
 
 def inside(root: Path, path: str) -> Path | None:
-    """Where ``path`` of the image is on the node, all links read as the image reads them; None
-    where it is not there."""
+    """Return the place on the node of ``path`` in the image, links read as the image reads them;
+    None if it is not there."""
     parts = [part for part in reversed(path.split("/")) if part]
     at: list[str] = []
     links = 0
@@ -35,7 +35,7 @@ def inside(root: Path, path: str) -> Path | None:
             target = str(here.readlink())
             if target.startswith("/"):
                 at = []
-            parts += [one for one in reversed(target.split("/")) if one]
+            parts += [step for step in reversed(target.split("/")) if step]
         elif here.exists():
             at.append(part)
         else:
@@ -44,7 +44,7 @@ def inside(root: Path, path: str) -> Path | None:
 
 
 def architecture(root: Path) -> str:
-    """As ``uname -m`` would say it in the image; "" where its shell does not tell."""
+    """Return the image's architecture as ``uname -m`` has it; "" if its shell does not tell."""
     shell = inside(root, "/bin/sh")
     if not shell or not shell.is_file():
         return ""
@@ -57,8 +57,8 @@ def architecture(root: Path) -> str:
 
 
 def check_architecture(name: str, here: str) -> None:
-    """Raises WorkFailed when an image for ``name`` cannot run on a node of ``here``; both as OCI
-    or as ``uname -m`` writes them. "" is not checked."""
+    """Raise WorkFailed if an image for ``name`` cannot run on a node of ``here``; both as OCI or
+    ``uname -m`` writes them. "" is not checked."""
     theirs, ours = OCI_NAMES.get(name, name), OCI_NAMES.get(here, here)
     if theirs and theirs != ours:
         raise WorkFailed(
@@ -68,8 +68,8 @@ def check_architecture(name: str, here: str) -> None:
 
 
 def make_room(root: Path, prefix: str) -> None:
-    """Take out what an earlier build put at ``prefix``, and make the folder above it. Raises
-    WorkFailed where a link stands in the way."""
+    """Remove what an earlier build put at ``prefix``, and make the folder above it. Raises
+    WorkFailed if a link is in the way."""
     at = root
     for part in prefix.strip("/").split("/"):
         at = at / part

@@ -1,7 +1,7 @@
-"""What the portal adds to an image, as Apptainer's definition file, and the name of what comes out.
+"""Definition file of what the portal adds to an image, and the name of the result.
 
-The text is constant: what differs comes as build arguments that the portal made itself, and in the
-environment of the one script, which nothing evaluates.
+The text is constant: variable parts come as build arguments that the portal made itself, and in
+the environment of the one script, which nothing evaluates.
 """
 
 from __future__ import annotations
@@ -42,28 +42,30 @@ From: {{ base }}
 
 
 def session_wheel(wheels: str) -> Path:
-    """The newest wheel of portal-session in the folder. Raises WorkFailed where there is none."""
-    found = sorted(Path(wheels).glob("portal_session-*.whl"), key=lambda one: one.stat().st_mtime)
-    if not found:
+    """Return the newest wheel of portal-session in the folder. Raises WorkFailed without one."""
+    candidates = sorted(
+        Path(wheels).glob("portal_session-*.whl"), key=lambda wheel: wheel.stat().st_mtime
+    )
+    if not candidates:
         raise WorkFailed(
             f"There is no wheel of portal-session in '{wheels}' (c.Images.wheels), so nothing can "
             "be added to an image. Build one: uv build --wheel kernels."
         )
-    return found[-1]
+    return candidates[-1]
 
 
 def recipe_key(wheels: str) -> str:
-    """Ten hexadecimal digits that change when what is added to images does. ``wheels`` is the
+    """Return ten hexadecimal digits that change when what is added to images does. ``wheels``: the
     folder of portal-session's wheel. Reads files. Raises WorkFailed."""
     wheel = session_wheel(wheels)
-    found = constraints()
+    pins = constraints()
     parts = [
         _EDITION,
         DEFINITION,
         SQUASHFS,
         BASH_KERNEL,
         *requirements(),
-        found.read_text() if found else "",
+        pins.read_text() if pins else "",
         wheel.name,
     ]
     whole = hashlib.sha256("\0".join(parts).encode())
@@ -72,26 +74,27 @@ def recipe_key(wheels: str) -> str:
 
 
 def build_key(digest: str, recipe: str) -> str:
-    """What a build makes: the same key, the same image. ``digest`` as in "sha256:…"."""
+    """Return the key of a build: equal keys, equal images. ``digest`` as in "sha256:…"."""
     return f"{digest.removeprefix('sha256:')}-{recipe}"
 
 
 def image_path(directory: str, digest: str, recipe: str) -> Path:
-    """Where the finished image is."""
+    """Return the path of the finished image."""
     return Path(directory) / f"{build_key(digest, recipe)}.sif"
 
 
 def path_digest(source: Source) -> str:
-    """The digest ("sha256:…") of a source that is a file: of a SIF's bytes, of a definition's text
-    and of the files beside it that it copies. Reads the whole file: call it in a thread.
+    """Return the digest ("sha256:…") of a source that is a file: of a SIF's bytes, or of a
+    definition's text and the files beside it that it copies. Reads the whole file: call it in a
+    thread.
 
-    Raises WorkFailed when it cannot be read.
+    Raises WorkFailed if it cannot be read.
     """
     from ..apptainer.definition_file import copied_files  # which knows how such a file is read
 
     path = Path(source.path)
     try:
-        # Neither a pipe, which waits, nor a device, which never ends, holds a thread up.
+        # Neither a pipe, which blocks, nor a device, which never ends, may hold up the thread.
         with open(path, "rb", opener=_at_once) as file:  # Path.open has no opener
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise WorkFailed(f"'{path}' is not a file.")

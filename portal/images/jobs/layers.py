@@ -1,9 +1,9 @@
-"""What a build adds to an image: a virtual environment with the session's server, and kernels.
+"""Layers that a build adds to an image: virtual environment of the session's server, kernels.
 
-All of it lies in one folder of its own (`definition.PREFIX`), made outside of the image: the
+All of it is in one folder of its own (`definition.PREFIX`), made outside of the image: the
 packages come from the machine's own index, so that no address, no credential and no network is
 needed in a container. The image's Pythons and their packages stay as they are. An ipykernel that a
-Python lacks lies in a folder that its kernel looks at last.
+Python lacks is in a folder that its kernel searches last.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .probe import Found, FoundPython
 
 _TESTED = (3, 11)  # the Python that deploy/constraints.txt is for
 _GLIBCS = (17, 28, *range(31, 41))  # minor versions that uv has names for
-_LAST = "kernel-packages"  # what the kernel looks at last
+_LAST = "kernel-packages"  # the folder that the kernel searches last
 
 # argv[1:] are ipykernel's. The folder of this file must not be on the path.
 _LAUNCHER = '''\
@@ -46,8 +46,8 @@ kernelapp.launch_new_instance()
 
 
 class Added(Frozen):
-    """What was put together: ``python`` holds the server (None: beside). ``packages``: what a
-    kernel of the image's own Python gets to see in addition."""
+    """Layers as put together. ``python`` holds the server (None: it runs beside the image).
+    ``packages``: those that a kernel of the image's own Python sees in addition."""
 
     server: Server
     python: str | None
@@ -108,7 +108,7 @@ def _environment(
     cache: Path,
     log: Callable[[str], None],
 ) -> None:
-    """A virtual environment as ``python -m venv --without-pip`` makes it, with the packages."""
+    """Make a virtual environment as ``python -m venv --without-pip`` does, with the packages."""
     wanted = [*requirements(), BASH_KERNEL, str(wheel)]
     prefix = ["--prefix", str(folder)]
     tested = constraints()
@@ -117,9 +117,12 @@ def _environment(
         pinned = ["--constraints", str(tested)] if fits else []
         _install(python, found, [*prefix, *pinned, *wanted], cache, log)
     except WorkFailed:
-        # What the portal is tested with has no version for this Python: the newest that has.
+        # The tested versions do not support this Python: take the newest that do.
         log("The tested versions are not for this Python; looking for others.")
-        loose = ["jupyterhub>=5,<7" if one.startswith("jupyterhub==") else one for one in wanted]
+        loose = [
+            "jupyterhub>=5,<7" if requirement.startswith("jupyterhub==") else requirement
+            for requirement in wanted
+        ]
         try:
             _install(python, found, [*prefix, *loose], cache, log)
         except WorkFailed:
@@ -151,7 +154,7 @@ def _environment(
 def _python_kernel(
     python: FoundPython, found: Found, folder: Path, cache: Path, log: Callable[[str], None]
 ) -> tuple[tuple[str, ...], bool]:
-    """The image's own Python as a kernel: what was added for it, and whether there is one."""
+    """Make the image's own Python a kernel; return what was added for it, and if there is one."""
     kernel = Kernel(name="python3", title=f"Python {python.short}", language="python")
     if python.ipykernel:
         argv = [python.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
@@ -183,31 +186,37 @@ def _python_kernel(
 def _lacking(
     python: FoundPython, found: Found, place: Path, cache: Path, log: Callable[[str], None]
 ) -> list[str]:
-    """ipykernel and what it needs, less what the image has, as "name==version"."""
-    has = {_normal(one.partition("==")[0]) for one in python.packages}
+    """Return ipykernel and what it needs, less what the image has, as "name==version"."""
+    has = {_normal(package.partition("==")[0]) for package in python.packages}
     theirs = place / "constraints.txt"
     exact = re.compile(r"^[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+$")
-    theirs.write_text("".join(f"{one}\n" for one in python.packages if exact.match(one)))
+    theirs.write_text(
+        "".join(f"{package}\n" for package in python.packages if exact.match(package))
+    )
     wanted = place / "requirements.txt"
     wanted.write_text("ipykernel\n")
-    words = ["compile", "-q", "--no-header", "--no-annotate", "--no-config", str(wanted)]
+    args = ["compile", "-q", "--no-header", "--no-annotate", "--no-config", str(wanted)]
     try:
         try:
             text = _uv(
-                [*words, "--constraints", str(theirs), *_for(python, found)], cache, log, quiet=True
+                [*args, "--constraints", str(theirs), *_for(python, found)], cache, log, quiet=True
             )
         except WorkFailed:
             # The index does not have the image's own versions: those win all the same.
-            text = _uv([*words, *_for(python, found)], cache, log)
+            text = _uv([*args, *_for(python, found)], cache, log)
     finally:
         theirs.unlink()
         wanted.unlink()
     lines = [line.split(";")[0].strip() for line in text.splitlines()]
-    return [one for one in lines if exact.match(one) and _normal(one.partition("==")[0]) not in has]
+    return [
+        package
+        for package in lines
+        if exact.match(package) and _normal(package.partition("==")[0]) not in has
+    ]
 
 
 def _normal(name: str) -> str:
-    """A distribution's name as the index compares it (PEP 503)."""
+    """Return a distribution's name as the index compares it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -230,18 +239,18 @@ def _kernel(folder: Path, argv: list[str], kernel: Kernel) -> Kernel:
 def _install(
     python: FoundPython,
     found: Found,
-    words: Sequence[str],
+    args: Sequence[str],
     cache: Path,
     log: Callable[[str], None],
 ) -> None:
     options = ["--link-mode", "copy", "--no-config", "--break-system-packages"]
     # --python: uv wants one that it can run; what is installed is for the image's.
     options += ["--python", sys.executable, *_for(python, found)]
-    _uv(["install", *options, *words], cache, log)
+    _uv(["install", *options, *args], cache, log)
 
 
 def _for(python: FoundPython, found: Found) -> list[str]:
-    """uv's words for packages that run in the image. Nothing is compiled here."""
+    """Return uv's options for packages that run in the image. Nothing is compiled here."""
     return [
         "--python-version",
         python.short,
@@ -253,21 +262,21 @@ def _for(python: FoundPython, found: Found) -> list[str]:
 
 
 def platform_of(architecture: str, libc: str) -> str:
-    """uv's word for a machine ("x86_64") and its C library ("glibc 2.36", "musl")."""
+    """Return uv's name of a machine ("x86_64") and its C library ("glibc 2.36", "musl")."""
     if "musl" in libc:
         return f"{architecture}-unknown-linux-musl"
     match = re.search(r"2\.(\d+)", libc)
     minor = int(match.group(1)) if match else 28
-    known = [one for one in _GLIBCS if one <= minor]
+    known = [number for number in _GLIBCS if number <= minor]
     return f"{architecture}-manylinux_2_{known[-1] if known else 17}"
 
 
 def _uv(
-    words: Sequence[str], cache: Path, log: Callable[[str], None], *, quiet: bool = False
+    args: Sequence[str], cache: Path, log: Callable[[str], None], *, quiet: bool = False
 ) -> str:
-    """Run ``uv pip …``; its standard output. Raises WorkFailed with its reason."""
+    """Run ``uv pip …`` and return its standard output. Raises WorkFailed with its reason."""
     done = subprocess.run(
-        [uv_program(), "pip", *words],
+        [uv_program(), "pip", *args],
         env=uv_environment(cache),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -287,7 +296,7 @@ def _uv(
 
 
 def _point_scripts(folder: Path) -> None:
-    """Scripts that name this machine's Python get the environment's."""
+    """Point scripts that name this machine's Python to the environment's."""
     for path in folder.iterdir():
         if path.is_symlink() or not path.is_file():
             continue
@@ -295,7 +304,7 @@ def _point_scripts(folder: Path) -> None:
         if data.startswith(b"#!") and b"python" in data[:300]:
             first, _, rest = data.partition(b"\n")
             if first.startswith(b"#!/bin/sh") and b"'''" in rest:
-                # A long path: sh, which reads the line that Python takes for a text.
+                # A long path: a script of sh, with a line that Python takes for a text.
                 rest = rest.split(b"' '''\n", 1)[-1]
             path.write_bytes(f"#!{PREFIX}/bin/python3\n".encode() + rest)
 

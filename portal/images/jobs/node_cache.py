@@ -65,10 +65,10 @@ def unpack(job: ImageJob, report: Callable[[Event], None]) -> str:
 
 
 def prune(folder: Path, *, older_than: float, keep: Collection[str] = ()) -> list[str]:
-    """Remove the copies below ``folder`` that were made more than ``older_than`` seconds ago, but
-    for those named in ``keep``; the names of those removed."""
+    """Remove the copies below ``folder`` that were made more than ``older_than`` seconds ago,
+    except those named in ``keep``; return the names removed."""
     _check_folder(folder)
-    gone = []
+    removed = []
     for copy in sorted(folder.iterdir()):
         hidden = copy.name.startswith(".")
         if hidden or copy.name in keep or copy.is_symlink() or not copy.is_dir():
@@ -79,25 +79,25 @@ def prune(folder: Path, *, older_than: float, keep: Collection[str] = ()) -> lis
             leaving = copy.with_name(f".build-{copy.name}")
             copy.rename(leaving)
             remove_tree(leaving)
-            gone.append(copy.name)
-    return gone
+            removed.append(copy.name)
+    return removed
 
 
 def _check_folder(folder: Path) -> None:
-    """Raises CouldNotRun unless nobody but root and this account can change what is in it."""
+    """Raise CouldNotRun unless only root and this account can change what is in ``folder``."""
     for part in (folder, *folder.parents):
         try:
-            found = part.lstat()
+            status = part.lstat()
         except OSError as error:
             raise CouldNotRun(
                 f"'{folder}' (c.Images.node_cache) cannot be used on this node: "
                 f"{error.strerror}. Make it, and give it to the account of the builds."
             ) from None
-        others = stat.S_IMODE(found.st_mode) & 0o022 and not (
-            part != folder and found.st_mode & stat.S_ISVTX
+        writable = stat.S_IMODE(status.st_mode) & 0o022 and not (
+            part != folder and status.st_mode & stat.S_ISVTX
         )
-        known = found.st_uid in (0, os.geteuid())
-        if others or not known or not stat.S_ISDIR(found.st_mode):
+        known = status.st_uid in (0, os.geteuid())
+        if writable or not known or not stat.S_ISDIR(status.st_mode):
             raise CouldNotRun(
                 f"'{folder}' (c.Images.node_cache) is not safe: somebody else could change '{part}'"
                 ". It must be a folder, without links on the way, of root's or of the builds' "
@@ -106,13 +106,13 @@ def _check_folder(folder: Path) -> None:
 
 
 def _close(root: Path) -> None:
-    """Everybody may read the copy, its owner alone may write; nothing in it runs as its owner."""
+    """Let everybody read the copy, its owner alone write, and nothing in it run as its owner."""
     for folder, names, files in os.walk(root):
         for path in (Path(folder), *(Path(folder) / name for name in (*names, *files))):
-            found = path.lstat()
-            if stat.S_ISLNK(found.st_mode):
+            status = path.lstat()
+            if stat.S_ISLNK(status.st_mode):
                 continue
-            mode = stat.S_IMODE(found.st_mode) & 0o755 | 0o444
-            if stat.S_ISDIR(found.st_mode) or mode & 0o111:
+            mode = stat.S_IMODE(status.st_mode) & 0o755 | 0o444
+            if stat.S_ISDIR(status.st_mode) or mode & 0o111:
                 mode |= 0o111
-            path.chmod(mode | (0o200 if stat.S_ISDIR(found.st_mode) else 0))
+            path.chmod(mode | (0o200 if stat.S_ISDIR(status.st_mode) else 0))

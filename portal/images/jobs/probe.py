@@ -1,8 +1,8 @@
-"""What is in an image: its Pythons, kernels, distribution, and the versions of what it brings.
+"""Contents of an image: its Pythons, kernels, distribution, and the versions of its software.
 
 Scripts that need nothing but a POSIX shell, Python 2.7 or Python 3 run in a container of the image
-that sees nothing of the node. What they answer is the image's own word: it decides what is added
-to the image and what its page says, and nothing else.
+that sees nothing of the node. Their output is the image's own claim: it decides what is added to
+the image and what its page says, and nothing else.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ found = {
 sys.stdout.write("\nPORTAL-FOUND\tpython\t" + json.dumps(found) + "\n")
 """
 
-# Distributions whose version stands on the tile, and the word for them there.
+# Distributions whose version is on the tile, and their names there.
 _FRAMEWORKS = {
     "torch": "torch",
     "tensorflow": "tensorflow",
@@ -118,9 +118,9 @@ _FRAMEWORKS = {
 
 
 class FoundPython(Frozen):
-    """One Python of an image. ``base``: the program itself, without links or a virtual environment.
-    ``freeze``: what ``pip freeze`` says, None without pip. ``complete``: it has those modules of
-    the standard library that a server needs."""
+    """Python of an image. ``base``: the program itself, without links or a virtual environment.
+    ``freeze``: what ``pip freeze`` says, None without pip. ``complete``: it has the modules of the
+    standard library that a server needs."""
 
     executable: str
     base: str
@@ -134,18 +134,18 @@ class FoundPython(Frozen):
 
     @property
     def short(self) -> str:
-        """As in "3.12"."""
+        """Version as in "3.12"."""
         return f"{self.version[0]}.{self.version[1]}"
 
     @property
     def holds_server(self) -> bool:
-        """Whether a session's server can run in it."""
+        """Return True if a session's server can run in it."""
         new = self.version[:2] >= OLDEST
         return new and self.complete and self.name == "cpython" and not self.threads
 
 
 class Found(Frozen):
-    """What is in an image. Empty texts: it is not there. ``libc``: "glibc 2.36" or "musl"."""
+    """Contents of an image. Empty texts: not there. ``libc``: "glibc 2.36" or "musl"."""
 
     architecture: str
     distribution: str = ""
@@ -158,27 +158,27 @@ class Found(Frozen):
 
     @property
     def python3(self) -> FoundPython | None:
-        """The Python that the image itself calls python3 (or python)."""
-        return next((one for one in self.pythons if one.version[0] == 3), None)
+        """Python that the image itself calls python3 (or python)."""
+        return next((python for python in self.pythons if python.version[0] == 3), None)
 
     @property
     def python2(self) -> FoundPython | None:
-        """A Python 2 that can be a kernel: one that has an ipykernel."""
-        old = (one for one in self.pythons if one.version[0] == 2 and one.ipykernel)
+        """Python 2 that can be a kernel, since it has an ipykernel."""
+        old = (python for python in self.pythons if python.version[0] == 2 and python.ipykernel)
         return next(old, None)
 
     @property
     def server_python(self) -> FoundPython | None:
-        """The Python for the session's server: the image's own, else the newest one; None where
-        none is new enough."""
+        """Python for the session's server: the image's own, else the newest one; None if none is
+        new enough."""
         own = self.python3
         if own and own.holds_server:
             return own
-        others = [one for one in self.pythons if one.holds_server]
-        return max(others, key=lambda one: one.version, default=None)
+        candidates = [python for python in self.pythons if python.holds_server]
+        return max(candidates, key=lambda python: python.version, default=None)
 
     def facts(self, added: tuple[str, ...] = ()) -> Facts:
-        """For the page of the environment."""
+        """Return the facts for the page of the environment."""
         python = self.python3
         frozen = (
             () if python is None else python.packages if python.freeze is None else python.freeze
@@ -221,19 +221,19 @@ def probe(apptainer: Apptainer, image: Path) -> Found:
 
 
 def _pythons(apptainer: Apptainer, image: Path, paths: list[str]) -> list[FoundPython]:
-    found: dict[str, FoundPython] = {}
+    pythons: dict[str, FoundPython] = {}
     for path in dict.fromkeys(paths):
         if not re.fullmatch(r"/[A-Za-z0-9._/+-]{1,300}", path):
             continue
-        said = apptainer.execute(image, [path, "-c", PYTHON], limit=_LIMIT)
-        if one := read_python(said.text):
+        result = apptainer.execute(image, [path, "-c", PYTHON], limit=_LIMIT)
+        if python := read_python(result.text):
             # Several names of one program; the first is the one that the image prefers.
-            found.setdefault(f"{one.base}-{one.version}-{one.freeze}", one)
-    return list(found.values())
+            pythons.setdefault(f"{python.base}-{python.version}-{python.freeze}", python)
+    return list(pythons.values())
 
 
 def read_python(text: str) -> FoundPython | None:
-    """What the script `PYTHON` said of the Python that ran it; None when it said nothing."""
+    """Return what the script `PYTHON` said of the Python that ran it; None if it said nothing."""
     for key, value in _answers(text):
         if key == "python":
             try:
@@ -244,7 +244,7 @@ def read_python(text: str) -> FoundPython | None:
 
 
 def _answers(text: str) -> list[tuple[str, str]]:
-    """What a script said, in its order: pairs with a value."""
+    """Return a script's answers that have a value, in its order, as (key, value)."""
     pairs = []
     for line in text.splitlines():
         parts = line.split("\t", 2)
@@ -254,30 +254,30 @@ def _answers(text: str) -> list[tuple[str, str]]:
 
 
 def _versions(answers: list[tuple[str, str]], pythons: tuple[FoundPython, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
 
     def note(word: str, text: str, pattern: str = r"(\d+(?:\.\d+)+)") -> None:
         match = re.search(pattern, text)
-        if match and word not in found:
-            found[word] = match.group(1)[:40]
+        if match and word not in versions:
+            versions[word] = match.group(1)[:40]
 
-    for one in pythons:
-        word = "python" if one.version[0] == 3 else "python2"
-        found.setdefault(word, ".".join(map(str, one.version)))
-    for one in pythons:
-        for package in one.packages:
+    for python in pythons:
+        word = "python" if python.version[0] == 3 else "python2"
+        versions.setdefault(word, ".".join(map(str, python.version)))
+    for python in pythons:
+        for package in python.packages:
             name, _, version = package.partition("==")
             word = _FRAMEWORKS.get(name.lower().replace("_", "-"), "")
-            if word and one.version[0] == 3:
-                found.setdefault(word, version[:40])
+            if word and python.version[0] == 3:
+                versions.setdefault(word, version[:40])
             # The libraries of CUDA also come as wheels.
             wheel = re.match(r"nvidia-(cudnn|nccl|cuda-runtime)-cu\d+$", name.lower())
             if wheel:
-                found.setdefault(wheel.group(1).replace("cuda-runtime", "cuda"), version[:40])
+                versions.setdefault(wheel.group(1).replace("cuda-runtime", "cuda"), version[:40])
             # PyTorch's wheels for AMD: "torch==2.9.0+rocm6.4".
             local = re.search(r"\+rocm([0-9]+(?:\.[0-9]+)*)$", version)
             if local:
-                found.setdefault("rocm", local.group(1)[:40])
+                versions.setdefault("rocm", local.group(1)[:40])
     for key, value in answers:
         match key:
             case "CUDA_VERSION":
@@ -299,4 +299,4 @@ def _versions(answers: list[tuple[str, str]], pythons: tuple[FoundPython, ...]) 
                 note("mpi", value)
             case "r":
                 note("r", value)
-    return found
+    return versions

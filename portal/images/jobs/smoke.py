@@ -1,8 +1,8 @@
-"""The smoke test of an environment: a session is started the way people's are, and looked at.
+"""Smoke test of an environment: a session is started as users' sessions are, and checked.
 
-The same script (deploy/session.sh), the same argv (launch.container) and the same variables as a
-session's, with a home of its own that is removed afterwards. In place of the server it starts
-``portal_session.check``, which starts the server, runs every kernel and says what it saw.
+Script (deploy/session.sh), argv (launch.container) and variables are the same as a session's, with
+a home of its own that is removed afterwards. In place of the server it starts
+``portal_session.check``, which starts the server, runs every kernel and reports what it saw.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _KEPT = 60  # lines of the log that a cause is looked for in
 _LONGEST = 4_000_000  # characters of one line; packages are 20,000
 # Nothing of the job or of whoever submitted it reaches the session, as in a person's.
 _FOREIGN = ("APPTAINERENV_", "SINGULARITYENV_", "PORTAL_", "PYTHON", "JUPYTER")
-# What is wrong with the node, and not with the image.
+# Errors of the node, and not of the image.
 _NODE = re.compile(
     r"No space left on device|Disk quota exceeded|Cannot allocate memory|/dev/fuse|"
     r"fuse: device not found|user namespace|Resource temporarily unavailable",
@@ -63,7 +63,7 @@ Report = Callable[[Event], None]
 
 
 class Seen(NamedTuple):
-    """What the check said, by step (kernels in their order), its log's end, its exit status."""
+    """Report of the check, by step (kernels in their order), its log's end, its exit status."""
 
     steps: dict[str, dict[str, Any]]
     kernels: tuple[KernelResult, ...]
@@ -99,12 +99,12 @@ def test(job: ImageJob, report: Report) -> TestResult:
 
 
 def _mark(job: ImageJob) -> tuple[int, int] | None:
-    """Size and time of the image file. Raises WorkFailed, CouldNotRun."""
+    """Return size and mtime_ns of the image; None if no file. Raises WorkFailed, CouldNotRun."""
     if job.environment.kind is not Kind.CONTAINER:
         return None
     image = Path(job.environment.image or "")
     try:
-        found = image.stat()
+        status = image.stat()
     except FileNotFoundError:
         raise WorkFailed(f"The image {image} is not there.") from None
     except OSError as error:
@@ -116,7 +116,7 @@ def _mark(job: ImageJob) -> tuple[int, int] | None:
     if job.verify:
         with tempfile.TemporaryDirectory(prefix="portal-verify-") as home:
             signing.verify(_apptainer(job, home), image)
-    return None if image.is_dir() else (found.st_size, found.st_mtime_ns)
+    return None if image.is_dir() else (status.st_size, status.st_mtime_ns)
 
 
 def _apptainer(job: ImageJob, home: str) -> Apptainer:
@@ -125,7 +125,7 @@ def _apptainer(job: ImageJob, home: str) -> Apptainer:
 
 
 def _run(job: ImageJob, environment: Environment, report: Report) -> Seen:
-    """The check in ``environment``, with a home that is removed afterwards."""
+    """Run the check in ``environment``, with a home that is removed afterwards."""
     before = children()
     try:
         with tempfile.TemporaryDirectory(
@@ -141,8 +141,8 @@ def _run(job: ImageJob, environment: Environment, report: Report) -> Seen:
     except WorkFailed:
         raise
     except (OSError, PortalError) as error:
-        said = error.message if isinstance(error, PortalError) else f"{error.strerror}."
-        raise CouldNotRun(f"The test could not be started: {said}") from None
+        reason = error.message if isinstance(error, PortalError) else f"{error.strerror}."
+        raise CouldNotRun(f"The test could not be started: {reason}") from None
 
 
 def _command(
@@ -220,7 +220,7 @@ def _checked(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """It ends by itself soon after its last word, else it is ended."""
+    """Wait until the process ends by itself after its last line, and kill it if it does not."""
     try:
         process.wait(30)
     except subprocess.TimeoutExpired:
@@ -229,20 +229,20 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _lines(stream: Any) -> Iterator[str]:
-    """A line that is longer than any of ours is cut; the image wrote it."""
+    """Yield the lines; split those longer than any of the check's, which the image wrote."""
     while data := stream.readline(_LONGEST):
         yield data.decode("utf-8", "replace").rstrip("\r\n")
 
 
 def _step(line: str) -> dict[str, Any] | None:
-    """One line of portal_session.check; None for what else is printed."""
+    """Parse a line of portal_session.check; None for other output."""
     if not line.startswith('{"step": "'):
         return None
     try:
-        found = json.loads(line)
+        step = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("step"), str) else None
+    return step if isinstance(step, dict) and isinstance(step.get("step"), str) else None
 
 
 def _kernel(step: dict[str, Any]) -> KernelResult | None:
@@ -283,11 +283,11 @@ def _result(
     versions = {
         str(name)[:40]: str(value)[:80] for name, value in (facts.get("versions") or {}).items()
     }
-    for one in seen.kernels:
-        if one.version:
-            language = one.kernel.language.lower()
-            old = language == "python" and one.version.startswith("2.")
-            versions.setdefault("python2" if old else language, one.version)
+    for result in seen.kernels:
+        if result.version:
+            language = result.kernel.language.lower()
+            old = language == "python" and result.version.startswith("2.")
+            versions.setdefault("python2" if old else language, result.version)
     if gpus.get("driver"):
         versions[VENDORS[job.gpu_vendor].driver] = str(gpus["driver"])[:40]
     number = facts.get("gpus")
@@ -314,20 +314,20 @@ def _result(
 
 
 def _reason(job: ImageJob, seen: Seen, result: TestResult) -> str:
-    """Why it did not pass; "" where it did. Raises CouldNotRun."""
+    """Return why the test did not pass; "" if it did. Raises CouldNotRun."""
     end = seen.steps.get("end")
-    said = end.get("reason") if end else None
-    if end is None or (said and "server" not in seen.steps):
+    reason = end.get("reason") if end else None
+    if end is None or (reason and "server" not in seen.steps):
         if _NODE.search(seen.log):
             last = next(line for line in reversed(seen.log.splitlines()) if _NODE.search(line))
             raise CouldNotRun(f"The test could not be run on this node: {last.strip()[:300]}")
         cause = cause_of(seen.log) or _last_line(seen.log)
-        if said:
-            return f"{str(said)[:500]}{cause}"
+        if reason:
+            return f"{str(reason)[:500]}{cause}"
         return f"The environment cannot run a session: it ended with code {seen.status}.{cause}"
-    if said:
-        return str(said)[:2000]
-    if not all(one.passed for one in result.kernels):
+    if reason:
+        return str(reason)[:2000]
+    if not all(kernel.passed for kernel in result.kernels):
         return "A kernel does not work."
     return _about_gpus(job, seen, result)
 
@@ -340,8 +340,8 @@ def _last_line(log: str) -> str:
 def _about_gpus(job: ImageJob, seen: Seen, result: TestResult) -> str:
     if not job.gpus or job.simulated_gpus:
         return ""
-    found = seen.steps.get("gpus", {})
-    names, driver, cuda = found.get("names") or [], found.get("driver"), found.get("cuda")
+    gpus = seen.steps.get("gpus", {})
+    names, driver, cuda = gpus.get("names") or [], gpus.get("driver"), gpus.get("cuda")
     if len(names) < job.gpus:
         tool = VENDORS[job.gpu_vendor].tool
         return f"{tool} shows {len(names)} of the {job.gpus} GPUs of this job in the environment."

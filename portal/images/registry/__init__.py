@@ -1,1 +1,1 @@
-"""Registries: what they answer, how they are reached, and with which passwords."""
+"""Registries: their answers, how they are reached, and with which passwords."""

@@ -1,7 +1,7 @@
-"""Passwords of registries: encrypted in the database, or in a file that the site looks after.
+"""Passwords of registries: encrypted in the database, or in a file that the site maintains.
 
-Fernet is AES-128 in CBC mode with an HMAC (https://github.com/fernet/spec): what was changed is
-seen. The key is a file of the service's account; who has the database alone has no password.
+Fernet is AES-128 in CBC mode with an HMAC (https://github.com/fernet/spec): changes are detected.
+The key is a file of the service's account; the database alone gives no password away.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST = 4096  # bytes of a password
 
 
 class Login:
-    """A user and a password for one registry. Its repr holds no password."""
+    """User and password for one registry. Its repr holds no password."""
 
     __slots__ = ("password", "username")
 
@@ -36,7 +36,7 @@ class Login:
 
 
 class Secrets(LoggingConfigurable):
-    """Encrypts passwords, and reads those that lie in files."""
+    """Passwords: encryption, and reading of those in files."""
 
     key_file = Unicode(
         "registry-key",
@@ -65,14 +65,14 @@ class Secrets(LoggingConfigurable):
     ).tag(config=True)
 
     def encrypt(self, password: str) -> str:
-        """What the database keeps; empty for an empty password. Raises ConfigurationError."""
+        """Encrypt a password for the database; empty if it is empty. Raises ConfigurationError."""
         if not password:
             return ""
         return Fernet(self._key(make=True)).encrypt(password.encode()).decode()
 
     def decrypt(self, kept: KeptRegistry) -> str:
-        """The password; raises InvalidRequest (``password``) when the key is not the one that it
-        was encrypted with, ConfigurationError."""
+        """Return the password. Raises InvalidRequest (``password``) if the key is not the one that
+        it was encrypted with, ConfigurationError."""
         if not kept.secret:
             return ""
         host = kept.registry.host
@@ -87,7 +87,7 @@ class Secrets(LoggingConfigurable):
             raise InvalidRequest(message, "password") from None
 
     def login(self, kept: KeptRegistry) -> Login | None:
-        """The user and the password of a registry; None where it has none.
+        """Return the user and the password of a registry; None if it has none.
 
         Raises InvalidRequest, ConfigurationError, with a sentence and without the password.
         """
@@ -98,29 +98,29 @@ class Secrets(LoggingConfigurable):
         return Login(registry.username, password) if password else None
 
     def read(self, path: str) -> str:
-        """The password in a file of ``password_directory``, without the line's end.
+        """Return the password in a file of ``password_directory``, without the line's end.
 
-        The file belongs to this account or to root, and others cannot read or change it. Raises
-        InvalidRequest (``password_file``).
+        The file must belong to this account or to root, and others must not be able to read or
+        change it. Raises InvalidRequest (``password_file``).
         """
         file, folder = Path(path), Path(self.password_directory)
 
-        def wrong(words: str) -> InvalidRequest:
-            return InvalidRequest(f"The password file {path} {words}", "password_file")
+        def wrong(problem: str) -> InvalidRequest:
+            return InvalidRequest(f"The password file {path} {problem}", "password_file")
 
         if file.parent != folder or file.name in ("", ".", ".."):
             raise wrong(f"is not in {folder} (c.Secrets.password_directory): put it there.")
         try:
             with open(file, "rb", opener=_not_through_links) as opened:  # Path.open has no opener
-                found = os.fstat(opened.fileno())
+                status = os.fstat(opened.fileno())
                 data = opened.read(_LONGEST + 1)
         except OSError as error:
             raise wrong(f"cannot be read: {error.strerror}.") from None
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise wrong("is not a file.")
-        if found.st_uid not in (0, os.geteuid()):
+        if status.st_uid not in (0, os.geteuid()):
             raise wrong("must belong to the service's account or to root: chown it.")
-        if found.st_mode & 0o027:
+        if status.st_mode & 0o027:
             raise wrong("can be read or changed by others: chmod 0600 it.")
         try:
             password = data.decode().rstrip("\r\n")
@@ -131,13 +131,13 @@ class Secrets(LoggingConfigurable):
         return password
 
     def compare(self, password: str, path: str) -> None:
-        """Raise InvalidRequest (``password``) unless it is the one in the file, which only who may
-        send it somewhere knows; what `read` raises."""
+        """Raise InvalidRequest (``password``) unless it is the one in the file, known only to
+        those who may send it somewhere; and what `read` raises."""
         if not hmac.compare_digest(password.encode(), self.read(path).encode()):
             raise InvalidRequest(f"This is not the password in {path}.", "password")
 
     def _key(self, *, make: bool) -> bytes:
-        """The key, which is made when it is not there and ``make``. Raises ConfigurationError."""
+        """Return the key; make it if it is missing and ``make``. Raises ConfigurationError."""
         path = Path(self.key_file)
         try:
             if make and not path.exists():
@@ -164,7 +164,7 @@ class Secrets(LoggingConfigurable):
 
 
 def _new_file(path: Path, content: bytes) -> None:
-    """Write a file that only this account reads, whole or not at all; one that somebody else
+    """Write a file that only this account can read, whole or not at all; a file that somebody else
     made meanwhile stays."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
     with open(new, "wb", opener=lambda name, flags: os.open(name, flags | os.O_EXCL, 0o600)) as out:

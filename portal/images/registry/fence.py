@@ -1,7 +1,7 @@
-"""Starts a command without a network but one door: a proxy that this program's parent serves.
+"""Launcher of a command that has no network but a proxy, which this program's parent serves.
 
 The parent gets the listening sockets of a new network namespace, so it alone decides who is
-reached. HTTP_PROXY alone would not do: Go's programs ask addresses of loopback without one
+reached. HTTP_PROXY alone would not do: Go's programs reach loopback addresses without a proxy
 (golang.org/x/net/http/httpproxy, "useProxy"), and there the Hub's own API answers.
 
 This file is run as a program (``python -I fence.py``): it imports nothing of the portal.
@@ -19,15 +19,15 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-CLOSED, OPEN = b"closed", b"open"  # OPEN: there is no namespace to be had, only the proxy
+CLOSED, OPEN = b"closed", b"open"  # OPEN: no namespace is available, only the proxy
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000  # sched.h
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1  # netdevice(7)
 
 
 def main(argv: list[str]) -> NoReturn:
-    """``argv``: the number of a Unix socket to the parent; JSON of the (address, port) on loopback
-    that are forwarded as they are; the command. The parent is sent `CLOSED` or `OPEN`, and the
-    sockets: the proxy's first, then one for each of the addresses."""
+    """Become the command in ``argv``: after the number of a Unix socket to the parent, and JSON of
+    the (address, port) on loopback that are forwarded as they are. The parent is sent `CLOSED` or
+    `OPEN`, and the sockets: the proxy's first, then one for each of the addresses."""
     wanted = [(str(host), int(port)) for host, port in json.loads(argv[2])]
     try:
         _new_network()
@@ -36,10 +36,10 @@ def main(argv: list[str]) -> NoReturn:
         state, wanted = OPEN, []
     listening = [_listen(host, port) for host, port in [("127.0.0.1", 0), *wanted]]
     with socket.socket(fileno=int(argv[1])) as parent:
-        socket.send_fds(parent, [state], [one.fileno() for one in listening])
+        socket.send_fds(parent, [state], [listener.fileno() for listener in listening])
     proxy = f"http://127.0.0.1:{listening[0].getsockname()[1]}"
-    for one in listening:
-        one.close()
+    for listener in listening:
+        listener.close()
     for name in ("HTTP_PROXY", "HTTPS_PROXY"):
         os.environ[name] = os.environ[name.lower()] = proxy
     os.execvp(argv[3], argv[3:])  # noqa: S606  a command of the portal's

@@ -1,7 +1,7 @@
-"""The only way out of `fence`: a proxy that connects where registries may lead.
+"""Proxy that is the only way out of `fence`, and connects only where registries may lead.
 
-A registry says where its tokens and layers are (``WWW-Authenticate``, ``Location``), and whoever
-runs one would have the service ask its own Hub. So each host is resolved and looked at here
+A registry says where its tokens and layers are (``WWW-Authenticate``, ``Location``), so whoever
+runs one could have the service ask its own Hub. Each host is therefore resolved and checked here
 (`portal.addresses`), and nothing else is connected to.
 """
 
@@ -26,47 +26,49 @@ _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:@/\s\[\]]+):([0-9]{1,5})")
 
 
 class Guard:
-    """``registries`` are the hosts that are asked ("nvcr.io", "127.0.0.1:5000"): those may be
-    anywhere but on a link, and stay where they were first found: else one could send a request to
-    itself and be this machine by then. One on a private network may lead to others there.
-    ``allowed``: the site's list."""
+    """Guard of connections. ``registries``: the hosts to be asked ("nvcr.io", "127.0.0.1:5000").
+    They may have any but link-local addresses, and keep those first resolved: else one could send
+    a request to itself and be this machine by then. A registry on a private network may lead to
+    others there. ``allowed``: the site's list."""
 
     def __init__(self, registries: Iterable[str], allowed: Sequence[str]) -> None:
-        self._asked = {place for one in registries for place in places(one)}
+        self._asked = {place for registry in registries for place in places(registry)}
         self._allowed = tuple(allowed)
-        self.refused = ""  # the sentence about the last host that was not connected to
+        self.refused = ""  # sentence on the last host that was refused
         self._private: bool | None = None
         self._found: dict[str, tuple[str, ...]] = {}  # the addresses of registries
         self._sockets: list[socket.socket] = []
 
     def loopback(self) -> list[tuple[str, int]]:
-        """Addresses on loopback of the registries and of the site's list, which are asked without
-        a proxy."""
-        found: list[tuple[str, int]] = []
-        named = {place for one in self._allowed if _WITH_PORT.search(one) for place in places(one)}
+        """Return the loopback addresses of the registries and of the site's list, which are asked
+        without a proxy."""
+        addresses: list[tuple[str, int]] = []
+        named = {
+            place for entry in self._allowed if _WITH_PORT.search(entry) for place in places(entry)
+        }
         for host, port in sorted(self._asked | named):
             if host == "localhost":
-                found += [("127.0.0.1", port), ("::1", port)]
+                addresses += [("127.0.0.1", port), ("::1", port)]
             else:
                 with contextlib.suppress(ValueError):
                     if ipaddress.ip_address(host.strip("[]")).is_loopback:
-                        found.append((host.strip("[]"), port))
-        return found
+                        addresses.append((host.strip("[]"), port))
+        return addresses
 
     def serve(self, proxy: socket.socket, forwarded: Sequence[socket.socket]) -> None:
         """Answer on sockets that listen, in threads of their own, until `close`."""
         self._sockets = [proxy, *forwarded]
         threading.Thread(target=self._accept, args=(proxy, None), daemon=True).start()
-        for one in forwarded:
-            to = one.getsockname()[:2]
-            threading.Thread(target=self._accept, args=(one, to), daemon=True).start()
+        for listener in forwarded:
+            to = listener.getsockname()[:2]
+            threading.Thread(target=self._accept, args=(listener, to), daemon=True).start()
 
     def close(self) -> None:
         """Stop listening; connections end with the program that has them."""
-        for one in self._sockets:
+        for listener in self._sockets:
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
 
     def _accept(self, listening: socket.socket, to: tuple[str, int] | None) -> None:
         while True:
@@ -107,7 +109,7 @@ class Guard:
                 _join(client, server)
 
     def _opened(self, head: str) -> tuple[socket.socket, bytes]:
-        """A connection for a request, and what is to be sent first; nothing for CONNECT."""
+        """Connect for a request; return the connection and what to send first (CONNECT: b"")."""
         line, _, fields = head.partition("\r\n")
         method, target, *_ = [*line.split(" "), "", ""]
         if method == "CONNECT":
@@ -119,13 +121,20 @@ class Guard:
         server = self._connect("http", parts.hostname, parts.port or 80, "")
         if not proxied("http", parts.hostname):
             target = parts._replace(scheme="", netloc="").geturl() or "/"
-        kept = [
-            one
-            for one in fields.split("\r\n")
-            if one and not re.match(r"(?i)(proxy-[a-z]+|connection):", one)
+        headers = [
+            header
+            for header in fields.split("\r\n")
+            if header and not re.match(r"(?i)(proxy-[a-z]+|connection):", header)
         ]
         # One request for one connection: the next one may be for another host.
-        lines = [f"{method} {target} HTTP/1.1", *kept, *_login("http"), "Connection: close", "", ""]
+        lines = [
+            f"{method} {target} HTTP/1.1",
+            *headers,
+            *_login("http"),
+            "Connection: close",
+            "",
+            "",
+        ]
         return server, "\r\n".join(lines).encode("latin-1")
 
     def _connect(self, scheme: str, host: str, port: int, connect: str) -> socket.socket:
@@ -154,18 +163,18 @@ class Guard:
             return look_up(host, port, [*self._allowed, *(near if self._is_private() else ())])
         if host in self._found:
             return self._found[host]
-        found = look_up(host, port, ["0.0.0.0/0", "::/0"])
-        for address in map(ipaddress.ip_address, found):
+        addresses = look_up(host, port, ["0.0.0.0/0", "::/0"])
+        for address in map(ipaddress.ip_address, addresses):
             if on_a_link(address) and not any(
-                allows(one, host, port, address) for one in self._allowed
+                allows(entry, host, port, address) for entry in self._allowed
             ):
                 raise InsideRefused(
                     f"'{host}' is a link-local address, which the portal does not ask."
                 )
-        return self._found.setdefault(host, found)
+        return self._found.setdefault(host, addresses)
 
     def _is_private(self) -> bool:
-        """Whether one of the registries is on a private network."""
+        """Return True if one of the registries is on a private network."""
         if self._private is None:
             self._private = False
             for host, port in self._asked:
@@ -178,18 +187,18 @@ class Guard:
 
 
 def places(registry: str) -> set[tuple[str, int]]:
-    """Host and ports of a registry as it is written ("nvcr.io", "127.0.0.1:5000")."""
-    found = re.fullmatch(r"(.+):([0-9]{1,5})", registry.lower())
-    if found:
-        return {(found[1].removesuffix("."), int(found[2]))}
+    """Return host and ports of a registry as written ("nvcr.io", "127.0.0.1:5000")."""
+    match = re.fullmatch(r"(.+):([0-9]{1,5})", registry.lower())
+    if match:
+        return {(match[1].removesuffix("."), int(match[2]))}
     return {(registry.lower().removesuffix("."), port) for port in (443, 80)}
 
 
 def _authority(text: str) -> tuple[str, int]:
-    found = _AUTHORITY.fullmatch(text)
-    if not found or int(found[2]) > 65535:
+    match = _AUTHORITY.fullmatch(text)
+    if not match or int(match[2]) > 65535:
         raise InsideRefused(f"'{text[:80]}' is no address of a registry.")
-    return found[1].strip("[]"), int(found[2])
+    return match[1].strip("[]"), int(match[2])
 
 
 def _head(client: socket.socket) -> tuple[str, bytes]:
@@ -209,7 +218,7 @@ def _say(client: socket.socket, status: str, *, close: bool = True) -> None:
 
 
 def _through_proxy(scheme: str, connect: str) -> socket.socket:
-    """A connection to the site's own proxy; ``connect``: host and port that it shall reach."""
+    """Connect to the site's own proxy; ``connect``: host and port that it shall reach."""
     proxies = getproxies_environment()
     parts = urlsplit(proxies.get(scheme) or proxies["all"])
     server = socket.create_connection((parts.hostname or "", parts.port or 3128), _SECONDS)
@@ -225,19 +234,19 @@ def _through_proxy(scheme: str, connect: str) -> socket.socket:
 
 
 def _login(scheme: str) -> list[str]:
-    """The header with the password for the site's own proxy, where it has one."""
+    """Return the header with the password for the site's own proxy, if it has one."""
     parts = urlsplit(getproxies_environment().get(scheme, ""))
     if not parts.username:
         return []
-    words = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return [f"Proxy-Authorization: Basic {base64.b64encode(words.encode()).decode()}"]
+    credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return [f"Proxy-Authorization: Basic {base64.b64encode(credentials.encode()).decode()}"]
 
 
-def _join(one: socket.socket, other: socket.socket) -> None:
-    """Bring what comes from one to the other, until both have said all."""
-    back = threading.Thread(target=_pump, args=(other, one), daemon=True)
+def _join(client: socket.socket, server: socket.socket) -> None:
+    """Relay data between both sockets until both have sent everything."""
+    back = threading.Thread(target=_pump, args=(server, client), daemon=True)
     back.start()
-    _pump(one, other)
+    _pump(client, server)
     back.join()
 
 

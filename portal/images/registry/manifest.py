@@ -1,5 +1,5 @@
-"""What a registry answers about an image: manifests and configurations, as OCI and Docker write
-them (https://github.com/opencontainers/image-spec)."""
+"""Answers of a registry about an image: manifests and configurations, as OCI and Docker write them
+(https://github.com/opencontainers/image-spec)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LISTS = (
 
 
 class Manifest:
-    """One manifest or list of manifests. ``data``: its bytes. Raises InvalidRequest (``source``)
-    when it is not one of those that can be built from."""
+    """Manifest or list of manifests. ``data``: its bytes. Raises InvalidRequest (``source``) if it
+    cannot be built from."""
 
     def __init__(self, data: bytes, name: str) -> None:
         self.name = name
@@ -34,43 +34,45 @@ class Manifest:
 
     @property
     def is_list(self) -> bool:
-        """Whether it names one manifest for each architecture."""
+        """Return True if it names one manifest for each architecture."""
         return self._said.get("mediaType") in _LISTS or "manifests" in self._said
 
     def digest_for(self, architecture: str) -> str:
-        """Of a list: the digest of the image for ``architecture`` on Linux.
+        """Return the digest, in a list, of the image for ``architecture`` on Linux.
 
         Raises InvalidRequest, with the architectures that there are.
         """
-        there = []
+        available = []
         for entry in _list(self._said.get("manifests")):
             platform = entry.get("platform")
             if not isinstance(platform, dict) or platform.get("os", "linux") != "linux":
                 continue
             digest = str(entry.get("digest", ""))
-            there.append(str(platform.get("architecture", "")))
-            if there[-1] == architecture and _DIGEST.fullmatch(digest):
+            available.append(str(platform.get("architecture", "")))
+            if available[-1] == architecture and _DIGEST.fullmatch(digest):
                 return digest
-        raise other_architecture(self.name, architecture, there)
+        raise other_architecture(self.name, architecture, available)
 
     @property
     def size(self) -> int:
-        """Of an image: the bytes to be pulled."""
+        """Size of an image: the bytes to be pulled."""
         parts = [*_list(self._said.get("layers")), self._said.get("config")]
         sizes = [part.get("size") for part in parts if isinstance(part, dict)]
         return sum(size for size in sizes if isinstance(size, int) and size > 0)
 
 
 def configuration(data: bytes, name: str) -> tuple[str, str]:
-    """The architecture and the time of making ("" where it is not said) of an image."""
-    said = _object(data, name)
-    created = said.get("created")
-    return str(said.get("architecture", ""))[:40], created[:40] if isinstance(created, str) else ""
+    """Return the architecture and the creation time ("" if not given) of an image."""
+    body = _object(data, name)
+    created = body.get("created")
+    return str(body.get("architecture", ""))[:40], created[:40] if isinstance(created, str) else ""
 
 
-def other_architecture(name: str, architecture: str, there: list[str]) -> InvalidRequest:
-    """The complaint that an image does not run on this site's nodes."""
-    known = ", ".join(sorted({one for one in there if re.fullmatch(r"[a-z0-9_]{1,20}", one)}))
+def other_architecture(name: str, architecture: str, available: list[str]) -> InvalidRequest:
+    """Return the error for an image that does not run on this site's nodes."""
+    known = ", ".join(
+        sorted({arch for arch in available if re.fullmatch(r"[a-z0-9_]{1,20}", arch)})
+    )
     return InvalidRequest(
         f"{name} is for {known or 'another system'}, and this site's nodes are {architecture}: "
         "choose a tag that has it.",
@@ -80,13 +82,13 @@ def other_architecture(name: str, architecture: str, there: list[str]) -> Invali
 
 def _object(data: bytes, name: str) -> dict[str, Any]:
     try:
-        said = json.loads(data)
+        value = json.loads(data)
     except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict):
+        value = None
+    if not isinstance(value, dict):
         raise InvalidRequest(f"The registry's answer about {name} is not JSON.", "source")
-    return said
+    return value
 
 
 def _list(value: object) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

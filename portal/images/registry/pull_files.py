@@ -1,4 +1,4 @@
-"""What skopeo and Apptainer are given to reach a registry: mirrors, passwords, certificates.
+"""Files for skopeo and Apptainer to reach a registry: mirrors, passwords, certificates.
 
 Both take a private home folder with ``.config/containers/registries.conf``
 (containers-registries.conf(5); Apptainer 1.4.5 reads it there or in /etc only), the option
@@ -36,56 +36,56 @@ _DOCKER_HUB = "https://index.docker.io/v1/"  # Docker's own name of docker.io in
 
 class PullFiles(NamedTuple):
     """Paths for ImageJob: ``auth_file`` (empty: no password is needed) and ``registries_conf``
-    (empty: nothing is to be said of registries)."""
+    (empty: no settings of registries are needed)."""
 
     auth_file: str = ""
     registries_conf: str = ""
 
 
 def auth_text(logins: Mapping[str, Login]) -> str:
-    """The auth file (containers-auth.json(5)) for ``logins``, host to user and password."""
+    """Return the auth file (containers-auth.json(5)) for ``logins``, host to user and password."""
     auths = {}
     for host, login in logins.items():
-        words = base64.b64encode(f"{login.username}:{login.password}".encode()).decode()
-        auths[host] = {"auth": words}
+        encoded = base64.b64encode(f"{login.username}:{login.password}".encode()).decode()
+        auths[host] = {"auth": encoded}
         if host == "docker.io":
-            auths[_DOCKER_HUB] = {"auth": words}
+            auths[_DOCKER_HUB] = {"auth": encoded}
     return json.dumps({"auths": auths})
 
 
 def registries_text(registries: Iterable[Registry]) -> str:
-    """registries.conf for ``registries``: who is asked in place of whom, and who without TLS."""
+    """Return registries.conf for ``registries``: their mirrors, and those asked without TLS."""
     parts = []
-    for one in registries:
-        insecure = json.dumps(one.insecure)
-        if one.mirror:
+    for registry in registries:
+        insecure = json.dumps(registry.insecure)
+        if registry.mirror:
             parts.append(
-                f'[[registry]]\nlocation = "{one.host}"\n\n'
-                f'[[registry.mirror]]\nlocation = "{one.mirror}"\ninsecure = {insecure}\n'
+                f'[[registry]]\nlocation = "{registry.host}"\n\n'
+                f'[[registry.mirror]]\nlocation = "{registry.mirror}"\ninsecure = {insecure}\n'
             )
-        elif one.insecure:
-            parts.append(f'[[registry]]\nlocation = "{one.host}"\ninsecure = true\n')
+        elif registry.insecure:
+            parts.append(f'[[registry]]\nlocation = "{registry.host}"\ninsecure = true\n')
     return "\n".join(parts)
 
 
 def authorities_in(path: str) -> str:
-    """The certificates in a PEM file, and nothing else of it: a private key that stands beside
-    them is not for the jobs. Blocks. Raises OSError, with words where there is none."""
+    """Return the certificates in a PEM file, and nothing else of it: a private key beside them is
+    not for the jobs. Blocks. Raises OSError, with words if there is none."""
     with open(path, "rb", opener=_at_once) as file:  # Path.open has no opener
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "It is not a file", path)
         raw = file.read(_MOST_AUTHORITIES + 1)
     try:
-        found = load_pem_x509_certificates(raw[:_MOST_AUTHORITIES])
+        certificates = load_pem_x509_certificates(raw[:_MOST_AUTHORITIES])
     except ValueError:
         raise OSError(errno.EINVAL, "It holds no certificate (PEM)", path) from None
-    return "".join(one.public_bytes(Encoding.PEM).decode() for one in found)
+    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
 
 
 def write(
     folder: Path, logins: Mapping[str, Login], registries: Iterable[Registry], *, mode: int
 ) -> PullFiles:
-    """Write the files into ``folder``, which is there; ``mode`` is theirs (0o600, 0o640).
+    """Write the files into ``folder``, which exists, with ``mode`` (0o600, 0o640).
 
     Authorities go into the folder ``authorities`` beside them. Raises OSError.
     """
@@ -93,7 +93,7 @@ def write(
     auth, conf = folder / "auth.json", folder / "registries.conf"
     if logins:
         _write(auth, auth_text(logins), mode)
-    files = [one.ca_file for one in registries if one.ca_file]
+    files = [registry.ca_file for registry in registries if registry.ca_file]
     text = registries_text(registries)
     if files:
         authorities = folder / "authorities"
@@ -107,8 +107,8 @@ def write(
 
 
 def environment_of(files: PullFiles, home: Path) -> dict[str, str]:
-    """Variables for skopeo or Apptainer; ``home`` is a private folder of this process's account,
-    into which registries.conf is copied. The auth file goes into the option ``--authfile``.
+    """Return variables for skopeo or Apptainer. ``home``: a private folder of this process's
+    account, into which registries.conf is copied. The auth file goes into ``--authfile``.
 
     Variables XDG_… must not be set beside these.
     """
@@ -129,10 +129,12 @@ def hand_over(
     """Write the files for a job of the account that ``directory`` (of images) belongs to, readable
     by its group and nobody else; `take_back` removes them when the job has ended.
 
-    Raises ConfigurationError when that cannot be done here.
+    Raises ConfigurationError if that cannot be done here.
     """
     registries = list(registries)
-    if not logins and not any(one.mirror or one.insecure or one.ca_file for one in registries):
+    if not logins and not any(
+        registry.mirror or registry.insecure or registry.ca_file for registry in registries
+    ):
         return PullFiles()
     place = directory / ".auth"
     try:
@@ -157,7 +159,7 @@ def hand_over(
 
 
 def take_back(files: PullFiles) -> None:
-    """Remove what `hand_over` wrote. What is gone already is no error."""
+    """Remove what `hand_over` wrote. Missing files are no error."""
     for name in files:
         if name:
             folder = Path(name).parent
@@ -166,9 +168,9 @@ def take_back(files: PullFiles) -> None:
 
 
 def sweep(directory: Path, keep: Iterable[PullFiles]) -> None:
-    """Remove what earlier services left in ``directory`` (of images), but for that of the jobs
-    that still live."""
-    kept = {Path(name).parent.name for files in keep for name in files if name}
+    """Remove what earlier services left in ``directory`` (of images), except what live jobs need:
+    ``keep``."""
+    live = {Path(name).parent.name for files in keep for name in files if name}
     # The account of the builds owns ``directory``: a link in the place of the folder would have
     # this account remove what is its own.
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -176,7 +178,7 @@ def sweep(directory: Path, keep: Iterable[PullFiles]) -> None:
         place = os.open(directory / ".auth", flags)
         try:
             for name in os.listdir(place):  # noqa: PTH208  a descriptor, not a path
-                if name not in kept:
+                if name not in live:
                     shutil.rmtree(name, ignore_errors=True, dir_fd=place)
         finally:
             os.close(place)

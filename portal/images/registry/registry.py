@@ -1,6 +1,6 @@
-"""Asks registries: which image a tag is, for which architecture, and how large.
+"""Queries to registries: which image a tag is, for which architecture, and how large.
 
-skopeo does it (`skopeo`), as it speaks with every kind of registry and mirror; nothing is pulled.
+skopeo sends them (`skopeo`): it speaks with every kind of registry and mirror. Nothing is pulled.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NOBODY = "portal/none:none"  # a repository that no registry has
 
 
 class Registries(LoggingConfigurable):
-    """What registries say of images. ``kept`` is what the portal knows of each registry."""
+    """Queries to registries about images. ``kept``: what the portal knows of each registry."""
 
     skopeo = Unicode(
         "skopeo",
@@ -113,7 +113,7 @@ class Registries(LoggingConfigurable):
         return Secrets(parent=self)
 
     async def resolve(self, source: Source, kept: Sequence[KeptRegistry]) -> ResolvedImage:
-        """Which image ``source`` (of kind OCI) is now: the digest of the image for this site's
+        """Return the image that ``source`` (of kind OCI) is now: the digest for this site's
         architecture, which is what to pin, and the bytes to be pulled.
 
         Raises InvalidRequest (field ``source``, or that of the registry's setting that is wrong)
@@ -139,10 +139,10 @@ class Registries(LoggingConfigurable):
         )
 
     async def check(self, host: str, kept: Sequence[KeptRegistry]) -> str:
-        """Whether the registry (or its mirror) can be reached and takes the password, in a
-        sentence. Raises what `resolve` raises."""
-        found = _of(host, kept)
-        asked_host = found.registry.mirror or host if found else host
+        """Check that the registry (or its mirror) can be reached and takes the password; return a
+        sentence on it. Raises what `resolve` raises."""
+        entry = _of(host, kept)
+        asked_host = entry.registry.mirror or host if entry else host
         logins = await asyncio.to_thread(self._logins, [host], kept)
         source = Source(kind=SourceKind.OCI, host=host, repository="portal/none", tag="none")
         async with self._asking(host, kept) as asked:
@@ -156,20 +156,20 @@ class Registries(LoggingConfigurable):
                 if fault not in (Fault.TAG, Fault.REPOSITORY, Fault.DENIED, Fault.PASSWORD):
                     raise await self._complaint(asked, answer, source, kept)
                 return f"'{asked_host}' answers. No user and password are kept for it."
-            insecure = found is not None and found.registry.insecure
-            words = ["--username", login.username, "--password-stdin"]
-            words += ["--tls-verify=false"] if insecure else []
+            insecure = entry is not None and entry.registry.insecure
+            args = ["--username", login.username, "--password-stdin"]
+            args += ["--tls-verify=false"] if insecure else []
             answer = await asked.ask(
-                "login", *words, asked_host, seconds=self.timeout, text=login.password
+                "login", *args, asked_host, seconds=self.timeout, text=login.password
             )
             if answer.status:
                 raise await self._complaint(asked, answer, source, kept)
         return f"'{asked_host}' answers, and takes the password of '{login.username}'."
 
     def auth_file(self, source: Source, kept: Sequence[KeptRegistry]) -> str:
-        """Text of the file for Apptainer's option ``--authfile`` (``build`` and ``pull``), empty
-        where no password is kept. Apptainer 1.4.5 sends none of it to a mirror unless it is named
-        there by the mirror's own host, so it is.
+        """Return the text for Apptainer's option ``--authfile`` (``build`` and ``pull``), empty if
+        no password is kept. Apptainer 1.4.5 sends none of it to a mirror unless it is named there
+        by the mirror's own host, so it is.
 
         A job gets it as a file, with `hand_over`; there, `pull_files.environment_of` gives the
         variables for Apptainer. Raises InvalidRequest, ConfigurationError.
@@ -178,14 +178,14 @@ class Registries(LoggingConfigurable):
         return pull_files.auth_text(logins) if logins else ""
 
     def registries_conf(self, source: Source, kept: Sequence[KeptRegistry]) -> str:
-        """Text of registries.conf for a job that pulls ``source``; empty where there is nothing
-        to be said. Apptainer reads it from ``~/.config/containers/`` only."""
+        """Return the text of registries.conf for a job that pulls ``source``; empty if none is
+        needed. Apptainer reads it from ``~/.config/containers/`` only."""
         return pull_files.registries_text(_registries([source.host], kept))
 
     async def hand_over(
         self, source: Source, kept: Sequence[KeptRegistry], directory: str
     ) -> PullFiles:
-        """Write both, and the authorities of certificates, below ``directory`` (of images) for a
+        """Write both texts, and certificate authorities, below ``directory`` (of images) for a
         job; `take_back` removes them when the job has ended. Raises PortalError.
 
         The job of a definition file gets what is kept of the registries that the file names.
@@ -197,44 +197,46 @@ class Registries(LoggingConfigurable):
         )
 
     async def take_back(self, files: PullFiles) -> None:
-        """Remove what `hand_over` wrote; what is gone already is no error."""
+        """Remove what `hand_over` wrote; missing files are no error."""
         await asyncio.to_thread(pull_files.take_back, files)
 
     @contextlib.asynccontextmanager
     async def _asking(self, host: str, kept: Sequence[KeptRegistry]) -> AsyncIterator[Skopeo]:
-        registries, found = _registries([host], kept), _of(host, kept)
+        registries, entry = _registries([host], kept), _of(host, kept)
         async with (
             self._turns,
             skopeo(
                 self.skopeo,
                 lambda: self._logins([host], kept),
                 registries,
-                {host, found.registry.mirror} if found and found.registry.mirror else {host},
+                {host, entry.registry.mirror} if entry and entry.registry.mirror else {host},
                 self.internal_hosts,
             ) as asked,
         ):
             yield asked
 
     def _logins(self, hosts: Collection[str], kept: Sequence[KeptRegistry]) -> dict[str, Login]:
-        """The logins for ``hosts`` and their mirrors. A mirror that is kept as a registry itself
-        has its own, others get the registry's. Blocking."""
+        """Return the logins for ``hosts`` and their mirrors. A mirror that is kept as a registry
+        itself has its own, others get the registry's. Blocks."""
         logins = {}
-        for one in kept:
-            if one.registry.host not in hosts:
+        for entry in kept:
+            if entry.registry.host not in hosts:
                 continue
-            if login := self.secrets.login(one):
-                logins[one.registry.host] = login
-            mirror = one.registry.mirror
+            if login := self.secrets.login(entry):
+                logins[entry.registry.host] = login
+            mirror = entry.registry.mirror
             if not mirror:
                 continue
             own = _of(mirror, kept)
             if own is None:
-                found = login
+                mirror_login = login
             else:
-                # Nobody gets it with less to guard it by calling its host the mirror of another.
-                found = self.secrets.login(own) if _guarded(one.registry, own.registry) else None
-            if found:
-                logins[mirror] = found
+                # Else calling a host a mirror of another would expose its password.
+                mirror_login = (
+                    self.secrets.login(own) if _guarded(entry.registry, own.registry) else None
+                )
+            if mirror_login:
+                logins[mirror] = mirror_login
         return logins
 
     async def _manifest(
@@ -251,9 +253,9 @@ class Registries(LoggingConfigurable):
         return manifest
 
     async def _ask(
-        self, asked: Skopeo, source: Source, kept: Sequence[KeptRegistry], *words: str
+        self, asked: Skopeo, source: Source, kept: Sequence[KeptRegistry], *args: str
     ) -> Answer:
-        answer = await asked.ask(*words, str(source), seconds=self.timeout)
+        answer = await asked.ask(*args, str(source), seconds=self.timeout)
         if answer.status or answer.long:
             raise await self._complaint(asked, answer, source, kept)
         return answer
@@ -261,9 +263,9 @@ class Registries(LoggingConfigurable):
     async def _complaint(
         self, asked: Skopeo, answer: Answer, source: Source, kept: Sequence[KeptRegistry]
     ) -> PortalError:
-        """The error in words. It asks the registry for its tags where one is unknown."""
-        found = _of(source.host, kept)
-        mirror = found.registry.mirror if found else ""
+        """Return the error in words; ask the registry for its tags if one is unknown."""
+        entry = _of(source.host, kept)
+        mirror = entry.registry.mirror if entry else ""
         name = f"'{mirror}', the mirror of '{source.host}'," if mirror else f"'{source.host}'"
         if answer.refused:
             return InvalidRequest(
@@ -279,48 +281,48 @@ class Registries(LoggingConfigurable):
             )
         if answer.long:
             return InvalidRequest(f"The registry {name} says too much of {source}.", "source")
-        fault, said = fault_of(answer.stderr)
+        fault, message = fault_of(answer.stderr)
         if fault is Fault.TAG:
-            return await self._unknown_tag(asked, source, name, found)
+            return await self._unknown_tag(asked, source, name, entry)
         if fault in (Fault.PASSWORD, Fault.DENIED):
-            return _refused(source, name, found)
-        return _other(fault, said, source, name)
+            return _refused(source, name, entry)
+        return _other(fault, message, source, name)
 
     async def _unknown_tag(
-        self, asked: Skopeo, source: Source, name: str, found: KeptRegistry | None
+        self, asked: Skopeo, source: Source, name: str, entry: KeptRegistry | None
     ) -> PortalError:
         # skopeo lists the tags of the registry that it is told, never those of its mirror.
-        row = found.registry if found else None
+        row = entry.registry if entry else None
         host = row.mirror if row and row.mirror else source.host
         repository = f"docker://{host}/{source.repository}"
         options = ["--tls-verify=false"] if row and row.insecure else []
         if source.digest:
             return InvalidRequest(f"The registry {name} has no image {source}.", "source")
-        words = f"The registry {name} has no tag '{source.tag}' of {source.repository}"
+        message = f"The registry {name} has no tag '{source.tag}' of {source.repository}"
         answer = await asked.ask("list-tags", *options, repository, seconds=self.timeout)
         near = _near(source.tag, _tags(answer.stdout) if not answer.status else [])
         if not near:
-            return InvalidRequest(f"{words}.", "source")
-        return InvalidRequest(f"{words}. It has, among others: {', '.join(near)}.", "source")
+            return InvalidRequest(f"{message}.", "source")
+        return InvalidRequest(f"{message}. It has, among others: {', '.join(near)}.", "source")
 
 
 def _of(host: str, kept: Sequence[KeptRegistry]) -> KeptRegistry | None:
-    return next((one for one in kept if one.registry.host == host), None)
+    return next((entry for entry in kept if entry.registry.host == host), None)
 
 
 def _registries(hosts: Collection[str], kept: Sequence[KeptRegistry]) -> list[Registry]:
-    """The registries and, where they are kept too, their mirrors."""
-    names = {*hosts, *(one.registry.mirror for one in kept if one.registry.host in hosts)}
-    return [one.registry for one in kept if one.registry.host in names]
+    """Return the registries of ``hosts`` and, if they are kept too, their mirrors."""
+    names = {*hosts, *(entry.registry.mirror for entry in kept if entry.registry.host in hosts)}
+    return [entry.registry for entry in kept if entry.registry.host in names]
 
 
 def _guarded(asked: Registry, own: Registry) -> bool:
-    """Whether a mirror is reached as it is by itself, with its own row."""
+    """Return True if a mirror is reached as safely as by itself, with its own row."""
     return asked.insecure <= own.insecure and asked.ca_file in ("", own.ca_file)
 
 
 def _hosts(source: Source) -> frozenset[str]:
-    """The registries that a build of ``source`` asks; a file is read. Raises InvalidRequest."""
+    """Return the registries that ``source`` is built from; reads a file. Raises InvalidRequest."""
     if source.kind is SourceKind.OCI:
         return frozenset({source.host})
     if source.kind is SourceKind.SIF:
@@ -340,32 +342,32 @@ def _tags(data: bytes) -> list[str]:
 
 
 def _near(tag: str, tags: list[str]) -> list[str]:
-    """At most five tags that look like ``tag``; else the last ones by their numbers."""
+    """Return at most five tags that look like ``tag``; else the last ones by their numbers."""
     near = difflib.get_close_matches(tag, tags[:2000], 5, 0.5)
     if near:
         return near
-    return sorted(tags, key=lambda one: [int(n) for n in re.findall(r"\d{1,9}", one)])[-5:]
+    return sorted(tags, key=lambda name: [int(n) for n in re.findall(r"\d{1,9}", name)])[-5:]
 
 
-def _refused(source: Source, name: str, found: KeptRegistry | None) -> InvalidRequest:
-    if found is None or not found.registry.has_password:
+def _refused(source: Source, name: str, entry: KeptRegistry | None) -> InvalidRequest:
+    if entry is None or not entry.registry.has_password:
         return InvalidRequest(
             f"The registry {name} wants a password for {source.repository}, or has no such "
             "repository. Check the name; passwords are kept on the page of registries.",
             "source",
         )
     return InvalidRequest(
-        f"The registry {name} does not take the password of '{found.registry.username}' for "
+        f"The registry {name} does not take the password of '{entry.registry.username}' for "
         f"{source.repository}. Enter it again on the page of registries, or choose another image.",
         "source",
     )
 
 
-def _other(fault: Fault, said: str, source: Source, name: str) -> PortalError:
-    words: Mapping[Fault, str] = {
+def _other(fault: Fault, detail: str, source: Source, name: str) -> PortalError:
+    messages: Mapping[Fault, str] = {
         Fault.REPOSITORY: f"The registry {name} has no repository '{source.repository}'.",
         Fault.CERTIFICATE: (
-            f"The certificate of the registry {name} is not trusted ({said}). Name its authority "
+            f"The certificate of the registry {name} is not trusted ({detail}). Name its authority "
             "('ca_file') on the page of registries."
         ),
         Fault.PLAIN_HTTP: (
@@ -373,13 +375,13 @@ def _other(fault: Fault, said: str, source: Source, name: str) -> PortalError:
             "insecure on the page of registries."
         ),
     }
-    if fault in words:
-        return InvalidRequest(words[fault], "source")
+    if fault in messages:
+        return InvalidRequest(messages[fault], "source")
     if fault is Fault.BUSY:
         return RegistryUnavailable(
             f"The registry {name} wants to be asked less often. Try again later, or keep a user "
             "and password for it, with which it allows more."
         )
     if fault is Fault.AWAY:
-        return RegistryUnavailable(f"The registry {name} cannot be reached ({said}).")
-    return InvalidRequest(f"The registry {name} gave no image for {source}: {said}", "source")
+        return RegistryUnavailable(f"The registry {name} cannot be reached ({detail}).")
+    return InvalidRequest(f"The registry {name} gave no image for {source}: {detail}", "source")

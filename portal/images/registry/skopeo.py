@@ -1,4 +1,4 @@
-"""Runs skopeo, which asks registries. No password is on its command line or in its environment."""
+"""Runner of skopeo, which asks registries, without a password in its arguments or environment."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _KEPT = ("PATH", "LANG", "TMPDIR")  # the site's proxies are the guard's to use
 
 
 class Answer(NamedTuple):
-    """What skopeo said. ``late``: it did not end in time; ``long``: it said too much; ``refused``:
-    where the registry sent it and it was not let, in a sentence."""
+    """Answer of skopeo. ``late``: it did not end in time; ``long``: the answer was too long;
+    ``refused``: the host that the registry led to and that was refused, in a sentence."""
 
     status: int
     stdout: bytes
@@ -44,7 +44,7 @@ class Answer(NamedTuple):
 
 
 class Skopeo:
-    """One skopeo with the files to reach some registries; `skopeo` opens and closes it."""
+    """Instance of skopeo with the files to reach some registries; `skopeo` opens and closes it."""
 
     def __init__(
         self,
@@ -57,10 +57,9 @@ class Skopeo:
         self._program, self._options, self._env = program, list(options), dict(env)
         self._registries, self._allowed = registries, allowed
 
-    async def ask(self, verb: str, *words: str, seconds: float, text: str = "") -> Answer:
-        """Run one command; ``text`` is its input. Raises ConfigurationError where there is no
-        skopeo."""
-        argv = [self._program, verb, *self._options, *words]
+    async def ask(self, verb: str, *args: str, seconds: float, text: str = "") -> Answer:
+        """Run a command; ``text`` is its input. Raises ConfigurationError if skopeo is missing."""
+        argv = [self._program, verb, *self._options, *args]
         guard = Guard(self._registries, self._allowed)
         return await asyncio.to_thread(_run, argv, self._env, text, seconds, guard)
 
@@ -73,9 +72,9 @@ async def skopeo(
     hosts: Collection[str],
     allowed: Sequence[str],
 ) -> AsyncIterator[Skopeo]:
-    """A skopeo that knows these logins and registries, until the block ends. ``logins`` may read
-    files: it is called in a thread. It reaches ``hosts``, and where those lead but for the inside
-    of the site; ``allowed`` are exceptions (`portal.addresses.allows`)."""
+    """Yield a skopeo that knows these logins and registries. ``logins`` may read files: it is
+    called in a thread. skopeo reaches ``hosts``, and where those lead, except inside of the site;
+    ``allowed``: exceptions from that (`portal.addresses.allows`)."""
     home = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="portal-skopeo-"))  # mode 0700
     try:
         yield await asyncio.to_thread(_prepared, home, program, logins, registries, hosts, allowed)
@@ -107,7 +106,7 @@ def _prepared(
 
 
 def _run(argv: list[str], env: dict[str, str], text: str, seconds: float, guard: Guard) -> Answer:
-    """Blocking."""
+    """Run ``argv`` behind the fence. Blocks."""
     if not shutil.which(argv[0], path=env.get("PATH")):
         raise ConfigurationError(
             f"'{argv[0]}' cannot be started (there is no such program): install skopeo, or set "
@@ -160,8 +159,8 @@ def _run(argv: list[str], env: dict[str, str], text: str, seconds: float, guard:
         guard.close()
         process.stdout.close()
         process.stderr.close()
-    words = b"".join(complaints)[-20_000:].decode(errors="replace")
-    return Answer(status, data, words, late.is_set(), len(data) > _LARGEST, guard.refused)
+    stderr = b"".join(complaints)[-20_000:].decode(errors="replace")
+    return Answer(status, data, stderr, late.is_set(), len(data) > _LARGEST, guard.refused)
 
 
 def _open_doors(parent: socket.socket, guard: Guard) -> None:
@@ -186,9 +185,9 @@ def _warn_once() -> None:
 
 
 def _take(pipe: object) -> bytes:
-    """All of a pipe, of which at most one byte more than `_LARGEST` is kept."""
-    kept = bytearray()
+    """Read all of a pipe; keep at most one byte more than `_LARGEST`."""
+    data = bytearray()
     while block := pipe.read(65536):  # type: ignore[attr-defined]
-        if len(kept) <= _LARGEST:
-            kept += block[: _LARGEST + 1 - len(kept)]
-    return bytes(kept)
+        if len(data) <= _LARGEST:
+            data += block[: _LARGEST + 1 - len(data)]
+    return bytes(data)

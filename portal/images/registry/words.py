@@ -1,4 +1,4 @@
-"""What skopeo complains of, in a sentence for the person who pasted the reference.
+"""Faults that skopeo reports, and its words for the person who pasted the reference.
 
 skopeo and the library below it (containers/image) print errors of Go, of the registry's protocol
 (https://github.com/distribution/distribution, docs/spec/api.md, "Errors") and of TLS, all on one
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class Fault(StrEnum):
-    """What kept the registry's answer from coming."""
+    """Cause for which the registry did not answer."""
 
     TAG = "tag"
     REPOSITORY = "repository"
@@ -25,7 +25,7 @@ class Fault(StrEnum):
     OTHER = "other"
 
 
-# The first that matches counts: what a registry said stands before what the network did.
+# The first match counts: errors of a registry stand before those of the network.
 _FAULTS: tuple[tuple[Fault, str], ...] = (
     (Fault.BUSY, r"toomanyrequests|too many requests|rate limit|status (?:code )?429|\b429\b"),
     (
@@ -50,28 +50,28 @@ _MESSAGE = re.compile(r'level=(?:fatal|error) msg="((?:[^"\\]|\\.)*)"')
 
 
 def fault_of(stderr: str) -> tuple[Fault, str]:
-    """What went wrong, and skopeo's own words for it (one line, no markup of its own).
+    """Return the fault, and skopeo's own words for it (one line, no markup of its own).
 
-    Where a mirror is asked first and the registry itself cannot be reached, which is usual where
-    there is a mirror, the mirror's complaint is the one that counts.
+    If a mirror was asked first and the registry itself cannot be reached, which is usual with a
+    mirror, the mirror's complaint is the one that counts.
     """
-    found = _MESSAGE.findall(stderr)
-    words = (found[-1] if found else stderr.strip()).replace('\\"', '"').replace("\\n", " ")
-    if mirrored := _MIRRORS.search(words):
+    errors = _MESSAGE.findall(stderr)
+    message = (errors[-1] if errors else stderr.strip()).replace('\\"', '"').replace("\\n", " ")
+    if mirrored := _MIRRORS.search(message):
         of_mirror, of_registry = mirrored.groups()
-        words = of_mirror if _fault(of_registry) is Fault.AWAY else of_registry
-    return _fault(words), _short(words)
+        message = of_mirror if _fault(of_registry) is Fault.AWAY else of_registry
+    return _fault(message), _short(message)
 
 
-def _fault(words: str) -> Fault:
+def _fault(message: str) -> Fault:
     for fault, pattern in _FAULTS:
-        if re.search(pattern, words, re.IGNORECASE):
+        if re.search(pattern, message, re.IGNORECASE):
             return fault
     return Fault.OTHER
 
 
-def _short(words: str) -> str:
-    """The last part, which names the cause; what stands before repeats the image's name."""
-    words = re.sub(r"[\x00-\x1f\x7f]+", " ", words).strip()
-    parts = words.split(": ")
+def _short(message: str) -> str:
+    """Return the last part, which names the cause; the parts before it repeat the image's name."""
+    message = re.sub(r"[\x00-\x1f\x7f]+", " ", message).strip()
+    parts = message.split(": ")
     return ": ".join(parts[-2:])[:300]
