@@ -155,9 +155,7 @@ class Apptainer:
                 raise WorkFailed(f"'{source}' is not there, so that the container cannot see it.")
             args += ["--bind", f"{source}:{target}"]
         result = self._execute(image, argv, args, limit)
-        if result.returncode and re.search(
-            r"mount failure|squashfuse|failed to open /dev/fuse", result.text
-        ):
+        if result.returncode and _NO_MOUNT.search(result.text):
             # Users cannot mount image files on this node: unpack it for a moment.
             self._log("This node cannot mount an image file; it is unpacked for this command.")
             result = self._execute(image, argv, [*args, "--unsquash"], limit)
