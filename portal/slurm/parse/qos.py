@@ -6,7 +6,7 @@ from ...models.cluster.cluster import Qos
 from .gres import amount, tres
 from .values import mebibytes, names, seconds
 
-# sacctmgr(1) "LIST/SHOW QOS FORMAT OPTIONS"; the last ones with whose limit they are.
+# sacctmgr(1) "LIST/SHOW QOS FORMAT OPTIONS"; each limit with whom it limits.
 _LIMITS = {
     "MaxTRES": "job",
     "MaxTRESPerUser": "user",
@@ -18,7 +18,7 @@ QOS_FIELDS = ("Name", "Flags", "MaxWall", *_LIMITS)
 
 
 def qos(text: str) -> dict[str, Qos]:
-    """QOS by name from ``sacctmgr --parsable2 show qos`` (QOS_FIELDS)."""
+    """Parse QOS by name from ``sacctmgr --parsable2 show qos`` (QOS_FIELDS)."""
     found = {}
     for line in text.splitlines():
         parts = line.split("|")
@@ -36,7 +36,7 @@ def qos(text: str) -> dict[str, Qos]:
 
 
 def _limits(text: str) -> dict[str, int]:
-    """{"cpu": 8, "mem": 4096, "gres/gpu": 2} of "cpu=8,mem=4G,gres/gpu=2"; memory in MiB."""
+    """Parse {"cpu": 8, "mem": 4096, "gres/gpu": 2} of "cpu=8,mem=4G,gres/gpu=2"; memory in MiB."""
     limits = {}
     for name, value in tres(text).items():
         limit = mebibytes(value) if name == "mem" else amount(value)

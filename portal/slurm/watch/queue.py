@@ -8,9 +8,9 @@ from portal.models.cluster.cluster import Job, JobState
 
 
 def positions(jobs: Mapping[str, Job]) -> dict[str, int]:
-    """The place of each waiting job in its partition's queue, from 1, by job id.
+    """Return the place of each waiting job in its partition's queue, from 1, by job id.
 
-    Higher priority first, then the earlier submission, as slurmctld's main scheduler goes
+    Higher priority comes first, then earlier submission, as in slurmctld's main scheduler
     (backfill may start a later job earlier). Held jobs (priority 0) have no place, and a job for
     several partitions takes its best one.
     """
