@@ -39,7 +39,7 @@ class GpuHolders:
     def __init__(self, runner: SlurmRunner, budget: QueryBudget, log: logging.Logger) -> None:
         self._runner, self._budget, self._log = runner, budget, log
         self._known: dict[str, tuple[float | None, Held]] = {}  # with the job's start
-        # Inferred at the last look: the nodes of each job, and by node the start of all jobs on it.
+        # Inferred at the last look: the nodes of each job, and by node the starts of its jobs.
         self._concluded_at = float("-inf")  # by the monotonic clock
         self._concluded: dict[str, tuple[str, ...]] = {}
         self._beside: dict[str, dict[str, float | None]] = {}
