@@ -74,7 +74,7 @@ class Address:
             return False
 
     def engine(self, seconds: float, connections: int) -> Engine:
-        """Return an engine of at most ``connections``; statements may take ``seconds`` (0: any)."""
+        """Return an engine: at most ``connections``, ``seconds`` for a statement (0: any)."""
         patience = min(CONNECT_SECONDS, seconds / 2) if seconds else CONNECT_SECONDS
         if self.path is not None:
             return self._sqlite(self.path, patience, connections)
