@@ -1,4 +1,4 @@
-"""Causes for which a server could not run, from the end of its log: those that sites meet."""
+"""Causes of a server's failure, as found at the end of its log: those that sites meet."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ _CAUSES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 
 def cause_of(log: str) -> str:
     """Return " A sentence." with the cause that the end of a log names; "" if none is known."""
-    for pattern, words in _CAUSES:
+    for pattern, describe in _CAUSES:
         match = pattern.search(log)
         if match:
-            return f" {words(match)}."
+            return f" {describe(match)}."
     return ""

@@ -122,9 +122,9 @@ def usual_wait(resources: Resources, waits: Sequence[Wait]) -> float | None:
         and (not resources.gpus or wait.gpu_type == (resources.gpu_type or ""))
     ]
     same = [wait for wait in like if wait.gpus == resources.gpus]
-    for some in (same, like):
-        if len(some) >= _FEWEST:
-            return statistics.median(wait.seconds for wait in some)
+    for sample in (same, like):
+        if len(sample) >= _FEWEST:
+            return statistics.median(wait.seconds for wait in sample)
     return None
 
 

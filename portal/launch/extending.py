@@ -28,7 +28,7 @@ _A_WEEK = 7 * 24 * 60
 
 
 class Extending(Configurable):
-    """Settings of a site for the time of people's running sessions."""
+    """Settings of a site for extending running sessions."""
 
     allowed = Bool(
         True,

@@ -35,11 +35,11 @@ def image_job_command(
         resources, name=name, output=output, directory=directory, comment=comment
     )
     # A description can be longer than a variable may be (execve(2), 128 KiB), and no job needs it.
-    told = job.model_copy(
+    task = job.model_copy(
         update={"environment": job.environment.model_copy(update={"description": ""})}
     )
     variables = {
-        VARIABLE: told.model_dump_json(exclude_defaults=True),
+        VARIABLE: task.model_dump_json(exclude_defaults=True),
         "PORTAL_KIND": "image",
         "PORTAL_UMASK": "0022",  # what is made is read by every user
     }

@@ -81,13 +81,13 @@ def accounting_limits(
     each = asked_tres(resources)
     whole = {name: amount * resources.nodes for name, amount in each.items()}
     for name in each:
-        found = [
+        exceeded = [
             first
             for whose in ("job", "user", "account", "group")
             if (first := first_limit(sources, whose, name)) and whole[name] > first[1]
         ]
-        if found:
-            who, limit = min(found, key=lambda source: source[1])
+        if exceeded:
+            who, limit = min(exceeded, key=lambda source: source[1])
             reasons.append(f"{who} allows at most {tres_words(name, limit)} in one session.")
         per_node = first_limit(sources, "node", name)
         if per_node and each[name] > per_node[1]:
@@ -232,8 +232,8 @@ def charged(
 
 def default_qos(rows: Sequence[Association]) -> str | None:
     """Return the QOS of a job that names none; None if ``rows`` do not agree on it."""
-    found = {row.default_qos or (row.qos[0] if len(row.qos) == 1 else "normal") for row in rows}
-    return found.pop() if len(found) == 1 else None
+    names = {row.default_qos or (row.qos[0] if len(row.qos) == 1 else "normal") for row in rows}
+    return names.pop() if len(names) == 1 else None
 
 
 def effective_qos(

@@ -29,7 +29,7 @@ def candidates(
     """Return what the person might ask for instead, the least change of each kind first: fewer
     GPUs, another type that the environment runs on, another partition, a shorter time. Only what
     the policy allows."""
-    found = []
+    allowed = []
     for candidate in _all(request, person, snapshot, associations):
         try:
             refused = objections(
@@ -38,8 +38,8 @@ def candidates(
         except PortalError:
             continue
         if not refused:
-            found.append(candidate)
-    return found
+            allowed.append(candidate)
+    return allowed
 
 
 def _all(

@@ -44,7 +44,7 @@ def held_back(
 
 
 def _max_jobs(rows: Sequence[Association], user: str, snapshot: ClusterSnapshot) -> list[HeldBack]:
-    found = []
+    reached = []
     for row in rows:
         if row.max_jobs is None:
             continue
@@ -53,10 +53,10 @@ def _max_jobs(rows: Sequence[Association], user: str, snapshot: ClusterSnapshot)
         if len(jobs) >= row.max_jobs:
             most = f"{row.max_jobs} job{'' if row.max_jobs == 1 else 's'}"
             ends = jobs[len(jobs) - row.max_jobs].end_time if row.max_jobs else None
-            found.append(
+            reached.append(
                 HeldBack(f"Your account '{row.account}' lets you run {most} at one time.", ends)
             )
-    return found
+    return reached
 
 
 def _tres_limits(
@@ -73,7 +73,7 @@ def _tres_limits(
     ]
     partition = snapshot.partitions.get(resources.partition or "")
     account = rows[0].account if rows else ""
-    found = []
+    reached = []
     for name, amount in asked_tres(resources).items():
         for whose in ("user", "account", "group"):
             limit = first_limit(sources, whose, name)
@@ -95,8 +95,8 @@ def _tres_limits(
                 reason = (
                     f"The QOS '{qos}' lets {who} together use {tres_words(name, most)} at one time."
                 ).replace("you together", "you")
-                found.append(HeldBack(reason, until))
-    return found
+                reached.append(HeldBack(reason, until))
+    return reached
 
 
 def _amount(job: Job, name: str) -> int:

@@ -170,15 +170,15 @@ def state_words(state: JobState) -> str:
 def node_words(state: str) -> str:
     """Return a node's state in words: "drained: takes no jobs" for "IDLE+DRAIN"."""
     words = words_of_state(state)
-    for some, description in _NODE:
-        if words & some:
+    for flags, description in _NODE:
+        if words & flags:
             return description
     if words & {"DRAIN", "DRAINED", "DRAINING"}:
         busy = words & _NODE_IN_USE or "DRAINING" in words
         return (
             "draining: its jobs go on, it takes no new ones" if busy else "drained: takes no jobs"
         )
-    return next((description for some, description in _NODE_FREE if words & some), state)
+    return next((description for flags, description in _NODE_FREE if words & flags), state)
 
 
 def end_words(job: Job) -> str:

@@ -1,7 +1,7 @@
 """The base of kinds that open a program of their environment behind the session's login.
 
-The session's server starts it and leads the browser to it (portal_session/program/program.py); a
-person sees no login of its own.
+The session's server starts it and redirects the browser to it (portal_session/program/program.py);
+it has no login of its own that a person would see.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ class ProgramKind(Kind):
     named = True
 
     def variables(self) -> dict[str, str]:
-        told = {"title": self.title, "argv": list(self.argv)}
-        return {"PORTAL_PROGRAM": json.dumps(told), "JUPYTERHUB_DEFAULT_URL": PAGE}
+        program = {"title": self.title, "argv": list(self.argv)}
+        return {"PORTAL_PROGRAM": json.dumps(program), "JUPYTERHUB_DEFAULT_URL": PAGE}

@@ -89,5 +89,5 @@ def error_of(command: str, stderr: str, returncode: int, user: str | None) -> Po
         return SlurmUnavailable(f"'{command}' was ended by signal {-returncode}.")
     if unavailable(stderr):
         return SlurmUnavailable(f"Slurm does not answer: {message}.")
-    hint = next((hint for words, hint in _HINTS.items() if words in message), "")
+    hint = next((hint for phrase, hint in _HINTS.items() if phrase in message), "")
     return SlurmRefused(f"Slurm refused: {message}.{' ' + hint if hint else ''}")

@@ -168,11 +168,11 @@ class ClusterControl(LoggingConfigurable):
             await self.runner.run(argv, user=user)
         except SlurmRefused as error:
             message = error.message.lower()
-            if any(words in message for words in _OVER):
+            if any(phrase in message for phrase in _OVER):
                 raise Conflict(f"Job {target} is over already.") from None
             if _NODE_STATE in message:
                 raise Conflict(f"Node {target} is not drained or down: nothing to do.") from None
-            if user is None and any(words in message for words in _NO_RIGHT):
+            if user is None and any(phrase in message for phrase in _NO_RIGHT):
                 missing = (await self.rights(younger_than=0)).missing.get(what, "")
                 raise SlurmRefused(f"{error.message} {missing}".strip()) from None
             raise

@@ -79,7 +79,7 @@ class GpusNotReservable(SlurmRefused):
 
 
 class Reserving:
-    """Slurm's reservations, by ``runner``. Methods raise SlurmRefused and SlurmUnavailable."""
+    """Slurm's reservations, through ``runner``. Methods raise SlurmRefused, SlurmUnavailable."""
 
     def __init__(self, runner: SlurmRunner) -> None:
         self._runner = runner
@@ -132,7 +132,7 @@ class Reserving:
             await self._runner.run(["scontrol", "delete", f"ReservationName={name}"])
         except SlurmRefused as error:
             message = error.message.lower()
-            if any(words in message for words in _GONE):
+            if any(phrase in message for phrase in _GONE):
                 return
             if _BUSY in message:
                 raise Conflict(f"Jobs are in the reservation {name}.") from None
@@ -142,7 +142,7 @@ class Reserving:
         message = error.message.lower()
         if _TAKEN in message:
             return Conflict(f"There is a reservation {wanted.name} that the portal did not make.")
-        if any(words in message for words in _GONE):
+        if any(phrase in message for phrase in _GONE):
             return Conflict(f"The reservation {wanted.name} is gone.")
         if _FULL in message:
             return SlurmRefused(
@@ -154,7 +154,7 @@ class Reserving:
             return GpusNotReservable(_not_tracked(gpus))
         if wanted.gpus and _NO_GPUS.search(message):
             return GpusNotReservable(_whole_nodes(await self.version()))
-        if any(words in message for words in _NO_RIGHT):
+        if any(phrase in message for phrase in _NO_RIGHT):
             return SlurmRefused(
                 f"{error.message} Either one of the people has no account on the cluster, or the "
                 "portal's own Slurm account is no Operator (sacctmgr modify user … set "

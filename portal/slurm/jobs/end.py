@@ -26,7 +26,7 @@ _UNKNOWN_JOB = ("invalid job id", "job/step already completing or completed", "n
 
 def forgotten(error: SlurmRefused) -> bool:
     """Return True if Slurm says that it does not know the job (any more)."""
-    return any(words in error.message.lower() for words in _UNKNOWN_JOB)
+    return any(phrase in error.message.lower() for phrase in _UNKNOWN_JOB)
 
 
 def _named(reason: str) -> str:

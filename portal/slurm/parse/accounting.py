@@ -133,7 +133,7 @@ def _cancelled_by(state: str) -> str:
 
 def associations(text: str) -> tuple[Association, ...]:
     """Parse associations: ``sacctmgr --parsable2 show user … withassoc`` (ASSOCIATION_FIELDS)."""
-    found = []
+    parsed = []
     for line in text.splitlines():
         parts = line.split("|")
         if len(parts) != len(ASSOCIATION_FIELDS):
@@ -143,7 +143,7 @@ def associations(text: str) -> tuple[Association, ...]:
             continue  # a user without any association
         gpus, _ = tres_gpus(row["MaxTRES"])
         limited = "gres/gpu" in row["MaxTRES"]
-        found.append(
+        parsed.append(
             Association(
                 user=row["User"],
                 account=row["Account"],
@@ -157,4 +157,4 @@ def associations(text: str) -> tuple[Association, ...]:
                 max_wall=seconds(row["MaxWall"]),
             )
         )
-    return tuple(found)
+    return tuple(parsed)

@@ -30,7 +30,7 @@ class Gpus(NamedTuple):
 @lru_cache(maxsize=8192)
 def gpus(text: str) -> tuple[Gpus, ...]:
     """Return the GPUs of a GRES string, one entry per type in Slurm's order; no other GRES."""
-    found: dict[str, Gpus] = {}
+    by_type: dict[str, Gpus] = {}
     for entry, note, _ in _ENTRY.findall(text):
         parts = re.split(r"[:/]", entry.strip())
         if parts and parts[0] == "gres":
@@ -41,13 +41,13 @@ def gpus(text: str) -> tuple[Gpus, ...]:
         count = amount(rest.pop()) if rest and _COUNT.match(rest[-1]) else 1
         kind = rest[0] if rest and rest[0] not in ("(null)", "") else UNNAMED
         indexes = _indexes(note)
-        if kind in found:
-            before = found[kind]
+        if kind in by_type:
+            before = by_type[kind]
             count += before.number
             if indexes is not None and before.indexes is not None:
                 indexes = before.indexes + indexes
-        found[kind] = Gpus(kind, count, indexes)
-    return tuple(found.values())
+        by_type[kind] = Gpus(kind, count, indexes)
+    return tuple(by_type.values())
 
 
 @lru_cache(maxsize=8192)
@@ -114,9 +114,9 @@ def _indexes(note: str) -> tuple[int, ...] | None:
     """Return (0, 1, 3) for "IDX:0-1,3", () for "IDX:N/A", and None without IDX."""
     if not note.startswith("IDX:"):
         return None
-    found: list[int] = []
+    indexes: list[int] = []
     for part in note.removeprefix("IDX:").split(","):
         first, _, last = part.partition("-")
         if first.isdigit() and (last or first).isdigit() and int(last or first) < 4096:
-            found += range(int(first), int(last or first) + 1)
-    return tuple(found)
+            indexes += range(int(first), int(last or first) + 1)
+    return tuple(indexes)

@@ -19,20 +19,20 @@ QOS_FIELDS = ("Name", "Flags", "MaxWall", *_LIMITS)
 
 def qos(text: str) -> dict[str, Qos]:
     """Parse QOS by name from ``sacctmgr --parsable2 show qos`` (QOS_FIELDS)."""
-    found = {}
+    by_name = {}
     for line in text.splitlines():
         parts = line.split("|")
         if len(parts) != len(QOS_FIELDS):
             raise ValueError("sacctmgr did not print the fields that it was asked for")
         row = dict(zip(QOS_FIELDS, parts, strict=True))
         limits = {whose: _limits(row[field]) for field, whose in _LIMITS.items()}
-        found[row["Name"]] = Qos(
+        by_name[row["Name"]] = Qos(
             name=row["Name"],
             max_wall=seconds(row["MaxWall"]),
-            max_tres={whose: some for whose, some in limits.items() if some},
+            max_tres={whose: amounts for whose, amounts in limits.items() if amounts},
             flags=names(row["Flags"]),
         )
-    return found
+    return by_name
 
 
 def _limits(text: str) -> dict[str, int]:

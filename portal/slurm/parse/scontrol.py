@@ -40,12 +40,12 @@ def nodes_by_record(text: str, known: Mapping[str, Node] | None = None) -> dict[
     ``known`` is the last answer: a node whose text has not changed is the same object again.
     """
     known = known or {}
-    found = {}
+    by_record = {}
     for line in _lines(text, "NodeName="):
         head, reason, rest = line.partition(" Reason=")
         record = _RESTLESS.sub("", head) + reason + rest
-        found[record] = known.get(record) or _node(_fields(line))
-    return found
+        by_record[record] = known.get(record) or _node(_fields(line))
+    return by_record
 
 
 def _node(field: dict[str, str]) -> Node:
@@ -68,11 +68,11 @@ def _node(field: dict[str, str]) -> Node:
 
 def partitions(text: str) -> dict[str, Partition]:
     """Parse partitions by name from ``scontrol show partition -o``, in Slurm's order."""
-    found = {}
+    by_name = {}
     for line in _lines(text, "PartitionName="):
         field = _fields(line)
         name = field["PartitionName"]
-        found[name] = Partition(
+        by_name[name] = Partition(
             name=name,
             default=field.get("Default") == "YES",
             state=field.get("State", "UP"),
@@ -89,17 +89,17 @@ def partitions(text: str) -> dict[str, Partition]:
             qos=text_of(field.get("QoS", "")),
             allow_groups=names(field.get("AllowGroups", "")),
         )
-    return found
+    return by_name
 
 
 def reservations(text: str) -> dict[str, Reservation]:
     """Parse reservations by name from ``scontrol show reservation -o``; {} if there are none."""
-    found = {}
+    by_name = {}
     for line in _lines(text, "ReservationName="):
         field = _fields(line)
         name = field["ReservationName"]
         gpus, gpu_type = tres_gpus(field.get("TRES", ""))
-        found[name] = Reservation(
+        by_name[name] = Reservation(
             name=name,
             state=field.get("State", ""),
             start_time=timestamp(field.get("StartTime", "")) or 0.0,
@@ -113,7 +113,7 @@ def reservations(text: str) -> dict[str, Reservation]:
             gpus=gpus,
             gpu_type=gpu_type,
         )
-    return found
+    return by_name
 
 
 def _node_memory(field: dict[str, str]) -> int:
@@ -126,23 +126,23 @@ def _node_memory(field: dict[str, str]) -> int:
 
 def _lines(text: str, start: str) -> list[str]:
     """Return the records; a line that does not start one is joined to the one before."""
-    found: list[str] = []
+    records: list[str] = []
     for line in text.split("\n"):
         if line.startswith(start):
-            found.append(line)
-        elif found and line.strip():
-            found[-1] += " " + line.strip()
-    return found
+            records.append(line)
+        elif records and line.strip():
+            records[-1] += " " + line.strip()
+    return records
 
 
 def _fields(line: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     parts = _KEY.split(line)
     for key, value in zip(parts[1::2], parts[2::2], strict=True):
-        if key == "Reason" and key not in found:
+        if key == "Reason" and key not in fields:
             # A reason may contain "word=": it extends to the name of its author.
             rest = line[line.index(" Reason=") + 8 :]
             by = re.match(r".*?\[[^\[\]@]*@[^\[\]]*\]", rest)
             value = by[0] if by else value
-        found.setdefault(key, value.strip())
-    return found
+        fields.setdefault(key, value.strip())
+    return fields

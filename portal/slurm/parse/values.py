@@ -136,12 +136,12 @@ def hosts(text: str) -> tuple[str, ...]:
     """
     if is_none(text):
         return ()
-    found: list[str] = []
+    expanded: list[str] = []
     for part in _split_outside_brackets(text):
-        found += _expand(part)
-        if len(found) > _MOST_HOSTS:
+        expanded += _expand(part)
+        if len(expanded) > _MOST_HOSTS:
             raise ValueError(f"more than {_MOST_HOSTS} hosts in one list")
-    return tuple(found)
+    return tuple(expanded)
 
 
 def _split_outside_brackets(text: str) -> list[str]:
@@ -164,14 +164,14 @@ def _expand(part: str) -> list[str]:
         return [part]
     ranges, _, tail = rest.partition("]")
     tails = _expand(tail) if tail else [""]
-    found: list[str] = []
+    expanded: list[str] = []
     for span in ranges.split(","):
         first, _, last = span.strip().partition("-")
         last = last or first
         if not (first.isdigit() and last.isdigit()) or int(last) - int(first) > _MOST_HOSTS:
             raise ValueError(f"not a range of hosts: {span[:80]!r}")
         for index in range(int(first), int(last) + 1):
-            found += [f"{head}{index:0{len(first)}d}{end}" for end in tails]
-            if len(found) > _MOST_HOSTS:
+            expanded += [f"{head}{index:0{len(first)}d}{end}" for end in tails]
+            if len(expanded) > _MOST_HOSTS:
                 raise ValueError(f"more than {_MOST_HOSTS} hosts in one list")
-    return found
+    return expanded

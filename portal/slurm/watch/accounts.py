@@ -142,7 +142,7 @@ class Accounts:
 
 
 def _no_accounting(error: SlurmRefused) -> bool:
-    return any(words in error.message.lower() for words in _NO_ACCOUNTING)
+    return any(phrase in error.message.lower() for phrase in _NO_ACCOUNTING)
 
 
 def _unreadable(error: SlurmRefused) -> SlurmUnavailable:

@@ -21,11 +21,11 @@ def positions(jobs: Mapping[str, Job]) -> dict[str, int]:
     ]
     waiting.sort(key=lambda job: (-(job.priority or 0), job.submit_time or 0.0))
     ahead: dict[str, int] = {}
-    found: dict[str, int] = {}
+    ranks: dict[str, int] = {}
     for job in waiting:
         places = []
         for partition in job.partition.split(","):
             ahead[partition] = ahead.get(partition, 0) + 1
             places.append(ahead[partition])
-        found[job.id] = min(places)
-    return found
+        ranks[job.id] = min(places)
+    return ranks

@@ -65,10 +65,10 @@ class MeasurementTable:
             .order_by(columns.simulated.desc())  # real ones override simulated ones
         )
         rows = await self._database.run(lambda at: list(at.execute(query)))
-        found: dict[str, dict[str, tuple[float, bool]]] = {}
+        best: dict[str, dict[str, tuple[float, bool]]] = {}
         for name, gpu_type, simulated, value in rows:
-            found.setdefault(name, {})[gpu_type] = (float(value), bool(simulated))
-        return found
+            best.setdefault(name, {})[gpu_type] = (float(value), bool(simulated))
+        return best
 
 
 def _add(connection: Connection, measurement: Measurement) -> None:

@@ -98,23 +98,23 @@ class EnvironmentTestTable(WorkTable[EnvironmentTest]):
     async def verdicts(self) -> dict[str, dict[str, Verdict]]:
         """Return all verdicts by fingerprint, then by GPU type ("" is without GPUs)."""
         rows = await self._database.run(lambda at: list(at.execute(select(verdicts))))
-        found: dict[str, dict[str, Verdict]] = {}
+        by_fingerprint: dict[str, dict[str, Verdict]] = {}
         for row in rows:
-            found.setdefault(row.fingerprint, {})[row.gpu_type] = Verdict.model_validate(
+            by_fingerprint.setdefault(row.fingerprint, {})[row.gpu_type] = Verdict.model_validate(
                 row._asdict()
             )
-        return found
+        return by_fingerprint
 
     async def outcomes(self) -> dict[str, dict[str, Verdict]]:
         """Return all verdicts without ``facts``, which are long: enough for a launch."""
         columns = [entry for entry in verdicts.c if entry.name != "facts"]
 
         def read(at: Connection) -> dict[str, dict[str, Verdict]]:
-            found: dict[str, dict[str, Verdict]] = {}
+            by_fingerprint: dict[str, dict[str, Verdict]] = {}
             for row in at.execute(select(*columns)):
                 entry = Verdict.model_validate(row._asdict())
-                found.setdefault(entry.fingerprint, {})[entry.gpu_type] = entry
-            return found
+                by_fingerprint.setdefault(entry.fingerprint, {})[entry.gpu_type] = entry
+            return by_fingerprint
 
         return await self._database.run(read)
 
@@ -132,10 +132,10 @@ class EnvironmentTestTable(WorkTable[EnvironmentTest]):
         ).order_by(verdicts.c.gpu_type.desc())
 
         def read(at: Connection) -> dict[str, dict[str, str]]:
-            found: dict[str, dict[str, str]] = {}
+            by_fingerprint: dict[str, dict[str, str]] = {}
             for fingerprint, _, versions in at.execute(query):
-                found.setdefault(fingerprint, {}).update(versions or {})
-            return found
+                by_fingerprint.setdefault(fingerprint, {}).update(versions or {})
+            return by_fingerprint
 
         return await self._database.run(read)
 

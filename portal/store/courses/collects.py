@@ -1,4 +1,4 @@
-"""Folders collected from the members of courses, and who gave. Written by the service."""
+"""Folders collected from the members of courses, and who handed in. Written by the service."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LARGEST_ID = 2**63 - 1
 
 
 class CollectTable:
-    """The tables of collections and of what was given. Every method raises StoreUnavailable."""
+    """The tables of collections and of hand-ins. Every method raises StoreUnavailable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -63,13 +63,13 @@ class CollectTable:
         return await self.get(course, id)
 
     async def give(self, given: Collected) -> None:
-        """Save what somebody gave, in the place of what they gave before."""
+        """Save what somebody handed in, in the place of an earlier hand-in."""
         values = given.model_dump()
         statement = self._database.upsert(course_collected)
         await self._database.run(lambda to: to.execute(statement, values), write=True)
 
     async def given(self, ids: list[int]) -> list[Collected]:
-        """Return what was given to some collections, ordered by collection and name."""
+        """Return the hand-ins for some collections, ordered by collection and name."""
         table = course_collected
         query = select(table).where(table.c.collect_id.in_(ids))
         query = query.order_by(table.c.collect_id, table.c.person)

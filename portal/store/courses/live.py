@@ -24,40 +24,40 @@ class PresenceTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def tell(self, told: Presence) -> Presence:
+    async def tell(self, presence: Presence) -> Presence:
         """Save a session's report about itself; return the row as it is now. The first
         ``opened_at`` is kept, and a new session begins anew."""
 
         def change(before: Presence | None) -> Presence:
             if before is None:
-                return told
-            new = {name: getattr(told, name) for name in _REPORTED}
-            new["opened_at"] = before.opened_at or told.opened_at
+                return presence
+            new = {name: getattr(presence, name) for name in _REPORTED}
+            new["opened_at"] = before.opened_at or presence.opened_at
             return before.model_copy(update=new)
 
-        return await self._change(told, change)
+        return await self._change(presence, change)
 
-    async def raise_hand(self, told: Presence) -> Presence:
+    async def raise_hand(self, presence: Presence) -> Presence:
         """Save ``hand`` and ``hand_at`` of a session; "" and None lower the hand."""
 
         def change(before: Presence | None) -> Presence:
             if before is None:
-                return told
-            new = {"hand": told.hand, "hand_at": told.hand_at, "seen_at": told.seen_at}
+                return presence
+            new = {"hand": presence.hand, "hand_at": presence.hand_at, "seen_at": presence.seen_at}
             return before.model_copy(update=new)
 
-        return await self._change(told, change)
+        return await self._change(presence, change)
 
-    async def took_handout(self, told: Presence) -> Presence:
+    async def took_handout(self, presence: Presence) -> Presence:
         """Save ``handout`` and ``handout_message`` of a session."""
 
         def change(before: Presence | None) -> Presence:
             if before is None:
-                return told
-            new = {name: getattr(told, name) for name in ("handout", "handout_message")}
+                return presence
+            new = {name: getattr(presence, name) for name in ("handout", "handout_message")}
             return before.model_copy(update=new)
 
-        return await self._change(told, change)
+        return await self._change(presence, change)
 
     async def lower_hand(self, course: str, person: str) -> bool:
         """Lower a person's hand; return True if it was up."""
@@ -79,15 +79,15 @@ class PresenceTable:
         query = query.order_by(course_presence.c.hand_at)
         return await self._database.run(lambda at: [_presence(row) for row in at.execute(query)])
 
-    async def _change(self, told: Presence, change: Any) -> Presence:
+    async def _change(self, presence: Presence, change: Any) -> Presence:
         """Replace a session's row by ``change(row)``; None is no row, or another session's."""
         table = course_presence
-        this = (table.c.course == told.course) & (table.c.person == told.person)
+        this = (table.c.course == presence.course) & (table.c.person == presence.person)
 
         def work(to: Connection) -> Presence:
             row = to.execute(select(table).where(this)).first()
             before = None if row is None else _presence(row)
-            if before is not None and before.session_id != told.session_id:
+            if before is not None and before.session_id != presence.session_id:
                 before = None
             new: Presence = change(before)
             values = new.model_dump(mode="json")

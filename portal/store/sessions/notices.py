@@ -62,8 +62,8 @@ class NoticeTable:
         rows = await self._database.run(lambda at: list(at.execute(query)))
         return {(row.session_id, row.kind) for row in rows}
 
-    async def outcome(self, session_id: str, kind: str, words: str) -> None:
+    async def outcome(self, session_id: str, kind: str, reason: str) -> None:
         """Save why a claimed notice could not be sent, in a sentence; "" if it was."""
         this = (notices.c.session_id == session_id) & (notices.c.kind == kind)
-        statement = notices.update().where(this).values(outcome=words)
+        statement = notices.update().where(this).values(outcome=reason)
         await self._database.run(lambda to: to.execute(statement), write=True)

@@ -80,14 +80,14 @@ class UsageTable:
             .order_by(jobs.c.submitted_at, jobs.c.id)
         )
         rows = await self._database.run(lambda at: list(at.execute(query))) if ids else []
-        found: dict[str, JobUsage] = {}
+        by_session: dict[str, JobUsage] = {}
         for row in rows:
-            before = found.get(row.session_id)
+            before = by_session.get(row.session_id)
             values = {name: getattr(row, name) for name in JobUsage.model_fields if name != "day"}
             for name in ("held", "used", "measured"):
                 values[name] = (values[name] or 0) + (getattr(before, name) if before else 0)
-            found[row.session_id] = JobUsage.model_validate(values | {"day": ""})
-        return found
+            by_session[row.session_id] = JobUsage.model_validate(values | {"day": ""})
+        return by_session
 
     async def of_course(self, course: str) -> float:
         """Return the GPU-hours that all sessions of a course have held."""

@@ -141,12 +141,12 @@ def _values(key: JobKey, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _known(to: Connection, keys: Collection[JobKey]) -> dict[JobKey, Any]:
     columns = [jobs.c[name] for name in ("id", "job_id", "submitted_at", "groups", "gpus", *_WORDS)]
-    found = {}
+    rows = {}
     for chunk in _chunks(sorted({job_id for job_id, _ in keys})):
         for row in to.execute(select(*columns).where(jobs.c.job_id.in_(chunk))):
             if (key := (row.job_id, row.submitted_at)) in keys:
-                found[key] = row
-    return found
+                rows[key] = row
+    return rows
 
 
 def _complete(to: Connection, row: Any, facts: Mapping[str, Any]) -> None:

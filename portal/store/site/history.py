@@ -72,9 +72,9 @@ class HistoryTable:
         )
 
         def ask(to: Connection) -> list[HistoryPoint]:
-            found = {row[0]: row[1:] for row in to.execute(query)}
+            sums = {row[0]: row[1:] for row in to.execute(query)}
             begins = range(first * width, last * width, width)
-            return [_point(at, width, found.get(at)) for at in begins]
+            return [_point(at, width, sums.get(at)) for at in begins]
 
         return await self._database.run(ask)
 
