@@ -1,4 +1,4 @@
-"""What is free now, by GPU type and by partition. Pure: snapshot in, counts out.
+"""Free resources by GPU type and by partition. Pure: snapshot in, counts out.
 
 "Free" means that a job asking for it could start at once: the node takes new jobs, still has a
 free CPU and free memory for the GPU, and no active reservation holds it (a session can use a
@@ -15,7 +15,7 @@ from ..models.cluster.cluster import ClusterSnapshot, JobState, Node, Partition
 
 
 class GpuSupply(Frozen):
-    """One GPU type over the partitions that were asked about. All numbers count GPUs."""
+    """Supply of one GPU type over the partitions in question. All numbers count GPUs."""
 
     type: str
     total: int = 0
@@ -27,7 +27,7 @@ class GpuSupply(Frozen):
 
 
 class PartitionSupply(Frozen):
-    """One partition: counts of nodes, CPUs and GPUs; memory in MiB; ``max_time`` in seconds."""
+    """Supply of a partition: counts of nodes, CPUs, GPUs; memory: MiB; ``max_time``: seconds."""
 
     name: str
     default: bool = False
@@ -55,7 +55,7 @@ class Availability(Frozen):
 
 
 def reserved_nodes(snapshot: ClusterSnapshot, now: float | None = None) -> frozenset[str]:
-    """Names of the nodes that an active reservation holds at ``now`` (Unix seconds)."""
+    """Return the names of the nodes that an active reservation holds at ``now`` (Unix seconds)."""
     now = time.time() if now is None else now
     return frozenset(
         node
@@ -74,7 +74,7 @@ def _free_cpus(node: Node, reserved: frozenset[str]) -> int:
 
 
 def _free_gpus(node: Node, gpu_type: str | None, reserved: frozenset[str]) -> int:
-    """GPUs of one type (None: any) that one more job could get on this node."""
+    """Return the number of GPUs of a type (None: any) that one more job could get on this node."""
     cpus = _free_cpus(node, reserved)
     no_memory = node.memory > 0 and node.memory_allocated >= node.memory
     if not cpus or no_memory:
@@ -147,10 +147,10 @@ def _partition_supply(
 def availability(
     snapshot: ClusterSnapshot, partitions: Sequence[str], now: float | None = None
 ) -> Availability:
-    """What the named partitions have and what of it is free at ``now`` (Unix seconds).
+    """Return the supply of the named partitions, and what of it is free at ``now`` (Unix seconds).
 
-    A node that stands in several partitions counts once in ``gpus`` and ``cpus``. Names that
-    the snapshot does not know are left out.
+    A node in several partitions counts once in ``gpus`` and ``cpus``. Names that the snapshot does
+    not know are left out.
     """
     reserved = reserved_nodes(snapshot, now)
     names = [name for name in partitions if name in snapshot.partitions]

@@ -1,12 +1,12 @@
-"""Arguments for sbatch and Apptainer: the job's options, the constant script's place, and the
-command of a session, which is Apptainer's argv for containers and the interpreter's for the others.
+"""Arguments for sbatch and Apptainer: the job's options, the constant script's path, and a
+session's command, which is Apptainer's argv for containers and the interpreter's for the others.
 
-The script (``deploy/session.sh``) is the same file for every session. What differs travels as
-arguments, never as text that a shell or sbatch reads: ``#SBATCH`` lines take no quoting that would
-protect them (sbatch(1)).
+The script (``deploy/session.sh``) is the same file for every session. All that differs is passed
+as arguments, never as text that a shell or sbatch reads: ``#SBATCH`` lines take no quoting that
+would protect them (sbatch(1)).
 
-No value reaches a shell: this is the argv that the job script executes. Nothing secret is in it
-(``ps`` shows it); the environment carries what must not be seen.
+No value reaches a shell: this is the argv that the job script executes. It contains no secrets
+(``ps`` shows it); those are in the environment.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _BY_CONTENT = re.compile(r"^[0-9a-f]{64}-[0-9a-f]{10}$")
 
 
 def session_script() -> Path:
-    """The absolute path of the constant job script; every user must be able to read it."""
+    """Return the absolute path of the constant job script; every user must be able to read it."""
     return data_path("deploy") / "session.sh"
 
 
 def sbatch_options(
     resources: Resources, *, name: str, output: str, directory: str, comment: str = ""
 ) -> list[str]:
-    """sbatch's options for ``resources``, each one argument (``--key=value``).
+    """Return sbatch's options for ``resources``, each one argument (``--key=value``).
 
     ``name`` is the job's name, ``output`` the log file's pattern (``%j`` is the job id) and
     ``directory`` the working directory. GPUs, CPUs and memory are per node. The job has its node's
-    limits (of open files, of locked memory, which RDMA needs) and not those of the Hub's host:
+    limits (of open files, of locked memory, which RDMA needs), not those of the Hub's host:
     ``--propagate`` of sbatch(1).
     """
     options = [
@@ -63,17 +63,17 @@ def sbatch_options(
 
 
 def user_base(environment: Environment, home: str) -> str:
-    """The PYTHONUSERBASE of one person's environment: deleting it resets what they installed."""
+    """Return PYTHONUSERBASE of a person's environment; deleting it resets what they installed."""
     return f"{home}/.portal/{environment.name}"
 
 
 def session_kind(environment: Environment) -> str:
-    """What deploy/session.sh is told: where its variables go."""
+    """Return the kind for deploy/session.sh, by which it knows where its variables go."""
     return BESIDE if is_beside(environment) else str(environment.kind)
 
 
 def is_beside(environment: Environment) -> bool:
-    """Whether its server runs on the node, and only its kernels in the container."""
+    """Return True if its server runs on the node, and only its kernels in the container."""
     return environment.kind is Kind.CONTAINER and environment.server is Server.BESIDE
 
 
@@ -91,12 +91,12 @@ def session_command(
     isolated: bool = False,
     vendor: GpuVendor = DEFAULT_VENDOR,
 ) -> list[str]:
-    """The argv that starts a session's server in ``environment``.
+    """Return the argv that starts a session's server in ``environment``.
 
     ``server`` replaces the default server command (``python3 -I -m portal_session``); ``binds``
-    are the site's, before the environment's own. ``beside``: the virtual environment on the nodes
-    for servers beside their container; raises ConfigurationError where one is needed and it is
-    empty. ``module``: another program of the session's package, for tests of environments.
+    are the site's bind mounts, before the environment's own. ``beside``: the virtual environment
+    on the nodes for servers beside their container; raises ConfigurationError if one is needed and
+    it is empty. ``module``: another program of the session's package, for tests of environments.
     ``isolated``: nothing of the site is seen in it (Kind.isolated); the site's binds are left out.
     ``vendor``: of the GPUs that the job gets.
     """
@@ -122,9 +122,9 @@ def kernel_container(
     binds: Sequence[Bind] = (),
     vendor: GpuVendor = DEFAULT_VENDOR,
 ) -> str:
-    """JSON for a server beside its container, of which it starts kernels and terminals in it:
+    """Return JSON for a server beside its container, which starts kernels and terminals in it:
     ``exec``, the argv of ``apptainer exec`` up to the image; ``image``; and ``roots``, the folders
-    that the container has in common with the node (portal_session/kernels/container.py)."""
+    that the container shares with the node (portal_session/kernels/container.py)."""
     *exec_, image = _apptainer(environment, resources, home, apptainer, binds, vendor)
     roots = [home, *(bind.target or bind.source for bind in (*binds, *environment.binds))]
     return json.dumps({"exec": exec_, "image": image, "roots": roots})
@@ -139,22 +139,24 @@ def session_variables(
     binds: Sequence[Bind] = (),
     vendor: GpuVendor = DEFAULT_VENDOR,
 ) -> dict[str, str]:
-    """What a session finds in its environment, whoever starts it: the catalog's own variables,
-    where the person's things are, which kernels there are, and whose GPUs it has."""
-    found = dict(environment.variables)
-    found["PYTHONUSERBASE"] = user_base(environment, home)
-    found["PORTAL_ENVIRONMENT"] = environment.name
+    """Return a session's environment variables, whoever starts it: the catalog's own, the place of
+    the person's packages, the kernels, and the vendor of its GPUs."""
+    variables = dict(environment.variables)
+    variables["PYTHONUSERBASE"] = user_base(environment, home)
+    variables["PORTAL_ENVIRONMENT"] = environment.name
     if environment.kernels:
-        found["PORTAL_KERNELS"] = json.dumps([one.model_dump() for one in environment.kernels])
+        variables["PORTAL_KERNELS"] = json.dumps(
+            [kernel.model_dump() for kernel in environment.kernels]
+        )
     if environment.starters:
-        found["PORTAL_STARTERS"] = "1"
+        variables["PORTAL_STARTERS"] = "1"
     if is_beside(environment):
-        found["PORTAL_CONTAINER"] = kernel_container(
+        variables["PORTAL_CONTAINER"] = kernel_container(
             environment, resources, home=home, apptainer=apptainer, binds=binds, vendor=vendor
         )
     if vendor is not DEFAULT_VENDOR:
-        found["PORTAL_GPU_VENDOR"] = vendor.name
-    return found
+        variables["PORTAL_GPU_VENDOR"] = vendor.name
+    return variables
 
 
 def script_environment(
@@ -162,8 +164,8 @@ def script_environment(
     variables: Mapping[str, object],
     vendor: GpuVendor = DEFAULT_VENDOR,
 ) -> dict[str, str]:
-    """For deploy/session.sh: the session's ``variables``, under the names by which they reach a
-    container, and what the script itself is told."""
+    """Return the environment of deploy/session.sh: the session's ``variables``, under the names by
+    which they reach a container, and those of the script itself."""
     env = {f"APPTAINERENV_{name}": str(value) for name, value in variables.items()}
     env["PORTAL_KIND"] = session_kind(environment)
     if environment.kind is Kind.MODULES:
@@ -182,25 +184,25 @@ def image_environment(
     node_copy: str = "",
     account: str = "",
 ) -> dict[str, str]:
-    """What deploy/session.sh looks at before a container starts; {} for the other kinds.
+    """Return the variables for deploy/session.sh to check a container's image; {} for other kinds.
 
     ``verify``: no session without a good signature of one of the ``keys`` (a file); ``node_copy``:
-    the folder that takes the image's place where it is there and is ``account``'s or root's alone.
+    the folder that replaces the image if it exists and only ``account`` or root can write there.
     """
     if environment.kind is not Kind.CONTAINER:
         return {}
-    found = {"PORTAL_IMAGE": environment.image or "", "PORTAL_APPTAINER": apptainer}
+    variables = {"PORTAL_IMAGE": environment.image or "", "PORTAL_APPTAINER": apptainer}
     if verify:
-        found |= {"PORTAL_VERIFY": "1", "PORTAL_KEYS": keys}
+        variables |= {"PORTAL_VERIFY": "1", "PORTAL_KEYS": keys}
     if node_copy:
-        found |= {"PORTAL_NODE_COPY": node_copy, "PORTAL_IMAGE_ACCOUNT": account}
-    return found
+        variables |= {"PORTAL_NODE_COPY": node_copy, "PORTAL_IMAGE_ACCOUNT": account}
+    return variables
 
 
 def node_copy(environment: Environment, folder: str) -> str:
-    """Where a node's unpacked copy of the image is, below ``folder`` (c.Images.node_cache): a
-    folder with the image's name. "" for an image that no build named by its content, since its
-    copy could be an older one's."""
+    """Return the path of a node's unpacked copy of the image, below ``folder``
+    (c.Images.node_cache): a folder with the image's name. "" for an image that no build named by
+    its content, since its copy could be an older one's."""
     name, dot, ending = (environment.image or "").rpartition("/")[2].rpartition(".")
     if not folder or f"{dot}{ending}" != ".sif" or not _BY_CONTENT.match(name):
         return ""
@@ -208,7 +210,7 @@ def node_copy(environment: Environment, folder: str) -> str:
 
 
 def beside_of(environment: Environment, beside: str) -> str:
-    """The virtual environment on the nodes that holds this one's server."""
+    """Return the virtual environment on the nodes that holds this environment's server."""
     if not is_beside(environment):
         return environment.path or ""
     if not beside:
@@ -227,7 +229,7 @@ def _apptainer(
     binds: Sequence[Bind],
     vendor: GpuVendor,
 ) -> list[str]:
-    """``apptainer exec`` up to the image (apptainer-exec(1)).
+    """Return the argv of ``apptainer exec`` up to the image (apptainer-exec(1)).
 
     ``--cleanenv`` keeps the node's environment out; ``--no-eval`` keeps Apptainer from evaluating
     ``$(…)`` in the values that are passed through APPTAINERENV_.
@@ -248,13 +250,13 @@ def _isolated(
     apptainer: str,
     vendor: GpuVendor,
 ) -> list[str]:
-    """``apptainer exec`` for a course, up to the image: whoever is let into the session finds the
-    course's folder there, and nothing else of its owner.
+    """Return the argv of ``apptainer exec`` for a course, up to the image: whoever is let into the
+    session finds the course's folder there, and nothing else of its owner.
 
     ``--containall`` gives it processes, shared memory, a minimal /dev and temporary folders of its
-    own, and leaves out every bind of the site, in apptainer.conf too. What is bound is the
-    environment's (which the course has made read-only). Home and temporary folders are the job
-    script's to say, which makes them (APPTAINER_HOME, APPTAINER_WORKDIR), and so is the exchange
+    own, and leaves out every bind of the site, in apptainer.conf too. Only the environment's binds
+    are mounted (which the course has made read-only). The job script creates and names home and
+    temporary folders (APPTAINER_HOME, APPTAINER_WORKDIR), and names the exchange
     (APPTAINER_BINDPATH); without these, Apptainer takes empty ones that are gone afterwards.
     """
     argv = [apptainer, "exec", "--containall", "--cleanenv", "--no-eval"]

@@ -1,6 +1,6 @@
-"""A session of a course: by which server's name it goes, and what it may be. Pure.
+"""Sessions of a course: the names of their servers, and what they may be. Pure.
 
-Whether the person is in the course is for whoever asks to know (spawners/launch/courses.py).
+Callers check whether the person is in the course (spawners/launch/courses.py).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FLEXIBLE = "FLEX"  # scontrol(1): jobs of such a reservation may end after it
 
 
 class CourseKind(StrEnum):
-    """What a session of a course is for; its server's name begins with it."""
+    """Purpose of a course's session; its server's name begins with it."""
 
     COURSE = "course"  # a member's own
     REHEARSAL = "rehearsal"  # its home is thrown away
@@ -38,14 +38,14 @@ class CourseKind(StrEnum):
 
 
 class ServerOf(NamedTuple):
-    """The course and the kind that a server's name says."""
+    """Course and kind in a server's name."""
 
     course: str
     kind: CourseKind
 
 
 def server_of(server: str) -> ServerOf | None:
-    """What the name of a server says: None where it is no course's."""
+    """Return the course and the kind in a server's name; None if it is no course's."""
     match = _SERVER.fullmatch(server)
     if match is None or not _is_name(match[2]):
         return None
@@ -53,8 +53,8 @@ def server_of(server: str) -> ServerOf | None:
 
 
 def course_named(value: object) -> str:
-    """The course that the option names ("" for none). Raises InvalidRequest for what cannot be a
-    course's name."""
+    """Return the course that the option names ("" for none). Raises InvalidRequest for what cannot
+    be a course's name."""
     if value is None or value == "":
         return ""
     if not isinstance(value, str) or not _is_name(value):
@@ -65,7 +65,8 @@ def course_named(value: object) -> str:
 
 
 def server_for(course: str, server: str) -> CourseKind | None:
-    """What the session of ``server`` is for, when it may be: None for a session of one's own.
+    """Return the purpose of the session on ``server``, if allowed; None for a person's own
+    session.
 
     Names that belong to courses are used for nothing else, and courses have no other sessions.
     Raises InvalidRequest.
@@ -97,15 +98,15 @@ def _is_name(text: str) -> bool:
 
 
 def day(of: date) -> str:
-    """ "3 May 2027"."""
+    """Return a date such as "3 May 2027"."""
     return f"{of.day} {of:%B %Y}"
 
 
 def unfit(environment: Environment) -> str:
-    """Why an environment cannot be a course's; "" when it can.
+    """Return why an environment cannot be a course's; "" if it can.
 
-    Whoever helps a student is let into that student's session: so what runs there must see the
-    course's folder and nothing else that is the student's, and only a container can do that.
+    Helpers are let into a student's session: so what runs there must see the course's folder and
+    nothing else that is the student's, and only a container can do that.
     """
     if environment.kind is not Kind.CONTAINER:
         return (
@@ -121,7 +122,7 @@ def unfit(environment: Environment) -> str:
 
 
 def check_asked(said: Mapping[str, Any], environment: Environment) -> None:
-    """Refuse what a member of a course does not choose, of what was ``said`` (Asked). Raises
+    """Check that ``said`` (Asked) has only what a member of a course may choose. Raises
     InvalidRequest, NotAllowed for another environment than the course's."""
     named = said.get("environment", environment.name)
     if named != environment.name:
@@ -139,8 +140,8 @@ def check_asked(said: Mapping[str, Any], environment: Environment) -> None:
 
 
 def narrowed(environment: Environment, course: Course, *, gpus: bool = True) -> Environment:
-    """``environment`` as the course lets it be used: the course's own default, and nothing larger
-    than its ``largest``. ``gpus`` False: none at all, the budget is used up."""
+    """Return ``environment`` as the course allows it: with the course's own default, and nothing
+    larger than its ``largest``. ``gpus`` False: none at all, the budget is used up."""
     default, largest = course.default, course.largest
     types, most = environment.gpu_types, max(default.gpus, largest.gpus) if gpus else 0
     if largest.gpu_type and largest.gpu_type in (types or (largest.gpu_type,)):
@@ -169,12 +170,12 @@ def narrowed(environment: Environment, course: Course, *, gpus: bool = True) -> 
 
 
 def _usual(resources: Resources, without: set[str]) -> dict[str, Any]:
-    """All of it that is not None, typed: a course's default says "no GPUs" where it says none."""
+    """Return all fields that are not None, typed: no GPUs in a course's default mean "no GPUs"."""
     return {k: v for k, v in resources if v is not None and k not in without}
 
 
 def until(environment: Environment, seconds: float) -> Environment:
-    """``environment`` for a session that must be over in ``seconds``, a minute at least."""
+    """Return ``environment`` for a session that must be over in ``seconds``, a minute at least."""
     minutes = max(1, int(seconds // 60))
     return environment.model_copy(
         update={"max_time": _least(environment.max_time, Duration(minutes * 60))}
@@ -182,22 +183,22 @@ def until(environment: Environment, seconds: float) -> Environment:
 
 
 def _least(first: _Size | None, second: _Size | None) -> _Size | None:
-    return min((one for one in (first, second) if one is not None), default=None)
+    return min((size for size in (first, second) if size is not None), default=None)
 
 
 def meeting(course: str, reservations: Mapping[str, Reservation], now: float) -> list[Reservation]:
-    """The reservations of the course's meetings that are on ``now`` (Unix seconds), the one that
-    lasts longest first. They are called "course-NAME-20270503T0700", by when the meeting begins
-    in UTC (portal/courses/schedule/plan.py)."""
+    """Return the reservations of the course's meetings that are on ``now`` (Unix seconds), the
+    latest end first. They are called "course-NAME-20270503T0700", by the meeting's start in UTC
+    (portal/courses/schedule/plan.py)."""
     name = re.compile(rf"course-{re.escape(course)}-[0-9]{{8}}T[0-9]{{4}}")
-    found = [
-        one
-        for one in reservations.values()
-        if name.fullmatch(one.name) and one.start_time <= now < one.end_time
+    reserved = [
+        reservation
+        for reservation in reservations.values()
+        if name.fullmatch(reservation.name) and reservation.start_time <= now < reservation.end_time
     ]
-    return sorted(found, key=lambda one: (-one.end_time, one.name))
+    return sorted(reserved, key=lambda reservation: (-reservation.end_time, reservation.name))
 
 
 def bound(reservation: Reservation) -> bool:
-    """Whether Slurm ends the jobs of this reservation with it."""
+    """Return True if Slurm ends the jobs of this reservation with it."""
     return _FLEXIBLE not in reservation.flags

@@ -1,4 +1,4 @@
-"""What a snapshot and the recorded waits say about a start, without asking Slurm. Pure."""
+"""Estimate of a start from a snapshot and the recorded waits, without asking Slurm. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .fields import FIELDS
 from .limits import suits
 from .waiting import queue_of
 
-# slurmctld takes a job without an end for one that ends in a year (src/slurmctld/job_scheduler.c,
+# slurmctld assumes that a job without an end ends in a year (src/slurmctld/job_scheduler.c,
 # YEAR_SECONDS): a start that far away means that nobody knows.
 NEVER = 300 * 86_400
-# Slurm names the second in which it was asked for "now"; a start later than this is a wait.
+# For "now" Slurm names the second in which it was asked; a start later than this is a wait.
 AT_ONCE = 5.0
 _FEWEST = 3  # recorded waits from which a median is made
 
@@ -24,7 +24,7 @@ NO_END = "Nobody can say when this starts: jobs before it have no end time."
 
 
 class Wait(NamedTuple):
-    """How long a session waited, in seconds, and what it had asked for."""
+    """Time that a session waited, in seconds, and what it had asked for."""
 
     partition: str
     gpus: int
@@ -33,8 +33,8 @@ class Wait(NamedTuple):
 
 
 def room_now(resources: Resources, snapshot: ClusterSnapshot, now: float) -> bool:
-    """Whether enough nodes have what is asked for free now, and no reservation takes them within
-    the time asked for. False where that is not known."""
+    """Return True if enough nodes have what is asked for free now, and no reservation takes them
+    within the time asked for. False if that is not known."""
     partition = snapshot.partitions.get(resources.partition or "")
     if partition is None or partition.state != "UP":
         return False
@@ -57,9 +57,11 @@ def _reserved(resources: Resources, snapshot: ClusterSnapshot, now: float) -> se
     end = now + (resources.time or 0)
     return {
         node
-        for one in snapshot.reservations.values()
-        if one.name != resources.reservation and one.start_time < end and one.end_time > now
-        for node in one.nodes
+        for reservation in snapshot.reservations.values()
+        if reservation.name != resources.reservation
+        and reservation.start_time < end
+        and reservation.end_time > now
+        for node in reservation.nodes
     }
 
 
@@ -80,24 +82,25 @@ def _fits(resources: Resources, node: Node) -> bool:
 
 
 def somebody_waits(resources: Resources, snapshot: ClusterSnapshot) -> bool:
-    """Whether a job waits for its turn in the same partition: it would get what is free first."""
+    """Return True if a job waits for its turn in the partition: it gets what is free first."""
     return resources.partition in queue_of(snapshot).turns
 
 
 def counts_too_many(resources: Resources, snapshot: ClusterSnapshot) -> bool:
-    """Whether a job waits in the partition that slurmctld passes over. ``--test-only`` counts it as
-    if it would start before this one (tests/slurm_outputs/22.05/test-only-behind.stderr)."""
+    """Return True if slurmctld passes over a job that waits in the partition; ``--test-only``
+    counts it as if it would start before this one
+    (tests/slurm_outputs/22.05/test-only-behind.stderr)."""
     return resources.partition in queue_of(snapshot).passed
 
 
 def starts_now(resources: Resources, snapshot: ClusterSnapshot, now: float) -> bool:
-    """Whether the snapshot alone says "now": there is room, and nobody waits for it."""
+    """Return True if the snapshot alone says "now": there is room, and nobody waits for it."""
     return room_now(resources, snapshot, now) and not somebody_waits(resources, snapshot)
 
 
 def behind_the_queue(resources: Resources, snapshot: ClusterSnapshot, now: float) -> float | None:
-    """When Slurm expects the last of the jobs that wait for the like to start; None where none
-    waits or it has said nothing."""
+    """Return the time at which Slurm expects the last of the jobs that wait for the like to start;
+    None if none waits or it has said nothing."""
     expected = [
         start
         for (partition, gpu_type, gpus), start in queue_of(snapshot).expected.items()
@@ -109,8 +112,8 @@ def behind_the_queue(resources: Resources, snapshot: ClusterSnapshot, now: float
 
 
 def usual_wait(resources: Resources, waits: Sequence[Wait]) -> float | None:
-    """The median wait in seconds of sessions like this one: of the same number of GPUs where there
-    are enough, else of any number. None where too few are recorded."""
+    """Return the median wait in seconds of similar sessions: of the same number of GPUs if there
+    are enough, else of any number. None if too few are recorded."""
     like = [
         wait
         for wait in waits
@@ -119,14 +122,14 @@ def usual_wait(resources: Resources, waits: Sequence[Wait]) -> float | None:
         and (not resources.gpus or wait.gpu_type == (resources.gpu_type or ""))
     ]
     same = [wait for wait in like if wait.gpus == resources.gpus]
-    for some in (same, like):
-        if len(some) >= _FEWEST:
-            return statistics.median(wait.seconds for wait in some)
+    for sample in (same, like):
+        if len(sample) >= _FEWEST:
+            return statistics.median(wait.seconds for wait in sample)
     return None
 
 
 def from_slurm(start: float, made_at: float) -> Estimate:
-    """What Slurm's own time means; ``start`` and ``made_at`` in Unix seconds."""
+    """Make an estimate of Slurm's own time; ``start`` and ``made_at`` in Unix seconds."""
     if start - made_at > NEVER:
         return Estimate(outlook=Outlook.UNKNOWN, basis=Basis.SLURM, reason=NO_END, made_at=made_at)
     outlook = Outlook.NOW if start - made_at <= AT_ONCE else Outlook.LATER
@@ -134,8 +137,8 @@ def from_slurm(start: float, made_at: float) -> Estimate:
 
 
 def covers(larger: Resources, resources: Resources) -> bool:
-    """Whether ``larger`` asks for the like and for no less of anything: what ``resources`` ask for
-    then starts no later."""
+    """Return True if ``larger`` asks for the like and for no less of anything, so that
+    ``resources`` start no later."""
     for field in FIELDS:
         ours, theirs = getattr(resources, field.name), getattr(larger, field.name)
         # None is Slurm's own default, which is not known here.
@@ -152,9 +155,9 @@ def without_slurm(
     now: float,
     latest: float | None = None,
 ) -> Estimate:
-    """The best that is known when Slurm is not asked; never "now" while somebody waits.
+    """Return the best estimate when Slurm is not asked; never "now" while somebody waits.
 
-    ``latest``: when Slurm would start something larger, in Unix seconds; None: not known.
+    ``latest``: time at which Slurm would start something larger, in Unix seconds; None: not known.
     """
     if starts_now(resources, snapshot, now):
         return Estimate(outlook=Outlook.NOW, starts_at=now, basis=Basis.SNAPSHOT, made_at=now)

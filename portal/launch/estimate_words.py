@@ -1,4 +1,4 @@
-"""An estimate in words, always with its uncertainty: for the launch page and inside sessions."""
+"""Estimates in words, always with their uncertainty: for the launch page and inside sessions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SOURCES = {
 
 
 def about(seconds: float) -> str:
-    """A wait, as exactly as it can be known: "about 25 minutes", "more than a day"."""
+    """Return a wait as exactly as it can be known: "about 25 minutes", "more than a day"."""
     minutes = seconds / 60
     if minutes < 1.5:
         return "about a minute"
@@ -37,7 +37,7 @@ def about(seconds: float) -> str:
 
 
 def sentence(estimate: Estimate, now: float) -> str:
-    """The answer: "Starts now.", "Starts in about 25 minutes.", or why nobody can say."""
+    """Return an estimate as "Starts now.", "Starts in about 25 minutes.", or why it is unknown."""
     if estimate.outlook is Outlook.NOW:
         return "Starts now."
     if estimate.outlook is Outlook.LATER and estimate.starts_at is not None:
@@ -47,7 +47,7 @@ def sentence(estimate: Estimate, now: float) -> str:
 
 
 def source(estimate: Estimate) -> str:
-    """Whose estimate that is; "" where the sentence says so already."""
+    """Return the source of an estimate; "" if the sentence says so already."""
     if estimate.outlook is Outlook.NOW and estimate.basis is Basis.SLURM:
         return "Slurm's estimate."
     if estimate.outlook in (Outlook.NOW, Outlook.LATER):
@@ -56,14 +56,14 @@ def source(estimate: Estimate) -> str:
 
 
 def starts(estimate: Estimate, now: float) -> str:
-    """The same behind the name of a choice: "starts now", "in about 5 minutes"."""
+    """Return the start as an addition to a choice: "starts now", "in about 5 minutes"."""
     if estimate.outlook is Outlook.NOW or estimate.starts_at is None:
         return "starts now"
     return f"in {about(estimate.starts_at - now)}"
 
 
 def choice(changes: Mapping[str, Any], time: str = "") -> str:
-    """What is different in a nearby choice: "2 GPUs", "t4", "partition cpu", "1 hour"."""
+    """Return what a nearby choice changes: "2 GPUs", "t4", "partition cpu", "1 hour"."""
     if "gpus" in changes:
         return f"{changes['gpus']} GPU{'' if changes['gpus'] == 1 else 's'}"
     if "gpu_type" in changes:

@@ -1,7 +1,7 @@
-"""How much longer a running session may go on. Pure.
+"""Extensions of a running session's time. Pure.
 
 Slurm itself takes any time limit from an Operator, whatever partition, QOS or association allow
-(update_job in src/slurmctld/job_mgr.c), so what limits a launch is checked here once more.
+(update_job in src/slurmctld/job_mgr.c), so the limits of a launch are checked here again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _A_WEEK = 7 * 24 * 60
 
 
 class Extending(Configurable):
-    """What a site lets people do about the time of their running sessions."""
+    """Settings of a site for extending running sessions."""
 
     allowed = Bool(
         True,
@@ -82,7 +82,7 @@ class Extending(Configurable):
     def _check(self, proposal: dict[str, object]) -> tuple[int, ...]:
         value = proposal["value"]
         assert isinstance(value, tuple)
-        if not all(type(one) is int and 0 < one <= _A_WEEK for one in value):
+        if not all(type(number) is int and 0 < number <= _A_WEEK for number in value):
             raise TraitError(f"These are whole minutes, from 1 to {_A_WEEK}: {value!r}.")
         if not value and proposal["trait"].name == "minutes":  # type: ignore[attr-defined]
             raise TraitError("c.Extending.minutes is empty: set c.Extending.allowed = False.")
@@ -91,11 +91,11 @@ class Extending(Configurable):
 
 @dataclass(frozen=True)
 class Running:
-    """A session's running job, and all that limits its time.
+    """Running job of a session, and all that limits its time.
 
-    ``environment`` is the catalog's now, whoever may use it (None: there is none of that name any
-    more); ``asked`` the seconds that its launch asked for; ``associations`` None where they are
-    not known, or the site has none; the snapshot's ``qos`` may be empty likewise.
+    ``environment`` is the catalog's now, whoever may use it (None: it has none of that name any
+    more); ``asked``: seconds that its launch asked for; ``associations``: None if they are not
+    known, or the site has none; the snapshot's ``qos`` may be empty likewise.
     """
 
     job: Job
@@ -106,7 +106,7 @@ class Running:
 
 
 class _Bound(NamedTuple):
-    """How many more seconds there are, and what ends them."""
+    """Limit of an extension: seconds that are left, and what ends them."""
 
     room: float
     why: str
@@ -115,7 +115,7 @@ class _Bound(NamedTuple):
 def offer(
     running: Running, settings: Extending, now: float, *, anyway: bool = False
 ) -> ExtendOffer:
-    """What may be chosen now (Unix seconds). ``anyway``: by somebody for whom
+    """Return what may be chosen at ``now`` (Unix seconds). ``anyway``: by somebody for whom
     ``settings.allowed`` does not count."""
     try:
         end, bound = _end_and_bound(running, settings, now)
@@ -123,7 +123,7 @@ def offer(
         return ExtendOffer(reason=error.message)
     gone = max(0.0, now - end)  # slurm.conf(5) OverTimeLimit: it may go on for a while
     room = math.inf if bound is None else bound.room - gone
-    minutes = tuple(one for one in settings.minutes if one * 60 <= room)
+    minutes = tuple(choice for choice in settings.minutes if choice * 60 <= room)
     if not minutes and room >= 60:
         minutes = (int(room // 60),)
     latest = None if bound is None else end + bound.room
@@ -135,10 +135,10 @@ def offer(
 
 
 def extended(running: Running, minutes: int, settings: Extending, now: float) -> int:
-    """The job's time limit, in seconds, that gives it ``minutes`` more; always more than it has.
+    """Return the job's time limit, in seconds, with ``minutes`` more; always more than it has.
 
-    Raises InvalidRequest, NotAllowed, which names the latest end that is possible, and Conflict
-    for a job that does not run. Whether ``settings.allowed`` counts is the caller's to know.
+    Raises InvalidRequest, NotAllowed, which names the latest possible end, and Conflict for a job
+    that does not run. Callers check ``settings.allowed``.
     """
     if not 1 <= minutes <= max(settings.minutes):
         raise InvalidRequest(
@@ -160,7 +160,7 @@ def extended(running: Running, minutes: int, settings: Extending, now: float) ->
 
 
 def clock(moment: float) -> str:
-    """Unix seconds as the site's clock, with its zone: "Sat 21 Nov 17:20 UTC"."""
+    """Return Unix seconds as the site's clock, with its zone: "Sat 21 Nov 17:20 UTC"."""
     return time.strftime("%a %d %b %H:%M %Z", time.localtime(moment))
 
 
@@ -171,7 +171,7 @@ def _cannot(bound: _Bound) -> str:
 def _end_and_bound(
     running: Running, settings: Extending, now: float
 ) -> tuple[float, _Bound | None]:
-    """When its time is up, and the nearest of all limits. Raises Conflict, NotAllowed."""
+    """Return the end of its time, and the nearest of all limits. Raises Conflict, NotAllowed."""
     job = running.job
     if job.state.pending:
         raise Conflict("This session has not started: its time has not begun.")
@@ -193,44 +193,44 @@ def _end_and_bound(
 def _bounds_of_time(
     running: Running, environment: Environment, settings: Extending, limit: int
 ) -> list[_Bound]:
-    """Those that limit how long it runs from its start to its end."""
+    """Return the limits on its time from its start to its end."""
     job, snapshot = running.job, running.snapshot
-    found = []
+    bounds = []
     if environment.max_time is not None:
-        words = f"'{environment.title}' allows at most {environment.max_time} of time"
-        found.append(_Bound(environment.max_time - limit, words))
+        why = f"'{environment.title}' allows at most {environment.max_time} of time"
+        bounds.append(_Bound(environment.max_time - limit, why))
     flags = snapshot.qos[job.qos].flags if job.qos in snapshot.qos else ()
     partition = snapshot.partitions.get(job.partition)
     if partition is not None and partition.max_time is not None and ANY_TIME not in flags:
         most = time_text(partition.max_time)
-        words = f"the partition '{partition.name}' allows at most {most} of time"
-        found.append(_Bound(partition.max_time - limit, words))
+        why = f"the partition '{partition.name}' allows at most {most} of time"
+        bounds.append(_Bound(partition.max_time - limit, why))
     if running.associations is not None:
         rows = charged(job.account or None, job.partition, running.associations)
         who, longest = longest_wall(rows, limiting(snapshot, job.qos, job.partition))
         if longest is not None:
-            words = f"{who[0].lower()}{who[1:]} allows at most {time_text(longest)} of time"
-            found.append(_Bound(longest - limit, words))
+            why = f"{who[0].lower()}{who[1:]} allows at most {time_text(longest)} of time"
+            bounds.append(_Bound(longest - limit, why))
     if settings.most_minutes and running.asked is not None:
         most = time_text(settings.most_minutes * 60)
-        words = f"sessions are extended by at most {most} of time in all"
-        found.append(_Bound(running.asked + settings.most_minutes * 60 - limit, words))
-    return found
+        why = f"sessions are extended by at most {most} of time in all"
+        bounds.append(_Bound(running.asked + settings.most_minutes * 60 - limit, why))
+    return bounds
 
 
 def _bounds_of_reservations(
     job: Job, snapshot: ClusterSnapshot, end: float, now: float
 ) -> list[_Bound]:
-    """The end of the reservation that it runs in, and the beginning of others on its nodes."""
+    """Return the end of its own reservation, and the starts of others on its nodes."""
     own = set(job.reservation.split(",")) - {""}
-    found = []
+    bounds = []
     for reservation in snapshot.reservations.values():
         if reservation.name in own:
             if _FLEXIBLE not in reservation.flags:
-                words = f"its reservation '{reservation.name}' ends then"
-                found.append(_Bound(reservation.end_time - end, words))
+                why = f"its reservation '{reservation.name}' ends then"
+                bounds.append(_Bound(reservation.end_time - end, why))
         elif reservation.end_time > now and not set(job.nodes).isdisjoint(reservation.nodes):
-            # Where the two overlap already, that is Slurm's or an admin's doing: no further.
-            words = f"the reservation '{reservation.name}' has its node from then on"
-            found.append(_Bound(max(0.0, reservation.start_time - end), words))
-    return found
+            # An overlap that exists already is Slurm's or an admin's doing: no extension.
+            why = f"the reservation '{reservation.name}' has its node from then on"
+            bounds.append(_Bound(max(0.0, reservation.start_time - end), why))
+    return bounds

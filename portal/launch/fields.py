@@ -1,7 +1,7 @@
-"""The table of what one may ask of a session: everything about a field that is the same everywhere.
+"""Table of a session's options: everything about a field that is the same everywhere.
 
-What a field may be stands in its type (portal/models/session/resources.py), what it means for a
-session in ``limits.py``. The request, the launch form and its script, the dialogs of a move,
+A field's values are defined by its type (portal/models/session/resources.py), its meaning for a
+session by ``limits.py``. The request, the launch form and its script, the dialogs of a move,
 sbatch's options, the API's document and the stored last choice all go through this table.
 """
 
@@ -19,7 +19,7 @@ _MEMORY = re.compile(r"([0-9]+)\s*([MGT])(?:i?B)?", re.IGNORECASE)
 
 
 class Field(NamedTuple):
-    """One thing to ask for. ``name`` is its key in ``user_options``, in the form and in Resources.
+    """Option of a session. ``name`` is its key in ``user_options``, in the form and in Resources.
 
     ``should_be`` ends the sentence "'x' must be …". ``counts``: the noun of what a number counts;
     "" for text. ``sbatch`` makes the option's value of the resources, None: no option.
@@ -32,19 +32,19 @@ class Field(NamedTuple):
     counts: str = ""
     folded: bool = False  # under "More" on the launch page
     note: str = ""  # beside the label there
-    pattern: str = ""  # HTML's, of what is typed there; ``example`` says it in words
+    pattern: str = ""  # HTML's, for its input; ``example`` says it in words
     example: str = ""
-    moved: bool = False  # asked when a running session gets other resources
-    moved_label: str = ""  # there, where it is another
-    kept: bool = False  # of the session that moves, where nothing else is said
-    in_courses: bool = False  # a course's member chooses it; the rest is the course's to say
-    size: bool = False  # more of it is more, so that a job with less starts no later
-    as_written: Callable[[str], str] = str  # what a form's text is as an option
-    # The values that nodes have, where the cluster says what there is to choose from.
+    moved: bool = False  # asked for when a running session gets other resources
+    moved_label: str = ""  # its label then, if it is another
+    kept: bool = False  # from the running session, if nothing else is asked for
+    in_courses: bool = False  # chosen by a course's member; the course sets the rest
+    size: bool = False  # an amount: a job with less of it starts no later
+    as_written: Callable[[str], str] = str  # converts a form's text to the option
+    # Values that nodes have, if the choices depend on the cluster.
     there: Callable[[Sequence[Node]], Iterable[str]] | None = None
 
     def of_text(self, text: str) -> int | str:
-        """The option that a form's ``text`` stands for. Raises ValueError for what is no number."""
+        """Return the option of a form's ``text``. Raises ValueError for what is no number."""
         if not self.counts:
             return self.as_written(text)
         # ASCII digits only: int() would also read "٣", "1_000" and " 3 ".
@@ -54,13 +54,13 @@ class Field(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The label within a sentence: "memory", "QOS"."""
+        """Label within a sentence: "memory", "QOS"."""
         return self.label if self.label[1:2].isupper() else self.label[0].lower() + self.label[1:]
 
 
 class DialogField(Frozen):
-    """A field as a dialog asks for it: ``values`` are those to choose from, null where it is free.
-    ``number``: whether it is a whole number, of ``least`` at least."""
+    """Field of a dialog: ``values`` are those to choose from, null if it is free. ``number``: true
+    for a whole number, of ``least`` at least."""
 
     name: str
     label: str
@@ -192,14 +192,14 @@ IN_COURSES = frozenset(field.name for field in FIELDS if field.in_courses)
 
 
 def sbatch_pairs(resources: Resources) -> list[str]:
-    """sbatch's options for what is asked for, each one argument (``--key=value``)."""
+    """Return sbatch's options for what is asked for, each one argument (``--key=value``)."""
     pairs = [(field.sbatch[0], field.sbatch[1](resources)) for field in FIELDS if field.sbatch]
     return [f"--{key}={value}" for key, value in pairs if value is not None]
 
 
 def fields_of_move(nodes: Sequence[Node]) -> tuple[DialogField, ...]:
-    """The fields that are asked for when a running session gets other resources. ``nodes``: the
-    cluster's, which say what there is to choose from."""
+    """Return the fields of a dialog by which a running session gets other resources. ``nodes``:
+    the cluster's, which say what there is to choose from."""
     return tuple(
         DialogField(
             name=field.name,
@@ -214,7 +214,7 @@ def fields_of_move(nodes: Sequence[Node]) -> tuple[DialogField, ...]:
 
 
 def document() -> dict[str, Any]:
-    """The JSON schema of a session's options, for the API's document."""
+    """Return the JSON schema of a session's options, for the API's document."""
     types = Resources.model_json_schema()["properties"]
     named = {name: _or_nothing({"type": "string"}) for name in ("course", "environment")}
     for field in FIELDS:
@@ -225,6 +225,6 @@ def document() -> dict[str, Any]:
 
 
 def _or_nothing(schema: dict[str, Any]) -> dict[str, Any]:
-    """``schema``, or what says nothing to ``Asked.parse``: null, or a form's empty field."""
-    said = [one for one in schema.get("anyOf", [schema]) if one != {"type": "null"}]
-    return {"anyOf": [*said, {"type": "null"}, {"const": ""}]}
+    """Extend ``schema`` by what ``Asked.parse`` takes for unset: null, or a form's empty field."""
+    choices = [choice for choice in schema.get("anyOf", [schema]) if choice != {"type": "null"}]
+    return {"anyOf": [*choices, {"type": "null"}, {"const": ""}]}

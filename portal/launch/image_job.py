@@ -1,7 +1,7 @@
 """The job that builds, tests or unpacks an image: sbatch's argv and the job's environment.
 
-The same constant script as a session's starts ``python -m portal.images.job``, which reads what it
-has to do from one environment variable. Nothing secret is in it, and nothing of it is evaluated.
+The same constant script as a session's starts ``python -m portal.images.job``, which reads its
+task from one environment variable. That contains no secrets, and nothing of it is evaluated.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ def image_job_command(
     python: str,
     comment: str = "",
 ) -> tuple[list[str], dict[str, str]]:
-    """The words for ``Cluster.submit`` and the variables that go with them.
+    """Return the argv for ``Cluster.submit`` and the variables that go with it.
 
-    ``output`` is the log file, which is there already and is appended to; ``directory`` the job's
+    ``output`` is the log file, which exists already and is appended to; ``directory`` the job's
     working directory; ``python`` the interpreter on the nodes that has the portal.
     """
     # -I: neither the account's own packages nor the working directory can change the program.
-    words = [python, "-I", "-m", MODULE]
+    command = [python, "-I", "-m", MODULE]
     options = sbatch_options(
         resources, name=name, output=output, directory=directory, comment=comment
     )
     # A description can be longer than a variable may be (execve(2), 128 KiB), and no job needs it.
-    told = job.model_copy(
+    task = job.model_copy(
         update={"environment": job.environment.model_copy(update={"description": ""})}
     )
     variables = {
-        VARIABLE: told.model_dump_json(exclude_defaults=True),
+        VARIABLE: task.model_dump_json(exclude_defaults=True),
         "PORTAL_KIND": "image",
         "PORTAL_UMASK": "0022",  # what is made is read by every user
     }
-    return ["sbatch", *options, str(session_script()), *words], variables
+    return ["sbatch", *options, str(session_script()), *command], variables

@@ -1,10 +1,10 @@
-"""What limits a session: its environment, the person's QOS and account, the partition's nodes.
+"""Limits of a session: its environment, the person's QOS and account, the partition's nodes.
 
-Which QOS a session gets: slurm.conf(5) "AllowQos", "DenyQos", "QOS"; the order of limits is that of
+The QOS of a session: slurm.conf(5) "AllowQos", "DenyQos", "QOS"; the order of limits is that of
 Slurm's page "Resource Limits": the partition's QOS, the job's QOS, the association; the first that
 sets a limit counts.
 
-Each function gives its reasons as sentences; an empty list means that nothing is in the way.
+Each function returns its reasons as sentences; an empty list means that nothing is in the way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Limits = Mapping[str, Mapping[str, int]]  # whose -> TRES -> amount, as in Qos.
 
 
 def environment_limits(resources: Resources, environment: Environment) -> list[str]:
-    """What the environment's definition allows for one session, over all of its nodes."""
+    """Return why the environment does not allow the session, over all of its nodes."""
     reasons = []
     title, nodes = environment.title, resources.nodes
     if environment.max_gpus is not None and resources.gpus * nodes > environment.max_gpus:
@@ -47,8 +47,8 @@ def environment_limits(resources: Resources, environment: Environment) -> list[s
 
 
 def within(environment: Environment, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """``defaults`` that nobody asked for, cut down to what the environment allows; its largest
-    time and memory where there is no default, since Slurm's own may be larger."""
+    """Return ``defaults`` that nobody asked for, cut down to what the environment allows; its
+    largest time and memory if there is no default, since Slurm's own may be larger."""
     cut = dict(defaults)
     largest = {"time": environment.max_time, "memory": environment.max_memory}
     for key, limit in largest.items():
@@ -63,28 +63,31 @@ def within(environment: Environment, defaults: Mapping[str, Any]) -> dict[str, A
 def accounting_limits(
     resources: Resources, rows: Sequence[Association], qos: Sequence[Qos]
 ) -> list[str]:
-    """The limits of time and TRES that the first of ``qos`` or else the association sets.
+    """Return the exceeded limits of time and TRES, of the first of ``qos`` or else the
+    association.
 
-    ``rows``: the associations that the session may be charged to, not empty; ``qos``: those
-    whose limits it has, the one that counts first first.
+    ``rows``: the associations that the session may be charged to, not empty; ``qos``: those whose
+    limits it has, in order of precedence.
     """
     reasons = []
     who, longest = longest_wall(rows, qos)
     if longest is not None and resources.time and resources.time > longest:
         reasons.append(f"{who} allows at most {time_text(longest)} of time.")
     gpus = _most([row.max_gpus_per_job for row in rows])
-    sources: list[tuple[str, _Limits]] = [(f"The QOS '{one.name}'", one.max_tres) for one in qos]
+    sources: list[tuple[str, _Limits]] = [
+        (f"The QOS '{source.name}'", source.max_tres) for source in qos
+    ]
     sources.append(("Your account", {"job": {"gres/gpu": gpus}} if gpus is not None else {}))
     each = asked_tres(resources)
     whole = {name: amount * resources.nodes for name, amount in each.items()}
     for name in each:
-        found = [
+        exceeded = [
             first
             for whose in ("job", "user", "account", "group")
             if (first := first_limit(sources, whose, name)) and whole[name] > first[1]
         ]
-        if found:
-            who, limit = min(found, key=lambda one: one[1])
+        if exceeded:
+            who, limit = min(exceeded, key=lambda source: source[1])
             reasons.append(f"{who} allows at most {tres_words(name, limit)} in one session.")
         per_node = first_limit(sources, "node", name)
         if per_node and each[name] > per_node[1]:
@@ -95,8 +98,8 @@ def accounting_limits(
 
 
 def longest_wall(rows: Sequence[Association], qos: Sequence[Qos]) -> tuple[str, int | None]:
-    """Who limits the time, and its seconds, of what ``accounting_limits`` takes; None: nobody."""
-    walls = [(f"The QOS '{one.name}'", one.max_wall) for one in qos]
+    """Return who limits the time, and its seconds, as in ``accounting_limits``; None: nobody."""
+    walls = [(f"The QOS '{source.name}'", source.max_wall) for source in qos]
     walls.append(("Your account", _most([row.max_wall for row in rows])))
     return next(((who, limit) for who, limit in walls if limit is not None), ("", None))
 
@@ -109,7 +112,7 @@ def _most(limits: Sequence[int | None]) -> int | None:
 def first_limit(
     sources: Sequence[tuple[str, _Limits]], whose: str, name: str
 ) -> tuple[str, int] | None:
-    """Who sets the limit that counts for a TRES, and the limit; None where nobody does."""
+    """Return who sets the limit that counts for a TRES, and the limit; None if nobody does."""
     for who, limits in sources:
         limit = limits.get(whose, {}).get(name)
         if limit is not None:
@@ -118,7 +121,7 @@ def first_limit(
 
 
 def asked_tres(resources: Resources) -> dict[str, int]:
-    """What is asked for on each node, by Slurm's names; memory in MiB."""
+    """Return what is asked for on each node, by Slurm's TRES names; memory in MiB."""
     asked = {"cpu": resources.cpus or 0, "gres/gpu": resources.gpus}
     if resources.gpu_type:
         asked[f"gres/gpu:{resources.gpu_type}"] = resources.gpus
@@ -128,7 +131,7 @@ def asked_tres(resources: Resources) -> dict[str, int]:
 
 
 def tres_words(name: str, amount: int) -> str:
-    """ "2 GPUs", "16G of memory" for a TRES as Slurm names it."""
+    """Return "2 GPUs", "16G of memory" for a TRES as Slurm names it."""
     if name == "mem":
         whole, rest = divmod(amount, 1024)
         return f"{amount}M of memory" if rest else f"{whole}G of memory"
@@ -137,17 +140,17 @@ def tres_words(name: str, amount: int) -> str:
 
 
 def nodes_of(partition: Partition, snapshot: ClusterSnapshot) -> list[Node]:
-    """The nodes of a partition that are known."""
+    """Return the known nodes of a partition."""
     return [snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes]
 
 
 def has_gpus(node: Node, gpu_type: str | None = None) -> bool:
-    """Return whether a node has GPUs (of ``gpu_type``, where one is named)."""
+    """Return True if a node has GPUs (of ``gpu_type``, if one is named)."""
     return any(pool.count and gpu_type in (None, pool.type) for pool in node.gpus)
 
 
 def suits(resources: Resources, node: Node) -> bool:
-    """Return whether a node is of the kind that is asked for, however much of it is free."""
+    """Return True if a node is of the kind that is asked for, however much of it is free."""
     wanted = set(resources.constraint.split("&")) if resources.constraint else set()
     return wanted <= set(node.features) and (
         not resources.gpus or has_gpus(node, resources.gpu_type)
@@ -160,7 +163,7 @@ def partition_limits(
     snapshot: ClusterSnapshot,
     flags: Collection[str] = (),
 ) -> list[str]:
-    """What the partition and its nodes cannot give. ``flags``: those of the session's QOS."""
+    """Return what the partition and its nodes cannot give. ``flags``: of the session's QOS."""
     reasons = []
     nodes = nodes_of(partition, snapshot)
     where = f"The partition '{partition.name}'"
@@ -217,8 +220,8 @@ def partition_limits(
 def charged(
     account: str | None, partition: str | None, associations: Sequence[Association]
 ) -> list[Association]:
-    """The associations that a job may be charged to: of the ``account``, else of the default one;
-    those bound to the ``partition`` before those bound to none."""
+    """Return the associations that a job may be charged to: of the ``account``, else of the
+    default one; those bound to the ``partition`` before those bound to none."""
     if account:
         rows = [row for row in associations if row.account == account]
     else:
@@ -228,9 +231,9 @@ def charged(
 
 
 def default_qos(rows: Sequence[Association]) -> str | None:
-    """The QOS of a job that names none; None where ``rows`` do not agree on it."""
-    found = {row.default_qos or (row.qos[0] if len(row.qos) == 1 else "normal") for row in rows}
-    return found.pop() if len(found) == 1 else None
+    """Return the QOS of a job that names none; None if ``rows`` do not agree on it."""
+    names = {row.default_qos or (row.qos[0] if len(row.qos) == 1 else "normal") for row in rows}
+    return names.pop() if len(names) == 1 else None
 
 
 def effective_qos(
@@ -239,31 +242,31 @@ def effective_qos(
     partition: str | None,
     associations: Sequence[Association] | None,
 ) -> str | None:
-    """The QOS that a job would have; None where that is not known (``associations`` None)."""
+    """Return the QOS that a job would have; None if that is not known (``associations`` None)."""
     return qos or default_qos(charged(account, partition, associations or ()))
 
 
 def admits_qos(partition: Partition, qos: str) -> bool:
-    """Whether jobs with this QOS may be in the partition."""
+    """Return True if jobs with this QOS may be in the partition."""
     if partition.allow_qos:
         return qos in partition.allow_qos
     return qos not in partition.deny_qos
 
 
 def limiting(snapshot: ClusterSnapshot, qos: str | None, partition: str | None) -> list[Qos]:
-    """The QOS whose limits a job has, the one that counts first first."""
+    """Return the QOS whose limits a job has, in order of precedence."""
     where = snapshot.partitions.get(partition or "")
     own = snapshot.qos.get(qos or "")
     of_partition = snapshot.qos.get(where.qos) if where and where.qos else None
     if own and OVER_PARTITION in own.flags:
-        return [one for one in (own, of_partition) if one]
-    return [one for one in (of_partition, own) if one]
+        return [candidate for candidate in (own, of_partition) if candidate]
+    return [candidate for candidate in (of_partition, own) if candidate]
 
 
 def longest_walls(
     associations: Sequence[Association], known: Mapping[str, Qos]
 ) -> list[int | None]:
-    """The longest time in seconds of each association and QOS of a person; None: no limit."""
+    """Return the longest times, in seconds, of a person's associations and QOS; None: no limit."""
     walls: list[int | None] = []
     for row in associations:
         limits = [known[name].max_wall if name in known else None for name in row.qos]

@@ -1,4 +1,4 @@
-"""Choices near the one on screen, that may start earlier. Pure; whether they do is asked later."""
+"""Choices near the one on screen that may start earlier. Pure; whether they do is asked later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHORTER = (14_400, 7_200, 3_600)  # seconds; jobs up to these are easily put in
 
 
 class Candidate(NamedTuple):
-    """``kind`` is the option that changes; ``changes`` are what a form is filled with."""
+    """Nearby choice. ``kind``: the option that changes; ``changes``: the values to fill a form."""
 
     kind: str
     changes: dict[str, Any]
@@ -26,18 +26,20 @@ class Candidate(NamedTuple):
 def candidates(
     request: LaunchRequest, person: Person, snapshot: ClusterSnapshot, associations: Associations
 ) -> list[Candidate]:
-    """What the person might ask for instead, the least change first, of each kind: fewer GPUs,
-    another type that the environment runs on, another partition, a shorter time. Only what the
-    policy allows."""
-    found = []
-    for one in _all(request, person, snapshot, associations):
+    """Return what the person might ask for instead, the least change of each kind first: fewer
+    GPUs, another type that the environment runs on, another partition, a shorter time. Only what
+    the policy allows."""
+    allowed = []
+    for candidate in _all(request, person, snapshot, associations):
         try:
-            refused = objections(one.resources, request.environment, person, snapshot, associations)
+            refused = objections(
+                candidate.resources, request.environment, person, snapshot, associations
+            )
         except PortalError:
             continue
         if not refused:
-            found.append(one)
-    return found
+            allowed.append(candidate)
+    return allowed
 
 
 def _all(

@@ -1,7 +1,7 @@
-"""May this person ask for this, on this cluster, now? Reasons, not booleans.
+"""Policy: may this person ask for this, on this cluster, now? Reasons, not booleans.
 
-Slurm has the last word: what is checked here is what can be said clearly before submitting.
-A limit that is not known (no accounting, a snapshot without the noun) is left to Slurm.
+Slurm has the last word: only what can be said clearly before submission is checked here. A limit
+that is not known (no accounting, nothing of it in the snapshot) is left to Slurm.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def decide(
     defaults: Resources,
     kind: Kind | None = None,
 ) -> LaunchRequest:
-    """The launch request that ``asked`` stands for. ``kind``: what it asks for, complete
+    """Return the launch request that ``asked`` stands for. ``kind``: what it asks for, complete
     (``Kind.place``); None: as it was asked for.
 
-    ``environments`` are those this person may use, by name, in page order. What is not asked
-    for comes from the environment's defaults, then from the site's ``defaults``. Raises
-    InvalidRequest (unknown name) or NotAllowed (all reasons in one message).
+    ``environments`` are those this person may use, by name, in page order. What is not asked for
+    comes from the environment's defaults, then from the site's ``defaults``. Raises InvalidRequest
+    (unknown name) or NotAllowed (all reasons in one message).
     """
     environment = environment_of(asked.environment, environments)
     usual = {**defaults.said(), **environment.default.said()}
@@ -62,7 +62,7 @@ def decide(
         nodes = [node for node in snapshot.nodes.values() if suits(wanted, node)]
         there = {pool.type for node in nodes for pool in node.gpus}
         refused = refusals_of(environment)
-        own = [one for one in environment.gpu_types if one in there] or environment.gpu_types
+        own = [name for name in environment.gpu_types if name in there] or environment.gpu_types
         fitting = own or sorted(there - set(refused))
         if fitting and (there - set(fitting)):
             merged["gpu_type"] = _freest(fitting, nodes)
@@ -76,7 +76,7 @@ def decide(
 
 
 def _freest(gpu_types: Sequence[str], nodes: Sequence[Node]) -> str:
-    """The type with the most free GPUs on usable nodes now; the first one where none is free."""
+    """Return the type with the most free GPUs on usable nodes now; the first if none is free."""
     free = dict.fromkeys(gpu_types, 0)
     for node in nodes:
         for pool in node.gpus:
@@ -88,7 +88,7 @@ def _freest(gpu_types: Sequence[str], nodes: Sequence[Node]) -> str:
 def allowed_partitions(
     person: Person, snapshot: ClusterSnapshot, associations: Associations
 ) -> list[Partition]:
-    """The partitions that are up and open to this person, the default one first."""
+    """Return the partitions that are up and open to this person, the default one first."""
     accounts = None if associations is None else {row.account for row in associations}
     qos = {name for row in associations or () for name in row.qos}
     result = []
@@ -124,8 +124,8 @@ def choose_partition(
     snapshot: ClusterSnapshot,
     associations: Associations,
 ) -> str | None:
-    """A partition that can serve ``resources``: GPU sessions where the GPUs are, CPU sessions
-    away from them. None leaves the choice to Slurm."""
+    """Return a partition that can serve ``resources``: with GPUs for GPU sessions, without for CPU
+    sessions if possible. None leaves the choice to Slurm."""
     partitions = allowed_partitions(person, snapshot, associations)
 
     def admitted(partition: Partition) -> bool:
@@ -153,7 +153,7 @@ def objections(
     snapshot: ClusterSnapshot,
     associations: Associations,
 ) -> list[str]:
-    """Every reason why this cannot be asked for; an empty list when it can.
+    """Return every reason why this cannot be asked for; an empty list if it can.
 
     Raises InvalidRequest for a name that this cluster does not have.
     """
@@ -216,7 +216,7 @@ def _named_partition(
 def usable_reservation(
     reservation: Reservation, person: Person, associations: Associations
 ) -> bool:
-    """Whether this person is in the reservation (by user, account or group) and it is not over."""
+    """Return True if a person is in a reservation (by user, account, group) that is not over."""
     if reservation.end_time <= time.time():
         return False
     accounts = {row.account for row in associations or ()}

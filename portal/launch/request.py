@@ -1,8 +1,8 @@
-"""A launch request: what is asked for, read once, and what one session will be.
+"""Launch requests: what is asked for, parsed once, and what one session will be.
 
-The one door for what a person asks for. The launch page, the REST API, links, "the same again",
-moves and estimates all hand over a plain dict of ``user_options``: ``Asked.parse`` reads it, and
-nothing that has not passed there reaches sbatch. ``policy.decide`` makes a LaunchRequest of that.
+The only entry for what a person asks for. The launch page, the REST API, links, "the same again",
+moves and estimates all pass a plain dict of ``user_options``: ``Asked.parse`` reads it, and
+nothing else reaches sbatch. ``policy.decide`` makes a LaunchRequest of that.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LONGEST = 256  # characters of a form's field
 
 
 class Asked(AskedFor):
-    """A choice as it was said: well formed, and nothing added. ``kind``: what would
-    run, with its own options."""
+    """Well-formed choice, to which nothing was added. ``kind``: what would run, with its own
+    options."""
 
     kind: Kind = USUAL()
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> Asked:
-        """Read ``user_options``; null and "" say nothing. Raises InvalidRequest, which names the
+        """Parse ``user_options``; null and "" mean unset. Raises InvalidRequest, which names the
         first key that is wrong."""
         if not isinstance(options, Mapping):
             raise InvalidRequest("The options of a session must be a JSON object.")
@@ -64,7 +64,7 @@ class Asked(AskedFor):
 
 
 class LaunchRequest(Frozen):
-    """What one session will be: an environment this person may use, and complete resources.
+    """Session to launch: an environment this person may use, and complete resources.
 
     ``kind``: what runs in it, with all that the Hub knows of it.
     """
@@ -74,23 +74,23 @@ class LaunchRequest(Frozen):
     kind: Kind = USUAL()
 
     def options(self) -> dict[str, Any]:
-        """The ``user_options`` that ask for the same again: only known keys, JSON values."""
+        """Return ``user_options`` that ask for the same again: only known keys, JSON values."""
         chosen = self.resources.model_dump(exclude_none=True)
         return self.kind.options(self.environment.name, chosen)
 
 
 def options_from_form(formdata: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """``user_options`` of a submitted launch form or of a link: known keys only, no blanks.
+    """Return ``user_options`` of a submitted launch form or of a link: known keys only, no blanks.
 
-    Raises InvalidRequest, naming the field, for what cannot be read; nothing else, whatever
-    the browser sent.
+    Raises InvalidRequest, naming the field, for what cannot be read; nothing else, whatever the
+    browser sent.
     """
     return options_from_fields({key: _single(key, formdata.get(key)) for key in OPTION_KEYS})
 
 
 def options_from_fields(fields: Mapping[str, str | int]) -> dict[str, Any]:
-    """``user_options`` of the fields of a form, as text or, where JSON had them so, as numbers.
-    Raises InvalidRequest, naming the field."""
+    """Return ``user_options`` of the fields of a form, as text or, if JSON had them so, as
+    numbers. Raises InvalidRequest, naming the field."""
     options: dict[str, Any] = {}
     for name, value in fields.items():
         if isinstance(value, int):
@@ -140,7 +140,7 @@ def _clean(field: str, text: str) -> str:
 
 
 def well_formed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of ``options`` that ``Asked.parse`` accepts, each judged alone."""
+    """Return the entries of ``options`` that ``Asked.parse`` accepts, each judged alone."""
     good = {}
     for key, value in options.items():
         try:
@@ -157,5 +157,5 @@ def _printable(text: str, most: int = 40) -> str:
 
 
 def _quoted(value: object) -> str:
-    """A short, printable form of something that somebody sent, for a sentence."""
+    """Return a short, printable form of something that somebody sent, for a sentence."""
     return f"'{_printable(str(value), 60)}'"

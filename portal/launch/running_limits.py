@@ -1,7 +1,7 @@
 """Limits on what may run at one time: MaxJobs, GrpTRES, MaxTRESPerUser and the like.
 
-``sbatch --test-only`` does not look at them (portal/slurm/commands/start_estimate.py): a person at
-a limit would be told "now" and then wait. Pure: a snapshot in, a reason and a time out.
+``sbatch --test-only`` does not check them (portal/slurm/commands/start_estimate.py): a person at a
+limit would be told "now" and then wait. Pure: a snapshot in, a reason and a time out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from .waiting import queue_of
 
 
 class HeldBack(NamedTuple):
-    """``until``: Unix seconds at which enough of what runs has to end; None: nobody can say."""
+    """Limit that holds a job back. ``until``: time at which enough of what runs has to end (Unix
+    seconds); None: nobody can say."""
 
     reason: str
     until: float | None
@@ -28,22 +29,22 @@ def held_back(
     snapshot: ClusterSnapshot,
     associations: Sequence[Association] | None,
 ) -> HeldBack | None:
-    """The limit that would keep a job of ``user`` waiting now, although nodes are free; None
-    where none is known."""
+    """Return the limit that would keep a job of ``user`` waiting now, although nodes are free;
+    None if none is known."""
     if not associations:
         return None
     rows = charged(resources.account, resources.partition, associations)
-    found = [
+    limits = [
         *_max_jobs(rows[:1], user, snapshot),
         *_tres_limits(resources, rows[:1], user, snapshot, associations),
     ]
-    if found:
-        return max(found, key=lambda one: float("inf") if one.until is None else one.until)
+    if limits:
+        return max(limits, key=lambda limit: float("inf") if limit.until is None else limit.until)
     return _waits_already(resources, rows, user, snapshot, associations)
 
 
 def _max_jobs(rows: Sequence[Association], user: str, snapshot: ClusterSnapshot) -> list[HeldBack]:
-    found = []
+    reached = []
     for row in rows:
         if row.max_jobs is None:
             continue
@@ -52,10 +53,10 @@ def _max_jobs(rows: Sequence[Association], user: str, snapshot: ClusterSnapshot)
         if len(jobs) >= row.max_jobs:
             most = f"{row.max_jobs} job{'' if row.max_jobs == 1 else 's'}"
             ends = jobs[len(jobs) - row.max_jobs].end_time if row.max_jobs else None
-            found.append(
+            reached.append(
                 HeldBack(f"Your account '{row.account}' lets you run {most} at one time.", ends)
             )
-    return found
+    return reached
 
 
 def _tres_limits(
@@ -67,11 +68,12 @@ def _tres_limits(
 ) -> list[HeldBack]:
     name_of_qos = effective_qos(resources.qos, resources.account, resources.partition, associations)
     sources = [
-        (one.name, one.max_tres) for one in limiting(snapshot, name_of_qos, resources.partition)
+        (source.name, source.max_tres)
+        for source in limiting(snapshot, name_of_qos, resources.partition)
     ]
     partition = snapshot.partitions.get(resources.partition or "")
     account = rows[0].account if rows else ""
-    found = []
+    reached = []
     for name, amount in asked_tres(resources).items():
         for whose in ("user", "account", "group"):
             limit = first_limit(sources, whose, name)
@@ -93,12 +95,12 @@ def _tres_limits(
                 reason = (
                     f"The QOS '{qos}' lets {who} together use {tres_words(name, most)} at one time."
                 ).replace("you together", "you")
-                found.append(HeldBack(reason, until))
-    return found
+                reached.append(HeldBack(reason, until))
+    return reached
 
 
 def _amount(job: Job, name: str) -> int:
-    """What a job holds of a TRES; memory in MiB."""
+    """Return what a job holds of a TRES; memory in MiB."""
     if name == "cpu":
         return job.cpus
     if name == "mem":
@@ -108,7 +110,7 @@ def _amount(job: Job, name: str) -> int:
 
 
 def _fits_at(used: Sequence[tuple[Job, int]], room: int) -> float | None:
-    """0 where what is used leaves room; else when enough has ended, None where that is unknown."""
+    """Return 0 if there is room, else the time at which enough has ended; None if unknown."""
     over = sum(amount for _, amount in used) - room
     if over <= 0:
         return 0
@@ -126,7 +128,7 @@ def _waits_already(
     snapshot: ClusterSnapshot,
     associations: Sequence[Association],
 ) -> HeldBack | None:
-    """A job of this person that Slurm holds back for a limit that is not known here."""
+    """Return a limit if Slurm holds back a job of this person for one that is not known here."""
     account = rows[0].account if rows else ""
     qos = effective_qos(resources.qos, resources.account, resources.partition, associations)
     for job in queue_of(snapshot).limited.get(user, ()):

@@ -1,5 +1,5 @@
 """The queue as an estimate needs it, made once for each answer of Slurm: with ten thousand jobs,
-each choice on a launch page would else look at all of them some ten times."""
+each choice on a launch page would otherwise go through all of them some ten times."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _LIMIT = ("Assoc", "QOS")
 
 
 class Queue(NamedTuple):
-    """``turns``: partitions in which a job waits for its turn; ``passed``: those with one that is
-    passed over. ``expected``: the latest start that Slurm expects, by partition, GPU type ("": the
-    job names none) and whether it asks for GPUs. ``running``: the next one to end first, those
-    without an end last. ``limited``: jobs that wait for a limit, by person."""
+    """Summary of a queue. ``turns``: partitions in which a job waits for its turn; ``passed``:
+    those with one that is passed over. ``expected``: the latest start that Slurm expects, by
+    partition, GPU type ("": the job names none) and whether it asks for GPUs. ``running``: the
+    next one to end first, those without an end last. ``limited``: jobs that wait for a limit, by
+    person."""
 
     turns: frozenset[str]
     passed: frozenset[str]
@@ -33,7 +34,7 @@ _made: list[tuple[Mapping[str, Job], Queue]] = []  # of the last two snapshots
 
 
 def queue_of(snapshot: ClusterSnapshot) -> Queue:
-    """The queue of a snapshot."""
+    """Return the queue of a snapshot."""
     for jobs, queue in _made:
         if jobs is snapshot.jobs:
             return queue

@@ -1,4 +1,4 @@
-"""Slurm: the only subprocess, the only parser of its output, and the shared watcher."""
+"""Access to Slurm: the only subprocess, the only parser of its output, and the shared watcher."""
 
 from .commands.run import CommandTimedOut, Output, SlurmRunner
 from .reasons import end_words, pending_words, state_words

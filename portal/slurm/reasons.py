@@ -1,7 +1,7 @@
 """Slurm's reasons and states in words for people.
 
-Keys are the words that squeue(1) and scontrol print ("JOB REASON CODES", "JOB STATE CODES").
-A word that is not known here is shown as Slurm wrote it.
+Keys are the words that squeue(1) and scontrol print ("JOB REASON CODES", "JOB STATE CODES"). A
+word that is not known here is shown as Slurm wrote it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _STATES = {
     JobState.UNKNOWN: "Slurm no longer knows it",
 }
 
-# The first that fits says most. Words of a node's state, sinfo(1) "NODE STATE CODES".
+# The first match says most. Words of a node's state, sinfo(1) "NODE STATE CODES".
 _NODE = (
     ({"NOT_RESPONDING"}, "does not answer"),
     ({"POWERING_UP"}, "is being switched on"),
@@ -139,7 +139,7 @@ _WHAT = (
 
 
 def pending_words(reason: str) -> str:
-    """Why a job waits: "waiting for resources" of "Resources"; else Slurm's own words."""
+    """Return why a job waits: "waiting for resources" for "Resources"; else Slurm's own words."""
     known = _PENDING.get(reason) or _PENDING.get(reason.partition(",")[0].strip())
     if known:
         return known
@@ -163,41 +163,41 @@ def pending_words(reason: str) -> str:
 
 
 def state_words(state: JobState) -> str:
-    """A job state in words: "it reached its time limit" of TIMEOUT."""
+    """Return a job state in words: "it reached its time limit" for TIMEOUT."""
     return _STATES.get(state, str(state))
 
 
 def node_words(state: str) -> str:
-    """A node's state in words: "drained: takes no jobs" of "IDLE+DRAIN"."""
+    """Return a node's state in words: "drained: takes no jobs" for "IDLE+DRAIN"."""
     words = words_of_state(state)
-    for some, said in _NODE:
-        if words & some:
-            return said
+    for flags, description in _NODE:
+        if words & flags:
+            return description
     if words & {"DRAIN", "DRAINED", "DRAINING"}:
         busy = words & _NODE_IN_USE or "DRAINING" in words
         return (
             "draining: its jobs go on, it takes no new ones" if busy else "drained: takes no jobs"
         )
-    return next((said for some, said in _NODE_FREE if words & some), state)
+    return next((description for flags, description in _NODE_FREE if words & flags), state)
 
 
 def end_words(job: Job) -> str:
-    """Why an ended job ended: its state in words, with exit code, signal and memory where known.
+    """Return why a job ended: its state in words, with exit code, signal and memory if known.
 
-    ``NonZeroExitCode`` and a raised signal are said by the numbers themselves.
+    For ``NonZeroExitCode`` and a raised signal, the numbers themselves say why.
     """
-    said = state_words(job.state)
+    description = state_words(job.state)
     if job.reason.startswith("CancelledBy:"):
-        return f"{said} by {job.reason.partition(':')[2]}"
+        return f"{description} by {job.reason.partition(':')[2]}"
     if job.state is JobState.FAILED:
         if job.reason in ("JobLaunchFailure", "LaunchFailure") and not job.exit_code:
-            return f"{said}: Slurm ended it or could not start it ({job.reason})"
+            return f"{description}: Slurm ended it or could not start it ({job.reason})"
         if job.exit_signal:
-            return f"{said}: ended by signal {job.exit_signal}"
+            return f"{description}: ended by signal {job.exit_signal}"
         if job.exit_code:
-            return f"{said} with exit code {job.exit_code}"
+            return f"{description} with exit code {job.exit_code}"
         if job.reason and job.reason != "NonZeroExitCode":
-            return f"{said}: {job.reason}"
+            return f"{description}: {job.reason}"
     if job.state is JobState.OUT_OF_MEMORY and job.memory:
-        return f"{said} ({job.memory} MiB)"
-    return said
+        return f"{description} ({job.memory} MiB)"
+    return description

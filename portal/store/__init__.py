@@ -1,4 +1,4 @@
-"""What the portal remembers: SQLAlchemy tables and the only queries, one noun a file."""
+"""The portal's database: SQLAlchemy tables and the only queries on them, one object per file."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Store(LoggingConfigurable):
     """The portal's database: sessions, usage, history, announcements and the audit log.
 
     The Hub and the service each have one, on the same database; the Hub writes sessions and the
-    estimates of their starts, the service all else. Raises ConfigurationError when a setting is
-    wrong; nothing is opened before the first question.
+    estimates of their starts, the service everything else. Raises ConfigurationError if a setting
+    is wrong; nothing is opened before the first query.
     """
 
     url = Unicode(
@@ -159,41 +159,41 @@ class Store(LoggingConfigurable):
 
     @property
     def place(self) -> str:
-        """Where the database is, in words for logs and admins; without a password."""
+        """Location of the database for logs and admins, without a password."""
         return self.database.address.place
 
     @property
     def error(self) -> str:
-        """The sentence why the database does not answer; empty while it does."""
+        """Sentence that says why the database does not answer; empty while it does."""
         return self.database.error
 
     @property
     def error_since(self) -> float | None:
-        """Unix seconds since when it does not; None while it does."""
+        """Time since which the database does not answer (Unix seconds); None while it does."""
         return self.database.error_since
 
     @property
     def detail(self) -> str:
-        """What the driver said to ``error``, for admins; without a password."""
+        """Message of the driver about ``error``, for admins; without a password."""
         return self.database.detail
 
     async def revision(self) -> str | None:
-        """The version of the schema (``HEAD`` is this portal's); None where there is none yet.
+        """Return the version of the schema (``HEAD`` is this portal's); None if there is none yet.
 
         Changes nothing. Raises StoreUnavailable.
         """
         return await self.database.revision()
 
     async def upgrade(self) -> None:
-        """Bring the schema to this version; safe when several processes do it at once.
+        """Upgrade the schema to this version; safe when several processes do it at once.
 
-        Where the database is away, the first question that reaches it does this. Raises
+        If the database is away, the first query that reaches it does this. Raises
         StoreUnavailable, also for a schema that is newer than this version's.
         """
         await self.database.upgrade()
 
     async def keep_room(self) -> None:
-        """Let SQLite's file own the space that it needs when the disk is full (portal/disk.py)."""
+        """Reserve the space that SQLite's file needs when the disk is full (portal/disk.py)."""
         path = self.database.address.path
         if path is not None and path.exists():
             with contextlib.suppress(StoreUnavailable):
@@ -202,17 +202,18 @@ class Store(LoggingConfigurable):
                 await asyncio.to_thread(disk.keep_room, path)
 
     async def copy_from(self, source: Address) -> int:
-        """Copy everything from another database into this one, which must be empty; how many rows.
+        """Copy everything from another database into this one, which must be empty; return how
+        many rows.
 
         Raises StoreUnavailable.
         """
         return await self.database.copy_from(source)
 
     async def check(self) -> None:
-        """Ask a question that costs nothing; ``error`` tells the answer. Raises nothing."""
+        """Run a query that costs nothing; ``error`` tells the result. Raises nothing."""
         with contextlib.suppress(StoreUnavailable):
             await self.database.run(ping)
 
     async def close(self) -> None:
-        """Let connections and threads go."""
+        """Close connections and threads."""
         await self.database.close()

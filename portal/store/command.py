@@ -1,4 +1,4 @@
-"""``portal database``: what an admin asks or does about the database by hand."""
+"""``portal database``: commands by which an admin inspects or manages the database by hand."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .engine.address import Address
 
 
 class DatabaseCommand(SiteCommand):
-    """Base of subcommands that ask the database."""
+    """Base class of subcommands that access the database."""
 
     classes = [Store]
     aliases = {**SiteCommand.aliases, "url": "Store.url"}
 
     def start(self) -> None:
-        """Do it; exit status 1 when something is not as it should be."""
+        """Run the subcommand; the exit status is 1 if something is wrong."""
         try:
             good = asyncio.run(self._with_store())
         except PortalError as error:
@@ -30,7 +30,7 @@ class DatabaseCommand(SiteCommand):
         self.exit(0 if good else 1)
 
     async def act(self, store: Store) -> bool:
-        """What the subcommand does; whether all is well."""
+        """Run the subcommand on ``store``; return True if all is well."""
         raise NotImplementedError
 
     async def _with_store(self) -> bool:
@@ -39,14 +39,15 @@ class DatabaseCommand(SiteCommand):
         try:
             return await self.act(store)
         except StoreUnavailable as error:
-            said = f"\n{store.detail}" if store.detail else ""
-            raise StoreUnavailable(error.message + said) from None
+            detail = f"\n{store.detail}" if store.detail else ""
+            raise StoreUnavailable(error.message + detail) from None
         finally:
             await store.close()
 
 
 class StatusCommand(DatabaseCommand):
-    """Where the database is, and whether its schema is this version's. Changes nothing."""
+    """Subcommand that says where the database is, and whether its schema is this version's.
+    Changes nothing."""
 
     name = "portal-database-status"
     description = "Say where the database is and of which version its schema is; changes nothing."
@@ -65,7 +66,7 @@ class StatusCommand(DatabaseCommand):
 
 
 class UpgradeCommand(DatabaseCommand):
-    """Brings the schema to this version, as the Hub does at its start."""
+    """Subcommand that upgrades the schema to this version, as the Hub does at its start."""
 
     name = "portal-database-upgrade"
     description = "Bring the database's schema to this version, as the Hub does when it starts."
@@ -81,7 +82,7 @@ class UpgradeCommand(DatabaseCommand):
 
 
 class CopyCommand(DatabaseCommand):
-    """Copies everything from another database into the one of the configuration."""
+    """Subcommand that copies everything from another database into the configured one."""
 
     name = "portal-database-copy"
     description = (

@@ -17,7 +17,7 @@ from .room import Room
 from .tensorboard import TensorBoard
 
 KINDS: tuple[type[Kind], ...] = (
-    JupyterLab,  # what a session is where nothing else is asked for
+    JupyterLab,  # the default
     CourseSession,
     Rehearsal,
     Preview,
@@ -31,17 +31,17 @@ OWN_OPTIONS = tuple(dict.fromkeys(kind.option for kind in KINDS))
 
 
 def kind_of(options: Mapping[str, Any]) -> Kind:
-    """The kind that ``user_options`` ask for, with its own options. Raises InvalidRequest."""
+    """Return the kind in ``user_options``, with its own options. Raises InvalidRequest."""
     named = options.get("kind")
     if named not in (None, "") and (not isinstance(named, str) or named not in OFFERED):
         raise InvalidRequest(f"'kind' must be one of: {', '.join(OFFERED)}.", "kind")
-    found = [one for kind in KINDS[1:] if (one := kind.read(options)) is not None]
-    if len(found) > 1:
-        raise found[0].beside(found[1])
-    return found[0] if found else USUAL()
+    choices = [choice for kind in KINDS[1:] if (choice := kind.read(options)) is not None]
+    if len(choices) > 1:
+        raise choices[0].beside(choices[1])
+    return choices[0] if choices else USUAL()
 
 
 def of_server(server: str) -> type[Kind] | None:
-    """The kind to which a server's name belongs; None: it is free for others."""
+    """Return the kind to which a server's name belongs; None if it is free for others."""
     named = server_of(server)
     return next((kind for kind in KINDS if named and kind.prefix == named.kind), None)

@@ -1,7 +1,7 @@
 """A member's own session of a course; the base of the other sessions that courses have.
 
-Which course may have a session, and what the Hub makes of its limits, is said in
-portal/launch/course.py and spawners/launch/courses.py.
+Which courses may have a session, and the Hub's part in its limits: portal/launch/course.py and
+spawners/launch/courses.py.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ FOLDER = "courses"
 
 
 class CourseSession(Kind):
-    """``data`` is seen there read-only, ``exchange`` at /srv/nbgrader/exchange, where everyone in
-    the course writes. ``data_root``: the site's folder that ``data`` is below; no step from there
-    is a link. Only ``course`` is known of what is asked for.
+    """Session of a course. ``data`` is mounted read-only, ``exchange`` at /srv/nbgrader/exchange,
+    where everyone in the course writes. ``data_root``: the site's folder that ``data`` is below;
+    no step from there is a link. A request itself sets only ``course``.
 
     ``throwaway``: its home is gone when it ends. ``early``: it may start before the course begins.
     ``starters``: who starts such a session, beside the course's staff. ``about``: a sentence.
@@ -41,7 +41,7 @@ class CourseSession(Kind):
     title = "a session of a course"
     option = OPTION
     prefix = "course"
-    estimated = False  # its button tells nobody when it would start
+    estimated = False  # its button does not say when it would start
     isolated = True
     bounded = True
     about: ClassVar[str] = (
@@ -62,7 +62,7 @@ class CourseSession(Kind):
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
         course = course_named(options.get(OPTION))
-        # Which of a course's kinds it is, its server's name says.
+        # The server's name says which of a course's kinds it is.
         return cls(course=course) if course and cls is CourseSession else None
 
     def beside(self, other: Kind) -> InvalidRequest:
@@ -89,7 +89,7 @@ class CourseSession(Kind):
 
     @property
     def folder(self) -> str:
-        """The name of the folder that is its home."""
+        """Name of the folder that is its home."""
         return self.course
 
     async def place(
@@ -105,9 +105,9 @@ class CourseSession(Kind):
 
     @classmethod
     def closed(cls, kept: KeptCourse, role: Role, now: float) -> str:
-        """Why no session of this kind starts in the course now (Unix seconds); "" when one does.
+        """Return why no session of this kind starts at ``now`` (Unix seconds); "" if one does.
 
-        Its staff may try everything out before it begins.
+        The staff may try everything out before the course begins.
         """
         course = kept.course
         title = f"The course '{course.title}'"
@@ -135,8 +135,8 @@ class CourseSession(Kind):
         return {OPTION: self.course}
 
     def home(self, account: str, home: str) -> str:
-        """On the node it is another folder: deploy/session.sh makes that and tells Apptainer
-        (APPTAINER_HOME)."""
+        """Return the home in the container. On the node it is another folder: deploy/session.sh
+        makes that and tells Apptainer (APPTAINER_HOME)."""
         return f"/home/{account}"
 
     def variables(self) -> dict[str, str]:
@@ -148,14 +148,15 @@ class CourseSession(Kind):
         }
 
     def script_variables(self, account: str, home: str) -> dict[str, str]:
-        """Without PORTAL_COURSE_FOLDER the session's home is thrown away. The exchange is not in
-        the command, which is the same for everyone in the course."""
-        found = {"PORTAL_COURSE_HOME": self.home(account, home)}
+        """Return the variables of deploy/session.sh. Without PORTAL_COURSE_FOLDER the session's
+        home is thrown away. The exchange is not in the command, which is the same for everyone in
+        the course."""
+        env = {"PORTAL_COURSE_HOME": self.home(account, home)}
         if not self.throwaway:
-            found["PORTAL_COURSE_FOLDER"] = f"{home.rstrip('/')}/{FOLDER}/{self.folder}"
+            env["PORTAL_COURSE_FOLDER"] = f"{home.rstrip('/')}/{FOLDER}/{self.folder}"
         if self.data and self.data_root:
             steps = PurePosixPath(self.data).relative_to(self.data_root)
-            found |= {"PORTAL_COURSE_DATA_ROOT": self.data_root, "PORTAL_COURSE_DATA": str(steps)}
+            env |= {"PORTAL_COURSE_DATA_ROOT": self.data_root, "PORTAL_COURSE_DATA": str(steps)}
         if self.exchange:
-            found["PORTAL_COURSE_BIND"] = f"{self.exchange}:{EXCHANGE}"
-        return found
+            env["PORTAL_COURSE_BIND"] = f"{self.exchange}:{EXCHANGE}"
+        return env

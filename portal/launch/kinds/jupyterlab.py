@@ -1,4 +1,4 @@
-"""JupyterLab, what a session is where nothing else is asked for."""
+"""JupyterLab, the default kind of session."""
 
 from __future__ import annotations
 

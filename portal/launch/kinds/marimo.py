@@ -1,7 +1,7 @@
 """marimo, the notebook of that name (https://marimo.io), in the environments that have it.
 
-Its server knows no Unix socket: it listens on loopback and asks for its token, which it reads from
-a file and which the session's proxy alone adds.
+Its server does not support Unix sockets: it listens on loopback and requires its token, which it
+reads from a file and which the session's proxy alone adds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from .program import ProgramKind
 
 
 class Marimo(ProgramKind):
-    """Opens in the person's home."""
+    """marimo, opened in the person's home."""
 
     name = "marimo"
     title = "marimo"

@@ -6,7 +6,7 @@ from .course import CourseSession
 
 
 class Preview(CourseSession):
-    """Its home is thrown away: it begins as every student does."""
+    """Preview with a throwaway home: it begins as every student does."""
 
     name = "preview"
     prefix = "preview"

@@ -6,7 +6,7 @@ from .course import CourseSession
 
 
 class Rehearsal(CourseSession):
-    """Started by the service for everyone, from the course's page."""
+    """Rehearsal, started by the service for everyone, from the course's page."""
 
     name = "rehearsal"
     prefix = "rehearsal"

@@ -7,7 +7,7 @@ from .course import CourseSession
 
 
 class Room(CourseSession):
-    """A session of somebody of the course's staff."""
+    """Room of a course, run by somebody of its staff."""
 
     name = "room"
     prefix = "room"
@@ -17,8 +17,8 @@ class Room(CourseSession):
 
     @property
     def folder(self) -> str:
-        """Everyone in the course sees it: it is not that of its owner's own work, and no course's
-        name has a dot."""
+        """Name of the folder that is its home. Everyone in the course sees it, so it is not that
+        of the owner's own work; no course's name has a dot."""
         return f"{self.course}.room"
 
     @classmethod

@@ -1,4 +1,4 @@
-"""A TensorBoard of its own, after a session: which log folders it shows, and what it may use.
+"""A TensorBoard of its own, after a session: its log folders, and the resources it may use.
 
 It is a session like others, in a job without GPUs, whose server opens TensorBoard instead of
 JupyterLab (portal_session reads PORTAL_TENSORBOARD).
@@ -28,7 +28,7 @@ LONGEST = 1000  # characters of one
 
 
 class TensorBoard(Kind):
-    """``folders``: as they were asked for; of a launch request, absolute ones of the person's."""
+    """TensorBoard on ``folders``: as asked for; in a launch request, absolute and the person's."""
 
     name = "tensorboard"
     title = "TensorBoard"
@@ -52,7 +52,8 @@ class TensorBoard(Kind):
     ) -> Place:
         largest = hub.tensorboard_resources
         offered = {
-            name: for_tensorboard(one, largest) for name, one in (await hub.environments()).items()
+            name: for_tensorboard(environment, largest)
+            for name, environment in (await hub.environments()).items()
         }
         roots = hub.roots(environment_of(asked.environment, offered))
         folders = below(self.folders, await hub.home(), roots)
@@ -66,14 +67,14 @@ class TensorBoard(Kind):
 
 
 def read_folders(value: object) -> tuple[str, ...]:
-    """Each once, normalized: absolute, or "~" and what is below it. Raises InvalidRequest."""
+    """Return each folder once, normalized: absolute, or from "~" on. Raises InvalidRequest."""
     if value is None or value == "":
         return ()
     if not isinstance(value, list | tuple) or not value:
         raise InvalidRequest(f"'{OPTION}' must be a list of log folders.", field=OPTION)
     if len(value) > MOST:
         raise InvalidRequest(f"A TensorBoard shows at most {MOST} log folders.", field=OPTION)
-    return tuple(dict.fromkeys(_folder(one) for one in value))
+    return tuple(dict.fromkeys(_folder(folder) for folder in value))
 
 
 def _folder(value: object) -> str:
@@ -97,9 +98,9 @@ def _folder(value: object) -> str:
 
 
 def below(folders: Sequence[str], home: str, areas: Sequence[str]) -> tuple[str, ...]:
-    """The folders as absolute paths, when all of them are in ``home`` or one of ``areas``.
+    """Return the folders as absolute paths, if all of them are in ``home`` or one of ``areas``.
 
-    By their names: links are looked at in the job, where the person's own rights count. Raises
+    Names are compared: links are resolved in the job, where the person's own rights count. Raises
     NotAllowed.
     """
     roots = list(dict.fromkeys(posixpath.normpath(root) for root in (home, *areas)))
@@ -114,8 +115,8 @@ def below(folders: Sequence[str], home: str, areas: Sequence[str]) -> tuple[str,
 
 
 def for_tensorboard(environment: Environment, largest: Resources) -> Environment:
-    """``environment`` as TensorBoard's jobs may use it: without GPUs, with ``largest`` as both its
-    default and its limit. Account and QOS stay those of the environment."""
+    """Return ``environment`` as TensorBoard's jobs may use it: without GPUs, with ``largest`` as
+    both its default and its limit. Account and QOS stay those of the environment."""
     own = environment.default
     usual = {"account": own.account, "qos": own.qos, **largest.said()}
     cut = within(environment, {key: value for key, value in usual.items() if value is not None})

@@ -1,1 +1,1 @@
-"""Slurm's commands: run, asked, and what they complain about."""
+"""Slurm's commands: their runner, the queries, and their errors."""

@@ -1,7 +1,7 @@
-"""What Slurm's commands complain about: told apart and made into a sentence.
+"""Errors of Slurm's commands, classified and turned into sentences.
 
 The phrases are those of slurm_strerror (src/common/slurm_errno.c), which every command prints
-behind its own name, in Slurm 22.05 to 26.05.
+after its own name, in Slurm 22.05 to 26.05.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 from portal.errors import ConfigurationError, PortalError, SlurmRefused, SlurmUnavailable
 
-# Nobody answered, or the answer broke off: asking again later can help.
+# No answer, or an incomplete one: a later retry can help.
 _UNAVAILABLE = re.compile(
     r"""unable\sto\scontact\sslurm
     | socket\stimed\sout | connection\s(refused|timed\sout|reset) | connect\sfailure
@@ -44,7 +44,7 @@ _FAILED = re.compile(
     r"|slurm_\w+ error|Unable to [^:]* job\S*|allocation failure):\s*"
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
-# The dry error alone does not tell a person what to change.
+# Slurm's error alone does not tell people what to change.
 _HINTS = {
     "Requested node configuration is not available": "No node of this partition has what was "
     "asked for: ask for fewer GPUs or CPUs or less memory, or another partition.",
@@ -58,36 +58,36 @@ _LONGEST = 600
 
 
 def words_of(stderr: str) -> str:
-    """Slurm's own words without its command names, on one line and without control characters."""
-    found: list[str] = []
+    """Return Slurm's own message on one line, without command names and control characters."""
+    messages: list[str] = []
     for line in stderr.splitlines():
         if _NOISE.match(line):
             continue
         text = _PREFIX.sub("", line.strip())
         text = _CONTROL.sub(" ", _FAILED.sub("", text)).strip().rstrip(".")
-        if text and not any(one.startswith(text) for one in found):
-            found.append(text)
-    return "; ".join(found)[:_LONGEST]
+        if text and not any(message.startswith(text) for message in messages):
+            messages.append(text)
+    return "; ".join(messages)[:_LONGEST]
 
 
 def unavailable(stderr: str) -> bool:
-    """Whether these words say that Slurm does not answer, rather than that it refuses."""
+    """Return True if the message says that Slurm does not answer, rather than that it refuses."""
     return bool(_UNAVAILABLE.search(stderr))
 
 
 def error_of(command: str, stderr: str, returncode: int, user: str | None) -> PortalError:
-    """The error for a command that ended with ``returncode`` (not 0) and said ``stderr``."""
+    """Return the error for a command that exited with ``returncode`` (not 0) and ``stderr``."""
     refused = _SUDO.search(stderr)
     if refused and user is not None:
-        said = words_of(refused[0])
+        message = words_of(refused[0])
         return ConfigurationError(
-            f"The portal may not run '{command}' as {user}: sudo says \"{said}\". "
+            f"The portal may not run '{command}' as {user}: sudo says \"{message}\". "
             "An administrator must install the portal's sudoers file."
         )
-    said = words_of(stderr) or f"{command} ended with status {returncode} and said nothing"
+    message = words_of(stderr) or f"{command} ended with status {returncode} and said nothing"
     if returncode < 0:
         return SlurmUnavailable(f"'{command}' was ended by signal {-returncode}.")
     if unavailable(stderr):
-        return SlurmUnavailable(f"Slurm does not answer: {said}.")
-    hint = next((hint for words, hint in _HINTS.items() if words in said), "")
-    return SlurmRefused(f"Slurm refused: {said}.{' ' + hint if hint else ''}")
+        return SlurmUnavailable(f"Slurm does not answer: {message}.")
+    hint = next((hint for phrase, hint in _HINTS.items() if phrase in message), "")
+    return SlurmRefused(f"Slurm refused: {message}.{' ' + hint if hint else ''}")

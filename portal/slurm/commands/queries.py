@@ -1,9 +1,8 @@
-"""The questions the portal asks Slurm, as argv: one a noun, each as few requests as possible.
+"""Queries to Slurm, as argv: one for each kind of object, with as few RPCs as possible.
 
-Requests per question, counted with sdiag on Slurm 22.05 and 24.11: jobs 2 (squeue always asks for
-partitions too), nodes 2 (likewise), partitions 1, reservations 1, GPU indexes of all jobs 2, or of
-some jobs 2 for each and one about the nodes.
-QOS and associations ask slurmdbd.
+RPCs per query, counted with sdiag on Slurm 22.05 and 24.11: jobs 2 (squeue always asks for
+partitions too), nodes 2 (likewise), partitions 1, reservations 1, GPU indexes of all jobs 2, of
+selected jobs 2 for each job and one about the nodes. QOS and associations query slurmdbd.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ NODES = ("scontrol", "--all", "--oneliner", "-d", "show", "node")
 PARTITIONS = ("scontrol", "--all", "--oneliner", "show", "partition")
 RESERVATIONS = ("scontrol", "--all", "--oneliner", "show", "reservation")
 GPU_INDEXES = ("scontrol", "--all", "--oneliner", "-d", "show", "job")
-# scontrol(1): without a command it reads commands from standard input, "show job ID" a line.
+# scontrol(1): without a command it reads commands from standard input, a "show job ID" per line.
 GPU_INDEXES_OF_SOME = ("scontrol", "--all", "--oneliner", "-d")
 QOS = (
     *("sacctmgr", "--noheader", "--parsable2", "--readonly", "show", "qos"),
@@ -24,17 +23,17 @@ QOS = (
 )
 
 CONFIG = ("scontrol", "show", "config")
-# It knows no --noheader. Slurm 22.05 answers everyone.
+# This one has no --noheader. Slurm 22.05 answers every account.
 ACCOUNTING_CONFIG = ("sacctmgr", "--readonly", "show", "configuration")
 
 
 def jobs_environment(separator: str) -> dict[str, str]:
-    """What JOBS needs in its environment: the columns, with a separator that stays secret."""
+    """Return the environment variables for JOBS: the columns, with a secret separator."""
     return {"SQUEUE_FORMAT2": parse.job_format(separator)}
 
 
 def ended_job(job_id: str, separator: str) -> tuple[str, ...]:
-    """Accounting's rows of one job and its steps, runs before a requeue included."""
+    """Return the argv for accounting's rows of a job, its steps, and its runs before a requeue."""
     return (
         "sacct",
         "--noheader",
@@ -47,9 +46,9 @@ def ended_job(job_id: str, separator: str) -> tuple[str, ...]:
 
 
 def ended_since(seconds: int, separator: str) -> tuple[str, ...]:
-    """Accounting's rows of everyone's jobs that ended in the last ``seconds``, without steps.
+    """Return the argv for everyone's jobs that ended in the last ``seconds``, without steps.
 
-    A time relative to now means the same to sacct whatever its time zone is.
+    A time relative to now does not depend on sacct's time zone.
     """
     return (
         "sacct",
@@ -67,7 +66,8 @@ def ended_since(seconds: int, separator: str) -> tuple[str, ...]:
 
 
 def associations(users: str) -> tuple[str, ...]:
-    """The associations of ``users`` (separated by commas, each checked by the caller; "": all)."""
+    """Return the argv for ``users``' associations (comma-separated, checked by the caller; "":
+    all)."""
     return (
         "sacctmgr",
         "--noheader",
@@ -82,7 +82,8 @@ def associations(users: str) -> tuple[str, ...]:
 
 
 def account(name: str) -> tuple[str, ...]:
-    """One account's row; nothing where there is none. The name is checked by the caller."""
+    """Return the argv for an account's row (none if it does not exist); the caller checks
+    ``name``."""
     return (
         *("sacctmgr", "--noheader", "--parsable2", "--readonly", "show", "account"),
         *("where", f"name={name}", "format=account"),
@@ -90,7 +91,7 @@ def account(name: str) -> tuple[str, ...]:
 
 
 def admin_level(user: str) -> tuple[str, ...]:
-    """The AdminLevel of one account (this process's own)."""
+    """Return the argv for the AdminLevel of a user (this process's own account)."""
     return (
         *("sacctmgr", "--noheader", "--parsable2", "--readonly", "show", "user"),
         *("where", f"user={user}", f"format={','.join(rights.ADMIN_FIELDS)}"),

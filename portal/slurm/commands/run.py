@@ -1,9 +1,9 @@
-"""Runs Slurm's commands: the only subprocess on the path of the Hub and of the service.
+"""Runner of Slurm's commands: the only subprocess in the path of the Hub and of the service.
 
-There is never a shell: a command is a list of words. Commands run in a few reused threads,
-because asyncio's own subprocesses on Python 3.11 start one more thread per command to wait for
-it; measured with 100 ``sbatch`` at once: 0.25 s instead of 1.1 s, and the event loop is held up
-for 20 ms instead of 300 ms.
+No shell is involved: a command is a list of arguments. Commands run in a few reused threads,
+because asyncio's own subprocesses on Python 3.11 start one more thread per command to wait for it;
+measured with 100 ``sbatch`` at once: 0.25 s instead of 1.1 s, and the event loop is blocked for 20
+instead of 300 ms.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a command said. Bytes that are not UTF-8 are replaced by U+FFFD."""
+    """Output of a command. Bytes that are not UTF-8 are replaced by U+FFFD."""
 
     stdout: str
     stderr: str
@@ -42,14 +42,14 @@ class Output:
 
 
 class CommandTimedOut(SlurmUnavailable):
-    """A command was given up; through sudo it cannot be killed, and may still do what it should."""
+    """Timeout of a command; one run through sudo cannot be killed, and may still take effect."""
 
     def __init__(self, message: str, process: subprocess.Popen[bytes] | None) -> None:
         super().__init__(message)
         self._process = process
 
     async def over(self) -> None:
-        """Return when the command has ended; Slurm's own timeouts see to that."""
+        """Wait until the command has ended; Slurm's own timeouts see to that."""
         if self._process is not None:
             await asyncio.to_thread(self._process.wait)
 
@@ -61,7 +61,7 @@ class _TooLong(Exception):
 
 
 class SlurmRunner(LoggingConfigurable):
-    """Runs one Slurm command at a time per thread, as this account or through sudo."""
+    """Runner of Slurm's commands, one at a time per thread, as this account or through sudo."""
 
     sudo = List(
         Unicode(),
@@ -101,7 +101,7 @@ class SlurmRunner(LoggingConfigurable):
         "Example: c.SlurmRunner.concurrency = 16",
     ).tag(config=True)
 
-    # How often each command was started, failed, and the seconds it took together: for metrics.
+    # By command, for metrics: number of runs and failures, and total seconds.
     runs: Counter[str]
     failures: Counter[str]
     seconds: dict[str, float]
@@ -110,18 +110,18 @@ class SlurmRunner(LoggingConfigurable):
         super().__init__(**kwargs)
         self.runs, self.failures, self.seconds = Counter(), Counter(), defaultdict(float)
         self._paths: dict[str, str] = {}
-        # Questions have threads of their own, so that a rush of submissions does not delay them.
+        # Queries have threads of their own, so that a rush of submissions does not delay them.
         self._people = ThreadPoolExecutor(self.concurrency, thread_name_prefix="slurm-people")
         self._questions = ThreadPoolExecutor(4, thread_name_prefix="slurm-questions")
         self._own_name = own_account()[1]
-        self._asking: set[subprocess.Popen[bytes]] = set()  # questions that run
+        self._asking: set[subprocess.Popen[bytes]] = set()  # running queries
 
     def _slurm_conf_default(self) -> str:
         return os.environ.get("SLURM_CONF", "")
 
     def close(self) -> None:
-        """Let the threads go. Questions that run are ended: Python waits at its end for every
-        thread, and Slurm's commands try for ten seconds and more when slurmctld is away."""
+        """Shut down the threads. Running queries are killed: Python waits for every thread when it
+        exits, and Slurm's commands retry for ten seconds and more when slurmctld is away."""
         for pool in (self._people, self._questions):
             pool.shutdown(wait=False, cancel_futures=True)
         for process in tuple(self._asking):
@@ -129,26 +129,26 @@ class SlurmRunner(LoggingConfigurable):
                 os.killpg(process.pid, signal.SIGKILL)
 
     def path(self, command: str) -> str:
-        """The absolute path of a command. Raises SlurmUnavailable where it is not installed."""
+        """Return a command's absolute path. Raises SlurmUnavailable if it is not installed."""
         if command not in self._paths:
-            found: str | None
+            path: str | None
             if command in self.commands:
-                found = self.commands[command]
+                path = self.commands[command]
             elif self.bin_dir:
-                found = str(Path(self.bin_dir) / command)
+                path = str(Path(self.bin_dir) / command)
             else:
                 search = f"{os.environ.get('PATH', '')}:{_SYSTEM_PATH}"
-                found = command if command.startswith("/") else shutil.which(command, path=search)
-            if not found:
+                path = command if command.startswith("/") else shutil.which(command, path=search)
+            if not path:
                 raise SlurmUnavailable(
                     f"The Slurm command '{command}' is not installed on this machine. "
                     "Install Slurm's client commands or set SlurmRunner.bin_dir."
                 )
-            self._paths[command] = found
+            self._paths[command] = path
         return self._paths[command]
 
     def environment(self) -> dict[str, str]:
-        """What every command gets: nothing of this process's secrets, times as Unix seconds."""
+        """Return the environment of every command: none of this process's secrets."""
         env = {
             name: os.environ[name]
             for name in ("PATH", "HOME", "USER", "LOGNAME")
@@ -170,33 +170,33 @@ class SlurmRunner(LoggingConfigurable):
         timeout: float | None = None,  # noqa: ASYNC109 - the thread needs it, to kill
         check: bool = True,
     ) -> Output:
-        """Run ``argv`` (its first word is a Slurm command) and return what it said.
+        """Run ``argv`` (its first word is a Slurm command) and return its output.
 
-        ``user`` runs it through sudo unless this process is that user already; ``env`` is added
-        to the small common environment; ``timeout`` is in seconds (default: the trait).
-        With ``check``, an exit status other than 0 raises: SlurmUnavailable when Slurm does not
-        answer, SlurmRefused with Slurm's own words when it said no, ConfigurationError when sudo
-        does not allow the command. Without ``check`` only what keeps the command from running or
-        ending in time raises (SlurmUnavailable, CommandTimedOut). The environment is never logged.
+        ``user`` runs it through sudo unless this process is that user already; ``env`` is added to
+        the small common environment; ``timeout`` is in seconds (default: the trait). With
+        ``check``, a non-zero exit status raises SlurmUnavailable if Slurm does not answer,
+        SlurmRefused with Slurm's own message if it refuses, ConfigurationError if sudo does not
+        allow the command. Without ``check``, only a command that cannot be run or does not end in
+        time raises (SlurmUnavailable, CommandTimedOut). The environment is never logged.
         """
         command = Path(argv[0]).name
         prefix: list[str] = []
         if user is not None and user != self._own_name:
             prefix = [word.replace("{user}", user) for word in self.sudo]
-        words = [*prefix, self.path(argv[0]), *argv[1:]]
+        full_argv = [*prefix, self.path(argv[0]), *argv[1:]]
         merged = self.environment()
         if user is None:
             merged["SLURM_TIME_FORMAT"] = "%s"  # else it would be exported into jobs
         merged.update(env or {})
         limit = self.timeout if timeout is None else timeout
         self.runs[command] += 1
-        self.log.debug("Running %s", words)
+        self.log.debug("Running %s", full_argv)
         started = time.monotonic()
         try:
             output = await asyncio.get_running_loop().run_in_executor(
                 self._questions if user is None else self._people,
                 _run,
-                words,
+                full_argv,
                 merged,
                 input,
                 limit,
@@ -210,15 +210,15 @@ class SlurmRunner(LoggingConfigurable):
         except OSError as error:
             self.failures[command] += 1
             raise SlurmUnavailable(
-                f"'{words[0]}' could not be started: {error.strerror or error}."
+                f"'{full_argv[0]}' could not be started: {error.strerror or error}."
             ) from None
         finally:
             self.seconds[command] += time.monotonic() - started
         if output.returncode:
             self.failures[command] += 1
             if check:
-                said = output.stderr if output.stderr.strip() else output.stdout[:2000]
-                raise error_of(command, said, output.returncode, user)
+                message = output.stderr if output.stderr.strip() else output.stdout[:2000]
+                raise error_of(command, message, output.returncode, user)
         elif check and not output.stdout.strip() and unavailable(output.stderr):
             # sacctmgr 26.05 ends with status 0 when slurmdbd does not answer.
             self.failures[command] += 1
@@ -227,18 +227,18 @@ class SlurmRunner(LoggingConfigurable):
 
 
 def _run(
-    words: list[str],
+    argv: list[str],
     env: dict[str, str],
     text: str | None,
     limit: float,
     running: set[subprocess.Popen[bytes]] | None,
 ) -> Output:
-    """Blocking; in a process group of its own, so that Ctrl-C on the Hub does not end a submission,
-    and in the Hub's session, so that the kernel counts it as the Hub's (sched(7), "The autogroup
-    feature"). While the command runs, it is in ``running``."""
+    """Run a command and wait for it (blocking). It has its own process group, so that Ctrl-C on
+    the Hub does not end a submission, but is in the Hub's session, so that the kernel counts it as
+    the Hub's (sched(7), "The autogroup feature"). While it runs, it is in ``running``."""
     with contextlib.ExitStack() as stack:
         process = subprocess.Popen(
-            words,
+            argv,
             stdin=subprocess.DEVNULL if text is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -255,8 +255,8 @@ def _run(
         try:
             out, err = process.communicate(None if text is None else text.encode(), limit)
         except subprocess.TimeoutExpired:
-            # What runs through sudo belongs to root or to another person: then this is refused,
-            # and the command ends by Slurm's own MessageTimeout. Popen reaps it later.
+            # A command run through sudo belongs to root or another user: then this is refused,
+            # and it ends by Slurm's own MessageTimeout. Popen reaps it later.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(1)
@@ -270,7 +270,7 @@ def _close(pipe: object) -> None:
 
 
 def own_account() -> tuple[int, str]:
-    """The uid and the name of this process's account. Blocking: the directory may be asked."""
+    """Return uid and name of this process's account. Blocking: may ask the directory service."""
     uid = os.geteuid()
     try:
         return uid, pwd.getpwuid(uid).pw_name

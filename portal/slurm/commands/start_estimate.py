@@ -1,10 +1,10 @@
 """Slurm's own estimate of a start: ``sbatch --test-only``, which submits nothing.
 
-What it costs and what it leaves out (Slurm 22.05): each question burns a job id. It looks at the
-nodes, the jobs that run and those that wait before this one, reservations, the time limits, whether
-the account may be charged, and MaxSubmitJobs; it does *not* look at MaxJobs, GrpTRES and the
-limits of a QOS on what runs at one time, nor at whether the partition is up: those are looked at in
-portal/launch/running_limits.py and policy.py. Jobs without an end count as ending in a year.
+Cost and limits (Slurm 22.05): each query uses up a job id. It considers the nodes, the running
+jobs and those queued before this one, reservations, time limits, whether the account may be
+charged, and MaxSubmitJobs; it does *not* consider MaxJobs, GrpTRES and a QOS's limits on running
+jobs, nor whether the partition is up: portal/launch/running_limits.py and policy.py check those.
+Jobs without an end count as ending in a year.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from portal.models.session.resources import Resources
 from ..parse.test_only import expected_start
 from .run import SlurmRunner
 
-# What it answers while all nodes that would fit are down, drained or reserved: sbatch itself takes
+# The answer while all nodes that would fit are down, drained or reserved: sbatch itself accepts
 # such a job, and it waits.
 _NO_NODE = "Requested node configuration is not available"
 _SAID = 500  # characters of an answer that are kept
 
 
 class NoNodeNow(SlurmRefused):
-    """No node that is in service can run this."""
+    """Refusal because no node in service can run the job."""
 
 
 class AnswerNotUnderstood(SlurmUnavailable):
-    """Slurm took the question and named no time that is understood; ``said`` is its answer."""
+    """Answer of Slurm without a start time that is understood; ``said`` is its text."""
 
     def __init__(self, said: str) -> None:
         super().__init__("Slurm's estimate of a start is not understood.")
@@ -41,10 +41,10 @@ async def test_only(
     environment: str,
     timeout: float,  # noqa: ASYNC109 - SlurmRunner kills at that time
 ) -> float:
-    """Unix seconds at which Slurm would start a job of ``user`` now, submitted as a session is.
+    """Return when Slurm would start a session's job of ``user`` submitted now, in Unix seconds.
 
-    Raises AnswerNotUnderstood, NoNodeNow, SlurmRefused with Slurm's words (it would not take the
-    job), SlurmUnavailable, ConfigurationError.
+    Raises AnswerNotUnderstood, NoNodeNow, SlurmRefused with Slurm's message (it would not accept
+    the job), SlurmUnavailable, ConfigurationError.
     """
     options = sbatch_options(
         resources, name=f"portal-{environment}", output="/dev/null", directory="/"

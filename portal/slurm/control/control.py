@@ -1,7 +1,7 @@
-"""What is done to the cluster: cancel, hold, release and extend jobs, drain and resume nodes.
+"""Changes to jobs and nodes: cancel, hold, release and extend jobs, drain and resume nodes.
 
-Slurm has the last word. What the portal's own account may do is asked beforehand, so that a page
-shows no button that cannot work, and says instead which right is missing.
+Slurm has the last word. The rights of the portal's own account are queried beforehand, so that a
+page shows no button that cannot work, and names the missing right instead.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _WHAT = {
     "jobs": "Cancelling, holding and releasing other people's jobs, and extending any, needs",
     "nodes": "Draining and resuming nodes needs",
 }
-_UNKNOWN_FOR = 5.0  # seconds until Slurm is asked again, after it did not answer
+_UNKNOWN_FOR = 5.0  # seconds until the next query after one that was not answered
 
 
 class ClusterControl(LoggingConfigurable):
-    """Acts on jobs and nodes as the portal's own Slurm account; ``cancel`` also as a person."""
+    """Actions on jobs and nodes as the portal's own Slurm account; ``cancel`` also as a user."""
 
     runner = Instance(SlurmRunner, help="What runs the commands.")
 
@@ -73,9 +73,9 @@ class ClusterControl(LoggingConfigurable):
     # -- rights --------------------------------------------------------------------------------
 
     async def rights(self, *, younger_than: float | None = None) -> Rights:
-        """What the portal's Slurm account may do; cached ``younger_than`` seconds (default: the
-        trait), asked once at a time. Never raises: where Slurm does not answer, nothing is known.
-        """
+        """Return the rights of the portal's Slurm account, at most ``younger_than`` seconds old
+        (default: the trait); concurrent callers share one query. Never raises: if Slurm does not
+        answer, nothing is known."""
         moment = None if younger_than is None else time.monotonic() - younger_than
         try:
             return await self._rights.get(newer_than=moment, patience=self.patience)
@@ -86,9 +86,9 @@ class ClusterControl(LoggingConfigurable):
         return self.rights_ttl if rights.known else min(self.rights_ttl, _UNKNOWN_FOR)
 
     async def need(self, what: Literal["jobs", "nodes"]) -> None:
-        """Raises NotAllowed, naming the right that is missing, where Slurm is known to refuse.
+        """Raise NotAllowed, naming the missing right, if Slurm is known to refuse.
 
-        A refusal is never an old one: the right may have been given a moment ago.
+        A refusal is never based on an old answer: the right may have been granted a moment ago.
         """
         rights = await self.rights()
         if rights.known and not getattr(rights, what):
@@ -125,7 +125,7 @@ class ClusterControl(LoggingConfigurable):
     async def cancel(self, job_id: str, user: str | None = None) -> None:
         """Cancel a job as the portal's account, or as ``user`` through sudo.
 
-        Raises Conflict when it is over already, SlurmRefused, SlurmUnavailable.
+        Raises Conflict if it has ended already, SlurmRefused, SlurmUnavailable.
         """
         id_, waiting_only = _job(job_id)
         how = ["--state=PENDING"] if waiting_only else []
@@ -142,46 +142,47 @@ class ClusterControl(LoggingConfigurable):
     async def extend(self, job_id: str, limit: int) -> None:
         """Set a running job's time limit to ``limit`` seconds, rounded up to Slurm's minutes.
 
-        Slurm lets only an Operator raise it, and asks such a one nothing more: what is allowed is
-        the caller's to know (portal/launch/extending.py). Raises as ``cancel`` does.
+        Slurm lets only an Operator raise it, and checks nothing else then: the caller decides what
+        is allowed (portal/launch/extending.py). Raises as ``cancel`` does.
         """
-        words = ["scontrol", "update", f"JobId={_job(job_id)[0]}"]
-        await self._tell([*words, f"TimeLimit={math.ceil(limit / 60)}"], "jobs", job_id)
+        argv = ["scontrol", "update", f"JobId={_job(job_id)[0]}"]
+        await self._tell([*argv, f"TimeLimit={math.ceil(limit / 60)}"], "jobs", job_id)
 
     async def drain(self, node: str, reason: str) -> None:
-        """Let no new job start on a node. ``reason`` is one plain line; Slurm keeps it as it is.
+        """Let no new job start on a node. ``reason`` is one plain line, which Slurm keeps as it
+        is.
 
         Raises InvalidRequest for a reason that scontrol would misread, SlurmRefused,
         SlurmUnavailable.
         """
-        words = ["scontrol", "update", f"NodeName={_node(node)}", "State=DRAIN"]
-        await self._tell([*words, f"Reason={checked_reason(reason)}"], "nodes", node)
+        argv = ["scontrol", "update", f"NodeName={_node(node)}", "State=DRAIN"]
+        await self._tell([*argv, f"Reason={checked_reason(reason)}"], "nodes", node)
 
     async def resume(self, node: str) -> None:
-        """Let jobs start on a node again. Raises Conflict where it is not drained or down."""
-        words = ["scontrol", "update", f"NodeName={_node(node)}", "State=RESUME"]
-        await self._tell(words, "nodes", node)
+        """Let jobs start on a node again. Raises Conflict if it is not drained or down."""
+        argv = ["scontrol", "update", f"NodeName={_node(node)}", "State=RESUME"]
+        await self._tell(argv, "nodes", node)
 
     async def _tell(self, argv: list[str], what: str, target: str, user: str | None = None) -> None:
         try:
             await self.runner.run(argv, user=user)
         except SlurmRefused as error:
-            said = error.message.lower()
-            if any(words in said for words in _OVER):
+            message = error.message.lower()
+            if any(phrase in message for phrase in _OVER):
                 raise Conflict(f"Job {target} is over already.") from None
-            if _NODE_STATE in said:
+            if _NODE_STATE in message:
                 raise Conflict(f"Node {target} is not drained or down: nothing to do.") from None
-            if user is None and any(words in said for words in _NO_RIGHT):
+            if user is None and any(phrase in message for phrase in _NO_RIGHT):
                 missing = (await self.rights(younger_than=0)).missing.get(what, "")
                 raise SlurmRefused(f"{error.message} {missing}".strip()) from None
             raise
 
 
 def checked_reason(text: str) -> str:
-    """``text`` where it can stand behind ``Reason=``. Raises InvalidRequest.
+    """Return ``text`` if it can follow ``Reason=``; else raise InvalidRequest.
 
-    scontrol takes a quote at either end for its own (scontrol_update_node in
-    src/scontrol/update_node.c), and a newline would break the record that everyone reads.
+    scontrol removes a quote at either end (scontrol_update_node in src/scontrol/update_node.c),
+    and a newline would break the record that everyone reads.
     """
     try:
         return plain_line(text)
@@ -190,14 +191,15 @@ def checked_reason(text: str) -> str:
 
 
 def _job(job_id: str) -> tuple[str, bool]:
-    """What scancel and scontrol are given for squeue's ``job_id``, and whether only the tasks
-    that wait are meant. squeue shortens their list, so the array itself is named; a heterogeneous
-    job is one to Slurm while it waits. Raises InvalidRequest for anything that is not an id."""
+    """Return the id by which scancel and scontrol know squeue's ``job_id``, and whether only its
+    waiting tasks are meant. squeue shortens their list, so the array itself is named; a
+    heterogeneous job is a single job to Slurm while it waits. Raises InvalidRequest for anything
+    that is not an id."""
     if not re.fullmatch(JOB_ID, job_id):
         raise InvalidRequest(f"{job_id!r} is not a job id.", field="job_id")
-    found = _JOB.match(job_id)
-    assert found is not None  # JOB_ID matched
-    return found[1] + (found[2] or ""), bool(found[3])
+    match = _JOB.match(job_id)
+    assert match is not None  # JOB_ID matched
+    return match[1] + (match[2] or ""), bool(match[3])
 
 
 def _node(name: str) -> str:
@@ -225,5 +227,5 @@ def _missing(what: str, account: str, level: str) -> str:
 
 
 def _unknown(why: str) -> Rights:
-    said = f"What the portal's Slurm account may do is not known now. {why}"
-    return Rights(known=False, missing=dict.fromkeys(_ENOUGH, said))
+    message = f"What the portal's Slurm account may do is not known now. {why}"
+    return Rights(known=False, missing=dict.fromkeys(_ENOUGH, message))

@@ -1,7 +1,7 @@
-"""Reservations that the portal makes, changes and removes, as its own account.
+"""Reservations that the portal creates, changes and removes, as its own account.
 
-Slurm wants an Operator for that (validate_operator in src/slurmctld/proc_req.c; sacctmgr(1) names
-the levels). Times go to scontrol(1) in UTC, so that no clock change is between it and us.
+Slurm requires an Operator for that (validate_operator in src/slurmctld/proc_req.c; sacctmgr(1)
+names the levels). Times are passed to scontrol(1) in UTC, so that no clock change can shift them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..commands.run import SlurmRunner
 from ..parse import rights
 
 NAME = r"[a-z0-9][a-z0-9-]{0,62}-[0-9]{8}T[0-9]{4}"
-# In an update, scontrol takes a sign before a name for "also" and "no longer".
+# In an update, scontrol reads a sign before a name as "add" or "remove".
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]{0,127}")
 _TYPE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}")
 _UTC = {"TZ": "UTC"}
@@ -28,7 +28,7 @@ _GONE = ("requested reservation is invalid", "reservation not found")
 _BUSY = "requested reservation is in use"
 _TAKEN = "duplicate reservation name"
 _FULL = "requested nodes are busy"  # ESLURM_NODES_BUSY, behind a note about partitions
-_GPUS_SINCE = (24, 11)  # tried there; 22.05 refuses, and what is between was not tried
+_GPUS_SINCE = (24, 11)  # tested there; 22.05 refuses, and versions in between were not tested
 _NO_RIGHT = ("invalid user id", "access/permission denied", "permission denied")
 _NO_TYPE = "invalid trackable resource"  # ESLURM_INVALID_TRES: slurmctld counts no such GRES
 # What 22.05 says of GPUs (scontrol_parse_res_options in src/scontrol/create_res.c).
@@ -37,9 +37,9 @@ _NO_GPUS = re.compile(r"not supported with reservations|unknown parameter tres|i
 
 @dataclass(frozen=True)
 class Wanted:
-    """A reservation as it should be. Times are Unix seconds; ``users`` not empty; ``account``,
-    ``partition`` and ``gpu_type`` "" leave that to Slurm. With ``nodes`` and ``gpus`` it is so many
-    nodes that have so many of the GPUs together."""
+    """Desired reservation. Times are Unix seconds; ``users`` is not empty; "" for ``account``,
+    ``partition`` and ``gpu_type`` leaves the choice to Slurm. ``nodes`` and ``gpus`` together mean
+    that many nodes, which have that many of the GPUs in total."""
 
     name: str
     begins: float
@@ -52,7 +52,7 @@ class Wanted:
     gpu_type: str = ""
 
     def words(self, began: bool = False) -> list[str]:
-        """Its words for scontrol; ``began``: when it begins can no longer be said. Raises
+        """Return its arguments for scontrol; ``began``: the start can no longer be set. Raises
         InvalidRequest for names that scontrol would misread."""
         if not re.fullmatch(NAME, self.name):
             raise InvalidRequest(f"{self.name!r} is no name of a course's reservation.")
@@ -75,85 +75,86 @@ class Wanted:
 
 
 class GpusNotReservable(SlurmRefused):
-    """This Slurm reserves whole nodes only, or cannot tell GPUs of this type from others."""
+    """Refusal: Slurm reserves whole nodes only, or does not distinguish GPUs of this type."""
 
 
 class Reserving:
-    """Asks Slurm through ``runner``. Every method raises SlurmRefused and SlurmUnavailable."""
+    """Slurm's reservations, through ``runner``. Methods raise SlurmRefused, SlurmUnavailable."""
 
     def __init__(self, runner: SlurmRunner) -> None:
         self._runner = runner
         self._version = ""
 
     async def all(self) -> dict[str, Reservation]:
-        """Slurm's reservations by name, asked now."""
+        """Return Slurm's reservations by name, queried now."""
         return parse.reservations((await self._runner.run(queries.RESERVATIONS)).stdout)
 
     async def version(self) -> str:
-        """Slurm's own, such as "22.05.8"; asked once."""
+        """Return Slurm's version, such as "22.05.8"; queried once."""
         if not self._version:
             output = await self._runner.run(queries.CONFIG)
             self._version = rights.config(output.stdout).get("SLURM_VERSION", "")
         return self._version
 
     async def untracked(self, gpu_type: str) -> str:
-        """Why Slurm cannot reserve GPUs of this type ("": of any), in a sentence; "" where it can.
-        It counts only what AccountingStorageTRES names (slurm.conf(5)). Asked anew each time."""
-        said = rights.config((await self._runner.run(queries.CONFIG)).stdout)
-        version = said.get("SLURM_VERSION", "")
+        """Return why Slurm cannot reserve GPUs of this type ("": of any), as a sentence; "" if it
+        can. It counts only what AccountingStorageTRES names (slurm.conf(5)). Queried anew each
+        time."""
+        config = rights.config((await self._runner.run(queries.CONFIG)).stdout)
+        version = config.get("SLURM_VERSION", "")
         if tuple(int(part) for part in re.findall(r"[0-9]+", version)[:2]) < _GPUS_SINCE:
             return _whole_nodes(version)
         wanted = f"gres/gpu:{gpu_type}" if gpu_type else "gres/gpu"
-        tracked = said.get("AccountingStorageTRES", "").lower().split(",")
+        tracked = config.get("AccountingStorageTRES", "").lower().split(",")
         return "" if wanted.lower() in tracked else _not_tracked(wanted)
 
     async def create(self, wanted: Wanted) -> None:
-        """Make it. Raises Conflict where there is one of this name, GpusNotReservable too."""
+        """Create it. Raises Conflict if the name is taken, and GpusNotReservable."""
         try:
             await self._runner.run(["scontrol", "create", "reservation", *wanted.words()], env=_UTC)
         except SlurmRefused as error:
             raise await self._told(error, wanted) from None
 
     async def update(self, wanted: Wanted, now: float) -> None:
-        """Change what is there under its name at ``now`` (Unix seconds). Raises Conflict where
-        there is nothing."""
-        words = wanted.words(began=wanted.begins <= now)
+        """Update the reservation of its name at ``now`` (Unix seconds). Raises Conflict if there
+        is none."""
+        arguments = wanted.words(began=wanted.begins <= now)
         try:
-            await self._runner.run(["scontrol", "update", *words], env=_UTC)
+            await self._runner.run(["scontrol", "update", *arguments], env=_UTC)
         except SlurmRefused as error:
             raise await self._told(error, wanted) from None
 
     async def delete(self, name: str) -> None:
-        """Remove it; nothing happens where it is gone. Raises Conflict while jobs are in it."""
+        """Delete a reservation, if it still exists. Raises Conflict while jobs are in it."""
         if not re.fullmatch(NAME, name):
             raise InvalidRequest(f"{name!r} is no name of a course's reservation.")
         try:
             await self._runner.run(["scontrol", "delete", f"ReservationName={name}"])
         except SlurmRefused as error:
-            said = error.message.lower()
-            if any(words in said for words in _GONE):
+            message = error.message.lower()
+            if any(phrase in message for phrase in _GONE):
                 return
-            if _BUSY in said:
+            if _BUSY in message:
                 raise Conflict(f"Jobs are in the reservation {name}.") from None
             raise
 
     async def _told(self, error: SlurmRefused, wanted: Wanted) -> Conflict | SlurmRefused:
-        said = error.message.lower()
-        if _TAKEN in said:
+        message = error.message.lower()
+        if _TAKEN in message:
             return Conflict(f"There is a reservation {wanted.name} that the portal did not make.")
-        if any(words in said for words in _GONE):
+        if any(phrase in message for phrase in _GONE):
             return Conflict(f"The reservation {wanted.name} is gone.")
-        if _FULL in said:
+        if _FULL in message:
             return SlurmRefused(
                 "No nodes are free at that time: other reservations, or jobs that may run as long, "
                 "have them."
             )
-        if wanted.gpus and _NO_TYPE in said:
+        if wanted.gpus and _NO_TYPE in message:
             gpus = f"gres/gpu:{wanted.gpu_type}" if wanted.gpu_type else "gres/gpu"
             return GpusNotReservable(_not_tracked(gpus))
-        if wanted.gpus and _NO_GPUS.search(said):
+        if wanted.gpus and _NO_GPUS.search(message):
             return GpusNotReservable(_whole_nodes(await self.version()))
-        if any(words in said for words in _NO_RIGHT):
+        if any(phrase in message for phrase in _NO_RIGHT):
             return SlurmRefused(
                 f"{error.message} Either one of the people has no account on the cluster, or the "
                 "portal's own Slurm account is no Operator (sacctmgr modify user … set "

@@ -1,1 +1,1 @@
-"""One job: submitted, its log, and its end."""
+"""A single job: its submission, its log and its end."""

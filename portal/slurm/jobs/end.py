@@ -1,4 +1,4 @@
-"""How a job ended, from slurmctld's memory and from accounting."""
+"""The end of a job, from slurmctld's memory and from accounting."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _UNKNOWN_JOB = ("invalid job id", "job/step already completing or completed", "n
 
 
 def forgotten(error: SlurmRefused) -> bool:
-    """Whether Slurm says that it knows no such job (any more)."""
-    return any(words in error.message.lower() for words in _UNKNOWN_JOB)
+    """Return True if Slurm says that it does not know the job (any more)."""
+    return any(phrase in error.message.lower() for phrase in _UNKNOWN_JOB)
 
 
 def _named(reason: str) -> str:
-    """ "CancelledBy:ada" of "CancelledBy:6101". Blocking: the directory may be asked."""
+    """Return "CancelledBy:ada" for "CancelledBy:6101". Blocking: may ask the directory service."""
     word, _, uid = reason.partition(":")
     if not uid.isdigit():
         return reason
@@ -41,14 +41,14 @@ def _named(reason: str) -> str:
 
 
 def _killed(job: Job) -> bool:
-    """By signal 9, which may have been the kernel's for want of memory."""
+    """Return True if signal 9 ended the job, possibly the kernel's for lack of memory."""
     return job.exit_signal == 9 and job.state is JobState.FAILED
 
 
 def _over_memory(job: Job) -> Job:
-    """Without cgroups (JobAcctGatherParams=OverMemoryKill) a job that used too much memory is
-    FAILED by signal 9, and only its peak memory tells why: then it is OUT_OF_MEMORY here.
-    """
+    """Return the job as OUT_OF_MEMORY if its peak memory says so. Without cgroups
+    (JobAcctGatherParams=OverMemoryKill), a job that used too much memory is FAILED by signal 9,
+    and only its peak memory tells why."""
     killed = job.state is JobState.FAILED and job.exit_signal == 9
     if killed and job.memory and (job.peak_memory or 0) >= job.memory:
         return job.model_copy(update={"state": JobState.OUT_OF_MEMORY})
@@ -56,7 +56,7 @@ def _over_memory(job: Job) -> Job:
 
 
 def _settled(job: Job) -> bool:
-    """Whether nothing new will be heard of it: accounting tells the peak memory a moment later."""
+    """Return True if the answer is final: accounting adds the peak memory a moment later."""
     if job.state is JobState.UNKNOWN:
         return False
     late = job.nodes and job.peak_memory is None
@@ -64,7 +64,7 @@ def _settled(job: Job) -> bool:
 
 
 class JobEnds:
-    """Answers for single jobs; the last 256 ends are remembered, since an end does not change."""
+    """Ends of single jobs; the last 256 are cached, since an end does not change."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class JobEnds:
         log: Any,
         seen: Callable[[str], Job | None] = lambda job_id: None,
     ) -> None:
-        """``seen`` gives the job as the watcher saw it last, which may spare a request."""
+        """Initialize; ``seen`` returns the job as the watcher last saw it, to save a query."""
         self._seen = seen
         self._runner = runner
         self._separator = separator
@@ -83,16 +83,16 @@ class JobEnds:
         )
 
     def forget(self, job_id: str) -> None:
-        """Forget what is known of this id: a Slurm that lost its state has given it to a new job.
-        Whoever asks already gets the answer about the old one."""
+        """Forget the job of this id: a Slurm that lost its state has given the id to a new job.
+        Callers that are waiting already get the answer about the old one."""
         self._ends.forget(job_id)
 
     async def of(self, job_id: str) -> Job | None:
-        """The ended job, or None while it lives; see Cluster.ended_job."""
+        """Return the ended job, or None while it lives; see Cluster.ended_job."""
         return (await self._ends.of(job_id).get())[0]
 
     async def _told(self, job_id: str) -> tuple[Job | None, float]:
-        """Ask; return the job too, and for how many seconds the answer holds."""
+        """Query a job; return it, and for how many seconds the answer holds."""
         job = await self._ask(job_id)
         return job, math.inf if job is not None and _settled(job) else 0.0
 

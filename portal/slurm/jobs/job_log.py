@@ -1,9 +1,9 @@
-"""The log of one job: a file that the portal makes, the job appends to, and the portal alone reads.
+"""The log of a job: a file that the portal creates, the job appends to, and only the portal reads.
 
-Were the folder open to everyone, a person could make another's log beforehand: read it, fill it,
-or hang slurmstepd on a FIFO. So the portal's account makes the file; slurmstepd opens it for
-appending as the job's user (sbatch(1) --output, --open-mode=append). Its name is no secret once the
-job is there (scontrol(1) show job, StdOut), so only the job's account may write into it, by an ACL.
+In a folder open to everyone, a person could create another's log beforehand: read it, fill it, or
+hang slurmstepd on a FIFO. So the portal's account creates the file; slurmstepd opens it for
+appending as the job's user (sbatch(1) --output, --open-mode=append). Its name is no secret once
+the job exists (scontrol(1) show job, StdOut), so an ACL lets only the job's account write to it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from portal import acl
 
 
 def make_log(directory: str, what: str, account: str) -> str:
-    """Make an empty log in ``directory`` for a job of ``account``; returns its name, which begins
+    """Create an empty log in ``directory`` for a job of ``account``; return its name, which begins
     with ``what``.
 
-    Where the file system has no POSIX ACLs, or this machine does not know the account, everybody
-    who knows the name may append. Blocks: call it in a thread. Raises OSError when this account
-    cannot write there.
+    If the file system has no POSIX ACLs, or this machine does not know the account, everybody who
+    knows the name may append. Blocks: call it in a thread. Raises OSError if this account cannot
+    write there.
     """
     name = f"{what}-{secrets.token_urlsafe(16)}.log"
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
@@ -41,20 +41,20 @@ def make_log(directory: str, what: str, account: str) -> str:
 
 
 def read_log(path: Path, offset: int, most: int) -> tuple[bytes, int]:
-    """At most ``most`` bytes of a log from ``offset`` on, and the size of the whole; b"" and 0
-    where it cannot be read or is not the file that the portal made. Blocks."""
+    """Return at most ``most`` bytes of a log from ``offset`` on, and the log's size; b"" and 0 if
+    it cannot be read or is not the file that the portal created. Blocks."""
     try:
         # O_NONBLOCK: opening a FIFO would wait for a writer; O_NOFOLLOW: a link may point anywhere.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return b"", 0
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             return b"", 0
-        if offset >= found.st_size:
-            return b"", found.st_size
-        return os.pread(descriptor, most, offset), found.st_size
+        if offset >= status.st_size:
+            return b"", status.st_size
+        return os.pread(descriptor, most, offset), status.st_size
     except OSError:
         return b"", 0
     finally:

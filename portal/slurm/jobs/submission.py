@@ -1,4 +1,4 @@
-"""The two things that the portal does to a cluster: submit a job and cancel one."""
+"""Submission and cancellation of jobs, the two changes that the watcher makes to a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .job_id import check_job_id, job_id_of
 
 
 class Submissions:
-    """sbatch and scancel, as the person whose job it is."""
+    """Calls of sbatch and scancel, as the person whose job it is."""
 
     def __init__(self, runner: SlurmRunner, log: Any) -> None:
         self._runner = runner
@@ -29,10 +29,10 @@ class Submissions:
         limit: float | None,
     ) -> str:
         """See Cluster.submit; ``limit`` is in seconds."""
-        words = list(argv)
-        if "--parsable" not in words:
-            words.insert(1, "--parsable")
-        running = asyncio.ensure_future(self._runner.run(words, user=user, env=env, timeout=limit))
+        args = list(argv)
+        if "--parsable" not in args:
+            args.insert(1, "--parsable")
+        running = asyncio.ensure_future(self._runner.run(args, user=user, env=env, timeout=limit))
         try:
             output = await asyncio.shield(running)
         except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""The only reader of Slurm's output, by noun. Tested on recordings of each Slurm version."""
+"""The only parsers of Slurm's output, by object; tested on recordings of each Slurm version."""
 
 from .accounting import ASSOCIATION_FIELDS, SACCT_FIELDS, associations, sacct_job, sacct_jobs
 from .gres import gpus, pools, tres, tres_gpus

@@ -53,11 +53,11 @@ ASSOCIATION_FIELDS = (
 
 
 def sacct_job(text: str, separator: str, job_id: str) -> Job | None:
-    """The job ``job_id`` from ``sacct --parsable --delimiter=SEPARATOR``, with its steps.
+    """Return the job ``job_id`` from ``sacct --parsable --delimiter=SEPARATOR``, with its steps.
 
     Peak memory is the largest of its steps (sacct(1): MaxRSS is the largest task of a step). A
-    step that ran out of memory makes a job that failed OUT_OF_MEMORY: with cgroups Slurm sometimes
-    says so of the step only. Of a requeued job the last run counts. None where it is not there.
+    step that ran out of memory makes a FAILED job OUT_OF_MEMORY: with cgroups Slurm sometimes says
+    so of the step only. Of a requeued job the last run counts. None if the job is not there.
     """
     job: Job | None = None
     peak: int | None = None
@@ -81,7 +81,7 @@ def sacct_job(text: str, separator: str, job_id: str) -> Job | None:
 
 
 def sacct_jobs(text: str, separator: str) -> list[Job]:
-    """All jobs of ``sacct --parsable --delimiter=SEPARATOR``, one for each run; no steps."""
+    """Parse all jobs of ``sacct --parsable --delimiter=SEPARATOR``, one per run; no steps."""
     ids = ((row["JobID"].strip(), row) for row in _rows(text, separator))
     return [_sacct_row(row, id_) for id_, row in ids if "." not in id_]
 
@@ -126,14 +126,14 @@ def _sacct_row(row: dict[str, str], job_id: str) -> Job:
 
 
 def _cancelled_by(state: str) -> str:
-    """ "CancelledBy:6101" of "CANCELLED by 6101"; "" where nobody is named."""
+    """Return "CancelledBy:6101" for "CANCELLED by 6101"; "" if nobody is named."""
     _, by, uid = state.partition(" by ")
     return f"CancelledBy:{uid.strip()}" if by else ""
 
 
 def associations(text: str) -> tuple[Association, ...]:
-    """Associations from ``sacctmgr --parsable2 show user … withassoc`` (ASSOCIATION_FIELDS)."""
-    found = []
+    """Parse associations: ``sacctmgr --parsable2 show user … withassoc`` (ASSOCIATION_FIELDS)."""
+    parsed = []
     for line in text.splitlines():
         parts = line.split("|")
         if len(parts) != len(ASSOCIATION_FIELDS):
@@ -143,7 +143,7 @@ def associations(text: str) -> tuple[Association, ...]:
             continue  # a user without any association
         gpus, _ = tres_gpus(row["MaxTRES"])
         limited = "gres/gpu" in row["MaxTRES"]
-        found.append(
+        parsed.append(
             Association(
                 user=row["User"],
                 account=row["Account"],
@@ -157,4 +157,4 @@ def associations(text: str) -> tuple[Association, ...]:
                 max_wall=seconds(row["MaxWall"]),
             )
         )
-    return tuple(found)
+    return tuple(parsed)

@@ -2,9 +2,9 @@
 
 A job's name and comment are its owner's free text: spaces, ``=``, newlines, any byte. In
 ``scontrol show job`` such a text can imitate fields and whole jobs. So jobs are read from squeue,
-with a separator between the fields that nobody who names a job can know; it goes to squeue in the
-environment (SQUEUE_FORMAT2), which other users cannot read, and not on the command line, which
-they can.
+with a field separator that nobody who names a job can know; it is passed to squeue in the
+environment (SQUEUE_FORMAT2), which other users cannot read, not on the command line, which they
+can.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ FIELDS = (
 )
 
 
-_NO_INDEXES: dict[str, tuple[int, ...]] = {}  # one for all jobs: nobody writes into a model
+_NO_INDEXES: dict[str, tuple[int, ...]] = {}  # shared by all jobs: models are never written to
 
 
 def new_separator() -> str:
-    """A separator that cannot be guessed: a control character and 72 random bits."""
+    """Return a separator that cannot be guessed: a control character and 72 random bits."""
     return "\x1f" + secrets.token_urlsafe(9)
 
 
 def job_format(separator: str) -> str:
-    """The value of SQUEUE_FORMAT2: every field whole (no width), then the separator.
+    """Return the value of SQUEUE_FORMAT2: every field in full (no width), then the separator.
 
-    The last field is followed by the record's end instead. ``separator`` must not hold a comma or
-    a colon, and not begin with a digit.
+    The last field is followed by the record's end instead. ``separator`` must not contain a comma
+    or a colon, nor begin with a digit.
     """
     fields = ",".join(f"{field}:{separator}" for field in FIELDS[:-1])
     return f"{fields},{FIELDS[-1]}:{_end(separator)}"
@@ -76,9 +76,9 @@ def _end(separator: str) -> str:
 
 
 def jobs(text: str, separator: str) -> dict[str, Job]:
-    """Jobs by id from squeue's output, in its order.
+    """Parse squeue's output into jobs by id, in its order.
 
-    Raises ValueError where the output does not have the form of ``job_format``.
+    Raises ValueError if the output does not have the form of ``job_format``.
     """
     return {job.id: job for job in jobs_by_record(text, separator).values()}
 
@@ -86,7 +86,7 @@ def jobs(text: str, separator: str) -> dict[str, Job]:
 def jobs_by_record(
     text: str, separator: str, known: Mapping[str, Job] | None = None
 ) -> dict[str, Job]:
-    """Like ``jobs``, but by squeue's text of each job.
+    """Parse jobs as ``jobs`` does, but by squeue's text of each job.
 
     ``known`` is the last answer: a job whose text has not changed is the same object again, which
     makes a refresh of 10,000 jobs cheap.
@@ -149,11 +149,11 @@ _HELD = re.compile(r"Nodes=(\S+) CPU_IDs=\S* Mem=\d+ GRES=(\S*)")
 
 
 def gpu_indexes(text: str, jobs: Mapping[str, Job]) -> dict[str, dict[str, tuple[int, ...]]]:
-    """GPU indexes by job id and node name, from ``scontrol show job -d -o``.
+    """Parse GPU indexes by job id and node name, from ``scontrol show job -d -o``.
 
-    Only for display. A job's free text can imitate this output, so an answer is believed only
-    where it is the only one for its job, names that job's own nodes and adds up to its GPUs
-    (all three as squeue said them); of any other job the indexes stay unknown.
+    For display only. A job's free text can imitate this output, so a record is trusted only if it
+    is the only one for its job, names that job's own nodes and adds up to its GPUs (all three as
+    squeue reported them); the indexes of any other job stay unknown.
     """
     found: dict[str, dict[str, tuple[int, ...]]] = {}
     doubtful: set[str] = set()
@@ -174,7 +174,7 @@ def gpu_indexes(text: str, jobs: Mapping[str, Job]) -> dict[str, dict[str, tuple
         held: dict[str, tuple[int, ...]] = {}
         repeated = False
         for nodes, gres in _HELD.findall(text, start.end(), end):
-            indexes = [index for one in gpus(gres) for index in one.indexes or ()]
+            indexes = [index for entry in gpus(gres) for index in entry.indexes or ()]
             try:
                 for node in hosts(nodes):
                     repeated = repeated or node in held

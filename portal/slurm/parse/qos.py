@@ -6,7 +6,7 @@ from ...models.cluster.cluster import Qos
 from .gres import amount, tres
 from .values import mebibytes, names, seconds
 
-# sacctmgr(1) "LIST/SHOW QOS FORMAT OPTIONS"; the last ones with whose limit they are.
+# sacctmgr(1) "LIST/SHOW QOS FORMAT OPTIONS"; each limit with whom it limits.
 _LIMITS = {
     "MaxTRES": "job",
     "MaxTRESPerUser": "user",
@@ -18,25 +18,25 @@ QOS_FIELDS = ("Name", "Flags", "MaxWall", *_LIMITS)
 
 
 def qos(text: str) -> dict[str, Qos]:
-    """QOS by name from ``sacctmgr --parsable2 show qos`` (QOS_FIELDS)."""
-    found = {}
+    """Parse QOS by name from ``sacctmgr --parsable2 show qos`` (QOS_FIELDS)."""
+    by_name = {}
     for line in text.splitlines():
         parts = line.split("|")
         if len(parts) != len(QOS_FIELDS):
             raise ValueError("sacctmgr did not print the fields that it was asked for")
         row = dict(zip(QOS_FIELDS, parts, strict=True))
         limits = {whose: _limits(row[field]) for field, whose in _LIMITS.items()}
-        found[row["Name"]] = Qos(
+        by_name[row["Name"]] = Qos(
             name=row["Name"],
             max_wall=seconds(row["MaxWall"]),
-            max_tres={whose: some for whose, some in limits.items() if some},
+            max_tres={whose: amounts for whose, amounts in limits.items() if amounts},
             flags=names(row["Flags"]),
         )
-    return found
+    return by_name
 
 
 def _limits(text: str) -> dict[str, int]:
-    """{"cpu": 8, "mem": 4096, "gres/gpu": 2} of "cpu=8,mem=4G,gres/gpu=2"; memory in MiB."""
+    """Parse {"cpu": 8, "mem": 4096, "gres/gpu": 2} of "cpu=8,mem=4G,gres/gpu=2"; memory in MiB."""
     limits = {}
     for name, value in tres(text).items():
         limit = mebibytes(value) if name == "mem" else amount(value)

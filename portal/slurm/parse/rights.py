@@ -1,4 +1,4 @@
-"""Who may do what in Slurm: SlurmUser from ``scontrol show config``, AdminLevel from sacctmgr."""
+"""Rights in Slurm: SlurmUser from ``scontrol show config``, AdminLevel from sacctmgr."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ _USER = re.compile(r".*\(([0-9]+)\)")
 
 
 def config(text: str) -> dict[str, str]:
-    """slurm.conf as slurmctld has it, from ``scontrol show config``; the first of a name wins.
+    """Parse slurmctld's slurm.conf from ``scontrol show config``; the first value of a name wins.
 
-    Raises ValueError where that is not what ``text`` is.
+    Raises ValueError for other output.
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for line in text.splitlines():
         name, equals, value = line.partition("=")
         if equals:
-            found.setdefault(name.strip(), value.strip())
-    if "SlurmUser" not in found:
+            settings.setdefault(name.strip(), value.strip())
+    if "SlurmUser" not in settings:
         raise ValueError("Slurm did not say who SlurmUser is")
-    return found
+    return settings
 
 
 def accounting_config(text: str) -> dict[str, str]:
-    """slurmdbd.conf as slurmdbd has it, from ``sacctmgr show configuration``, which has
-    slurm.conf's settings before it. Raises ValueError where that is not what ``text`` is."""
-    _, heading, its = text.partition("SlurmDBD configuration:")
+    """Parse slurmdbd's slurmdbd.conf from ``sacctmgr show configuration``, which has slurm.conf's
+    settings before it. Raises ValueError for other output."""
+    _, heading, settings = text.partition("SlurmDBD configuration:")
     if not heading:
         raise ValueError("sacctmgr did not say how slurmdbd is configured")
-    return config(its)
+    return config(settings)
 
 
 def uid_of(text: str) -> int | None:
-    """6197 of "slurm(6197)"; None where there is no number."""
-    found = _USER.fullmatch(text)
-    return int(found[1]) if found else None
+    """Return 6197 for "slurm(6197)"; None if there is no number."""
+    match = _USER.fullmatch(text)
+    return int(match[1]) if match else None
 
 
 def admin_levels(text: str) -> dict[str, str]:
-    """ "None", "Operator" or "Administrator" by user, from ``sacctmgr --parsable2 show user``
+    """Parse "None", "Operator" or "Administrator" by user, from ``sacctmgr --parsable2 show user``
     (ADMIN_FIELDS). Raises ValueError for other output."""
     levels = {}
     for line in text.splitlines():

@@ -1,7 +1,7 @@
 """Nodes, partitions and reservations from ``scontrol show … -o``: one line, ``Key=value`` pairs.
 
-Their texts (a node's reason, a comment) are written by operators, not by users. Still the first
-value of a key wins, so that a reason cannot change a state that stands before it.
+Their free texts (a node's reason, a comment) are written by operators, not by users. Still the
+first value of a key wins, so that a reason cannot change a state that stands before it.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _WRITTEN_BY = re.compile(r"\s*\[[^\[\]@]*@[^\[\]]*\]\s*$")
 
 
 def nodes(text: str) -> dict[str, Node]:
-    """Nodes by name from ``scontrol show node -d -o``; () GPUs where a node has none."""
+    """Parse nodes by name from ``scontrol show node -d -o``; () GPUs if a node has none."""
     return {node.name: node for node in nodes_by_record(text).values()}
 
 
 def nodes_by_record(text: str, known: Mapping[str, Node] | None = None) -> dict[str, Node]:
-    """Like ``nodes``, but by what scontrol says of each node, without what never rests and the
-    portal does not read (its load, its free memory).
+    """Parse nodes as ``nodes`` does, but by scontrol's text of each node, less the ever-changing
+    values that the portal does not read (its load, its free memory).
 
-    ``known`` is the last answer: a node of which it says the same is the same object again.
+    ``known`` is the last answer: a node whose text has not changed is the same object again.
     """
     known = known or {}
-    found = {}
+    by_record = {}
     for line in _lines(text, "NodeName="):
         head, reason, rest = line.partition(" Reason=")
         record = _RESTLESS.sub("", head) + reason + rest
-        found[record] = known.get(record) or _node(_fields(line))
-    return found
+        by_record[record] = known.get(record) or _node(_fields(line))
+    return by_record
 
 
 def _node(field: dict[str, str]) -> Node:
@@ -67,12 +67,12 @@ def _node(field: dict[str, str]) -> Node:
 
 
 def partitions(text: str) -> dict[str, Partition]:
-    """Partitions by name from ``scontrol show partition -o``, in Slurm's order."""
-    found = {}
+    """Parse partitions by name from ``scontrol show partition -o``, in Slurm's order."""
+    by_name = {}
     for line in _lines(text, "PartitionName="):
         field = _fields(line)
         name = field["PartitionName"]
-        found[name] = Partition(
+        by_name[name] = Partition(
             name=name,
             default=field.get("Default") == "YES",
             state=field.get("State", "UP"),
@@ -89,17 +89,17 @@ def partitions(text: str) -> dict[str, Partition]:
             qos=text_of(field.get("QoS", "")),
             allow_groups=names(field.get("AllowGroups", "")),
         )
-    return found
+    return by_name
 
 
 def reservations(text: str) -> dict[str, Reservation]:
-    """Reservations by name from ``scontrol show reservation -o``; {} where there are none."""
-    found = {}
+    """Parse reservations by name from ``scontrol show reservation -o``; {} if there are none."""
+    by_name = {}
     for line in _lines(text, "ReservationName="):
         field = _fields(line)
         name = field["ReservationName"]
         gpus, gpu_type = tres_gpus(field.get("TRES", ""))
-        found[name] = Reservation(
+        by_name[name] = Reservation(
             name=name,
             state=field.get("State", ""),
             start_time=timestamp(field.get("StartTime", "")) or 0.0,
@@ -113,11 +113,11 @@ def reservations(text: str) -> dict[str, Reservation]:
             gpus=gpus,
             gpu_type=gpu_type,
         )
-    return found
+    return by_name
 
 
 def _node_memory(field: dict[str, str]) -> int:
-    """MiB that jobs can have: RealMemory less MemSpecLimit."""
+    """Return the MiB that jobs can have: RealMemory less MemSpecLimit."""
     memory = mebibytes(field.get("RealMemory", ""))
     if memory is None:
         memory = mebibytes(tres(field.get("CfgTRES", "")).get("mem", "")) or 0
@@ -125,24 +125,24 @@ def _node_memory(field: dict[str, str]) -> int:
 
 
 def _lines(text: str, start: str) -> list[str]:
-    """The records; a line that does not start one belongs to the text of the one before."""
-    found: list[str] = []
+    """Return the records; a line that does not start one is joined to the one before."""
+    records: list[str] = []
     for line in text.split("\n"):
         if line.startswith(start):
-            found.append(line)
-        elif found and line.strip():
-            found[-1] += " " + line.strip()
-    return found
+            records.append(line)
+        elif records and line.strip():
+            records[-1] += " " + line.strip()
+    return records
 
 
 def _fields(line: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     parts = _KEY.split(line)
     for key, value in zip(parts[1::2], parts[2::2], strict=True):
-        if key == "Reason" and key not in found:
-            # A reason may hold "word=": it goes on to the name of who wrote it.
+        if key == "Reason" and key not in fields:
+            # A reason may contain "word=": it extends to the name of its author.
             rest = line[line.index(" Reason=") + 8 :]
             by = re.match(r".*?\[[^\[\]@]*@[^\[\]]*\]", rest)
             value = by[0] if by else value
-        found.setdefault(key, value.strip())
-    return found
+        fields.setdefault(key, value.strip())
+    return fields

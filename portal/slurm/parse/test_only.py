@@ -1,4 +1,4 @@
-"""What ``sbatch --test-only`` says (on stderr): when a job would start."""
+"""Output of ``sbatch --test-only`` (on stderr): the time at which a job would start."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _STARTS = re.compile(r"(?m)^sbatch: Job [0-9]+ to start at (\S+)(?: on cluster \
 
 
 def expected_start(stderr: str) -> float | None:
-    """Unix seconds of "sbatch: Job 7 to start at 1795296450 using 1 processors on …"; the time is
-    local, "2026-11-21T21:27:30", where SLURM_TIME_FORMAT did not reach sbatch. None without one.
-    """
-    found = _STARTS.search(stderr)
-    return timestamp(found[1]) if found else None
+    """Return the Unix seconds of "sbatch: Job 7 to start at 1795296450 using 1 processors on …",
+    None without such a line; the time is local, "2026-11-21T21:27:30", if SLURM_TIME_FORMAT did
+    not reach sbatch."""
+    match = _STARTS.search(stderr)
+    return timestamp(match[1]) if match else None

@@ -1,4 +1,4 @@
-"""Single values in Slurm's output: times, sizes, numbers, states, names of hosts."""
+"""Single values in Slurm's output: times, sizes, numbers, states, host names."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _MOST_HOSTS = 100_000
 
 
 def is_none(text: str) -> bool:
-    """Whether this is one of Slurm's many words for "no value" or "no limit"."""
+    """Return True if ``text`` is one of Slurm's many words for "no value" or "no limit"."""
     return text.strip().lower() in _NONE
 
 
 def text_of(text: str) -> str:
-    """A free text as people may see it: "" for no value, control characters replaced."""
+    """Return a free text as people may see it: "" for no value, control characters replaced."""
     return "" if text in ("(null)", "N/A") else _CONTROL.sub("\ufffd", text)
 
 
 def names(text: str) -> tuple[str, ...]:
-    """The names of a comma-separated list; "ALL" and no value are empty."""
+    """Return the names of a comma-separated list; () for "ALL" and for no value."""
     if is_none(text) or text == "ALL":
         return ()
     return tuple(name for name in text.split(",") if name)
 
 
 def number(text: str) -> int | None:
-    """A whole number, or None."""
+    """Return a whole number, or None."""
     text = text.strip()
     return int(text) if text.isascii() and text.isdigit() else None
 
 
 def timestamp(text: str) -> float | None:
-    """Unix seconds of "1795229157" (SLURM_TIME_FORMAT=%s) or "2026-11-21T02:45:57" (local)."""
+    """Parse Unix seconds, "1795229157" (SLURM_TIME_FORMAT=%s), or local "2026-11-21T02:45:57"."""
     if text.isascii() and text.isdigit():
         return float(text) or None
     try:
@@ -54,30 +54,30 @@ def timestamp(text: str) -> float | None:
 
 @lru_cache(maxsize=4096)
 def seconds(text: str) -> int | None:
-    """Seconds of "1-02:03:04", "2:03:04", "03:04" or "04"; None for no limit and no value."""
-    found = _DURATION.match(text.strip())
-    if not found:
+    """Return the seconds of "1-02:03:04", "2:03:04", "03:04", "04"; None for no limit or value."""
+    match = _DURATION.match(text.strip())
+    if not match:
         return None
-    days, first, second, last = found.groups()
+    days, first, second, last = match.groups()
     # With one colon Slurm means minutes:seconds; behind a day it always writes all three.
     hours, minutes = (first, second) if second is not None else (None, first)
     return ((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)) * 60 + int(last)
 
 
 def mebibytes(text: str) -> int | None:
-    """MiB of "4000M", "62.50G", "1024K", "4000" (MiB) or "4Gn"; None for no value.
+    """Return the MiB of "4000M", "62.50G", "1024K", "4000" (MiB) or "4Gn"; None for no value.
 
     Kibibytes are rounded up, so that a small use is never shown as none.
     """
-    found = _MEMORY.match(text.strip())
-    if not found:
+    match = _MEMORY.match(text.strip())
+    if not match:
         return None
-    size = float(found[1]) * _MIB[found[2].upper()]
+    size = float(match[1]) * _MIB[match[2].upper()]
     return int(size) if size == int(size) else int(size) + 1
 
 
 def exit_status(text: str) -> tuple[int | None, int | None]:
-    """(exit code, signal) of "3:0", or of the raw wait status "768" that squeue 22.05 prints."""
+    """Return (exit code, signal) of "3:0", or of the raw wait status "768" (squeue 22.05)."""
     code, colon, signal = text.strip().partition(":")
     if colon:
         return number(code), number(signal)
@@ -90,9 +90,9 @@ def exit_status(text: str) -> tuple[int | None, int | None]:
 
 @lru_cache(maxsize=512)
 def job_state(text: str) -> JobState:
-    """The state of "RUNNING", "CANCELLED by 6101" or "COMPLETED,STAGE_OUT".
+    """Return the state of "RUNNING", "CANCELLED by 6101" or "COMPLETED,STAGE_OUT".
 
-    A word that is not known is UNKNOWN, which never counts as ended.
+    An unknown word is UNKNOWN, which never counts as ended.
     """
     words = re.split(r"[\s,+]+", text.strip().upper())
     word = words[0].rstrip("*")
@@ -119,7 +119,7 @@ _MARKS = {
 
 @lru_cache(maxsize=512)
 def node_state(text: str) -> str:
-    """Slurm's word in capitals, its flags as words: "mixed*" is "MIXED+NOT_RESPONDING"."""
+    """Return Slurm's state in capitals, its flags as words: "MIXED+NOT_RESPONDING" of "mixed*"."""
     words: list[str] = []
     for part in text.strip().upper().split("+"):
         word = part.rstrip("*~#!%$@^-")
@@ -130,18 +130,18 @@ def node_state(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def hosts(text: str) -> tuple[str, ...]:
-    """The host names of "gpu[01-03,07],cpu1", in Slurm's order; () for no value.
+    """Return the host names of "gpu[01-03,07],cpu1", in Slurm's order; () for no value.
 
-    Raises ValueError for brackets that do not close and for more than 100,000 hosts.
+    Raises ValueError for unbalanced brackets and for more than 100,000 hosts.
     """
     if is_none(text):
         return ()
-    found: list[str] = []
+    expanded: list[str] = []
     for part in _split_outside_brackets(text):
-        found += _expand(part)
-        if len(found) > _MOST_HOSTS:
+        expanded += _expand(part)
+        if len(expanded) > _MOST_HOSTS:
             raise ValueError(f"more than {_MOST_HOSTS} hosts in one list")
-    return tuple(found)
+    return tuple(expanded)
 
 
 def _split_outside_brackets(text: str) -> list[str]:
@@ -164,14 +164,14 @@ def _expand(part: str) -> list[str]:
         return [part]
     ranges, _, tail = rest.partition("]")
     tails = _expand(tail) if tail else [""]
-    found: list[str] = []
-    for one in ranges.split(","):
-        first, _, last = one.strip().partition("-")
+    expanded: list[str] = []
+    for span in ranges.split(","):
+        first, _, last = span.strip().partition("-")
         last = last or first
         if not (first.isdigit() and last.isdigit()) or int(last) - int(first) > _MOST_HOSTS:
-            raise ValueError(f"not a range of hosts: {one[:80]!r}")
+            raise ValueError(f"not a range of hosts: {span[:80]!r}")
         for index in range(int(first), int(last) + 1):
-            found += [f"{head}{index:0{len(first)}d}{end}" for end in tails]
-            if len(found) > _MOST_HOSTS:
+            expanded += [f"{head}{index:0{len(first)}d}{end}" for end in tails]
+            if len(expanded) > _MOST_HOSTS:
                 raise ValueError(f"more than {_MOST_HOSTS} hosts in one list")
-    return found
+    return expanded

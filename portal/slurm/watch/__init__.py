@@ -1,1 +1,1 @@
-"""The shared watcher of the cluster, and what it asks for."""
+"""The shared watcher of the cluster, and its queries."""

@@ -1,9 +1,9 @@
-"""Whose account a person may charge, from sacctmgr, cached per person.
+"""Accounts that a person may charge, from sacctmgr, cached per person.
 
-slurmdbd takes about 0.3 s for any answer, most of it waiting (six answers on one connection, each
-held back for 40 ms by TCP's delayed acknowledgement). So whoever asks while a question is under
-way is asked for together with all the others, in the next one: a hundred launches are two
-questions, not a hundred. When launches are to be expected, everyone is asked for beforehand.
+slurmdbd takes about 0.3 s for any answer, most of it waiting (six responses on one connection,
+each delayed for 40 ms by TCP's delayed acknowledgement). So callers that come while a query is
+under way are batched into the next one: a hundred launches are two queries, not a hundred. When
+launches are expected, everyone's associations are queried in advance.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .private_data import PrivateData
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]{0,127}\Z")
 _NO_ACCOUNTING = ("not running a supported accounting_storage", "only 'accounting_storage")
 _MOST = 2000
-_AT_ONCE = 500  # names in one question
-_EVERYONE = 1_000_000  # characters; a site whose list is longer is not asked for all of it again
+_AT_ONCE = 500  # names in one query
+_EVERYONE = 1_000_000  # characters; where the list is longer, it is not queried as a whole again
 
 
 _Found = tuple[Association, ...] | None
 
 
 class Accounts:
-    """Associations by user; None where the site has no accounting."""
+    """Associations by user; None if the site has no accounting."""
 
     def __init__(self, runner: SlurmRunner, ttl: Callable[[], float]) -> None:
         self._runner = runner
@@ -49,34 +49,34 @@ class Accounts:
         self._everyone = SharedAnswer(
             self._ask_for_everyone, ttl=lambda few: ttl() if few else math.inf, first=True
         )
-        self._forgotten: set[str] = set()  # since everyone was asked for
+        self._forgotten: set[str] = set()  # since everyone was queried
         self._last: asyncio.Task[dict[str, _Found]] | None = None
-        self._next: set[str] | None = None  # whom the next question will name
+        self._next: set[str] | None = None  # users of the next query
         self._private = PrivateData(runner, ttl)
 
     def expect(self) -> None:
-        """Someone will launch soon: ask for everyone now, unless that was done lately."""
+        """Query everyone's associations ahead of a launch, unless that was done lately."""
         self._everyone.expect()
 
     async def _ask_for_everyone(self) -> bool:
-        """Keep everyone's associations, where they are few enough; return whether they are."""
+        """Cache everyone's associations if they are few enough; return whether they are."""
         asked_at = time.monotonic()
         self._forgotten.clear()
         try:
             output = await self._runner.run(queries.associations(""))
             rows = await asyncio.to_thread(parse.associations, output.stdout)
         except (SlurmRefused, SlurmUnavailable, ValueError):
-            return True  # said to the one who launches
-        found: dict[str, list[Association]] = {}
+            return True  # reported to whoever launches
+        by_user: dict[str, list[Association]] = {}
         for row in rows:
-            found.setdefault(row.user, []).append(row)
-        few = len(output.stdout) <= _EVERYONE and len(found) <= _MOST
-        for user in found.keys() - self._forgotten if few else ():
-            self._people.of(user).put(tuple(found[user]), asked_at)
+            by_user.setdefault(row.user, []).append(row)
+        few = len(output.stdout) <= _EVERYONE and len(by_user) <= _MOST
+        for user in by_user.keys() - self._forgotten if few else ():
+            self._people.of(user).put(tuple(by_user[user]), asked_at)
         return few
 
     def forget(self, user: str) -> None:
-        """See Cluster.forget. An answer to a question that was asked before counts no more."""
+        """See Cluster.forget. The answer to a query that was sent before no longer counts."""
         if self._everyone.under_way:
             self._forgotten.add(user)
         self._people.forget(user)
@@ -94,10 +94,10 @@ class Accounts:
         return await self._people.of(user).get()
 
     async def _of(self, user: str) -> _Found:
-        answer = (await asyncio.shield(self._question(user)))[user]
-        if answer == ():
+        associations = (await asyncio.shield(self._question(user)))[user]
+        if associations == ():
             await self._private.check_users()
-        return answer
+        return associations
 
     async def exists(self, account: str) -> bool | None:
         """See Cluster.has_account."""
@@ -114,7 +114,7 @@ class Accounts:
         return account.lower() in output.stdout.lower().split()
 
     def _question(self, user: str) -> asyncio.Task[dict[str, _Found]]:
-        """The next question, which names ``user`` too."""
+        """Return the next query, which includes ``user``."""
         if self._next is None or len(self._next) >= _AT_ONCE or self._last is None:
             self._next = set()
             self._last = asyncio.ensure_future(self._ask(self._next, self._last))
@@ -128,7 +128,7 @@ class Accounts:
             if before is not None:
                 await asyncio.wait({before})
             if self._next is users:
-                self._next = None  # from now on it is too late for this one
+                self._next = None  # too late to join this query
             output = await self._runner.run(queries.associations(",".join(sorted(users))))
         except SlurmRefused as error:
             if _no_accounting(error):
@@ -142,9 +142,9 @@ class Accounts:
 
 
 def _no_accounting(error: SlurmRefused) -> bool:
-    return any(words in error.message.lower() for words in _NO_ACCOUNTING)
+    return any(phrase in error.message.lower() for phrase in _NO_ACCOUNTING)
 
 
 def _unreadable(error: SlurmRefused) -> SlurmUnavailable:
-    """slurmdbd's refusal to tell the portal is no word about the person."""
+    """Return the error for slurmdbd's refusal to answer, which says nothing about the person."""
     return SlurmUnavailable(f"Slurm's accounting does not tell the portal: {error.message}")

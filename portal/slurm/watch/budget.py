@@ -1,4 +1,4 @@
-"""How often the watcher may ask slurmctld: so many requests a second in the long run."""
+"""Rate limit of the watcher's requests to slurmctld: so many a second in the long run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 
 class QueryBudget:
-    """A bucket that fills with ``rate`` requests a second, up to ``burst``."""
+    """Token bucket that fills with ``rate`` requests a second, up to ``burst``."""
 
     def __init__(self, rate: float, burst: int, urgent_interval: float) -> None:
         self._rate = rate
@@ -21,8 +21,9 @@ class QueryBudget:
     async def take(self, cost: int, *, hurry: asyncio.Event | None = None) -> None:
         """Spend ``cost`` requests: after waiting for them (until ``hurry`` is set), or at once.
 
-        What waits waits for the least interval since the last one that did, in a hurry too. What
-        does not wait empties the bucket at most, so that a busy page cannot stop the others.
+        A caller that waits keeps the least interval from the last one that did, in a hurry too. A
+        caller that does not wait empties the bucket at most, so that a busy page cannot stop the
+        others.
         """
         if hurry is not None:
             self._fill()
@@ -35,7 +36,7 @@ class QueryBudget:
         self._level = max(self._level - cost, 0.0)
 
     def spend(self, cost: float, *, leave: float = 0.0) -> bool:
-        """Spend ``cost`` requests if they are there now and ``leave`` stay; else False."""
+        """Spend ``cost`` requests if they are there now and ``leave`` stay; else return False."""
         self._fill()
         if self._level < cost + leave:
             return False
@@ -43,7 +44,7 @@ class QueryBudget:
         return True
 
     def owe(self, cost: float) -> None:
-        """Spend what cost was known only afterwards; less than nothing may be left."""
+        """Spend a ``cost`` that is known only afterwards; the level may become negative."""
         self._fill()
         self._level -= cost
 

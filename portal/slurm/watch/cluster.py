@@ -1,8 +1,8 @@
-"""The shared, cached watcher: one a process asks Slurm, for everyone who wants to know.
+"""The shared, cached watcher: one per process queries Slurm, for everyone who wants to know.
 
-Each noun has its own time-to-live and is asked for once at a time (single-flight). When Slurm does
-not answer, the last snapshot stays, with its age and the sentence that says why: an error is never
-an empty list.
+Each kind of object has its own time-to-live and is queried once at a time (single-flight). When
+Slurm does not answer, the last snapshot stays, with its age and a sentence that says why: an error
+is never an empty list.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .watched import Watched
 
 
 class Cluster(LoggingConfigurable):
-    """What the portal knows of the cluster, and the two things it does to it: submit and cancel."""
+    """Cached state of the cluster, and the two actions on it: submit and cancel."""
 
     runner = Instance(SlurmRunner, help="What runs the commands.")
 
@@ -124,25 +124,25 @@ class Cluster(LoggingConfigurable):
         fresh_reservations: bool = False,
         late: float = 0.0,
     ) -> ClusterSnapshot:
-        """The cluster now, from the cache where that is fresh.
+        """Return the cluster's state, from the cache where that is fresh.
 
-        ``newer_than`` (time.monotonic()): the jobs are asked for at that moment or later; all who
+        ``newer_than`` (time.monotonic()): the jobs are queried at that moment or later; all who
         wait share one query. ``jobs_only`` (default: whether ``newer_than`` is given) leaves
         nodes, partitions and reservations as they were last known. ``urgent`` does not wait for
         rpcs_per_second. ``gpu_indexes`` also fills Job.gpu_indexes, as far as they are known, and
-        asks for the nodes after the jobs (portal/slurm/watch/gpu_holders.py). ``qos``
-        also fills ClusterSnapshot.qos, as far as accounting answers. ``fresh_reservations`` asks
-        for those at ``newer_than`` too. ``late``: seconds for which a late answer is waited for
-        beyond ``patience``, by who would be refused otherwise; one that failed is not.
-        Jobs that ended within Slurm's MinJobAge are there with their end state.
+        queries the nodes after the jobs (portal/slurm/watch/gpu_holders.py). ``qos`` also fills
+        ClusterSnapshot.qos, as far as accounting answers. ``fresh_reservations`` queries the
+        reservations at ``newer_than`` too. ``late``: seconds to wait for a late answer beyond
+        ``patience``, for callers that would be refused otherwise; not for a failed one. Jobs that
+        ended within Slurm's MinJobAge are there with their end state.
 
-        When Slurm does not answer: the last snapshot with its old ``taken_at`` and ``error``.
-        Raises SlurmUnavailable when there never was one.
+        If Slurm does not answer: the last snapshot with its old ``taken_at`` and ``error``. Raises
+        SlurmUnavailable if there never was one.
         """
         if jobs_only is None:
             jobs_only = newer_than > 0
         now = time.monotonic()
-        # Who does not ask for more takes what the waiting sessions' looks bring: it is as fresh
+        # Callers with no other wish take the answers that waiting sessions get: those are as fresh
         # as rpcs_per_second allows.
         jobs_ttl = max(self.jobs_ttl, 2.4 / self.rpcs_per_second)
         rest = [
@@ -153,7 +153,7 @@ class Cluster(LoggingConfigurable):
         await asyncio.gather(
             self._jobs.newer_than(newer_than or now - jobs_ttl, urgent),
             *(
-                # A question that failed says nothing for so long: asked again, it may be answered.
+                # Retry failed queries sooner.
                 noun.newer_than(now - (min(ttl, self.nodes_ttl) if noun.error else ttl))
                 for noun, ttl in rest
                 if not (jobs_only and noun.value is not None and not noun.error)
@@ -178,68 +178,68 @@ class Cluster(LoggingConfigurable):
         return made
 
     async def reservations(self, newer_than: float) -> Mapping[str, Reservation]:
-        """The reservations by name, as they were at ``newer_than`` (time.monotonic()) or later;
-        as they were last known where Slurm does not answer."""
+        """Return the reservations by name as of ``newer_than`` (time.monotonic()) or later; the
+        last known ones if Slurm does not answer."""
         await self._reservations.newer_than(newer_than)
         return self._reservations.value or {}
 
     @property
     def last(self) -> ClusterSnapshot | None:
-        """What is known already, without asking; None before the first answer."""
+        """Snapshot of what is known already, without a query; None before the first answer."""
         try:
             return self._snapshot()
         except SlurmUnavailable:
             return None
 
     async def ended_job(self, job_id: str) -> Job | None:
-        """How a job ended, or None while it still lives.
+        """Return a job as it ended, or None while it still lives.
 
-        Asks slurmctld (which remembers MinJobAge seconds), then accounting, which adds peak
-        memory. A job that neither knows is over too: its state is then UNKNOWN.
-        Raises SlurmUnavailable when slurmctld does not answer, InvalidRequest for a bad id.
+        Queries slurmctld (which remembers MinJobAge seconds), then accounting, which adds peak
+        memory. A job that neither knows is over too: its state is then UNKNOWN. Raises
+        SlurmUnavailable if slurmctld does not answer, InvalidRequest for a bad id.
         """
         return await self._ends.of(check_job_id(job_id))
 
     async def ended_since(self, seconds: float) -> list[Job] | None:
-        """Everyone's jobs that ended in the last ``seconds``, as accounting tells them; None where
-        the site has no accounting. A requeued job is there once for each run that is over.
+        """Return everyone's jobs that ended in the last ``seconds``, from accounting; None if the
+        site has no accounting. A requeued job is there once for each run that is over.
 
-        Raises SlurmUnavailable when accounting does not answer, SlurmRefused when it says no.
+        Raises SlurmUnavailable if accounting does not answer, SlurmRefused if it refuses.
         """
         return await self._ends.since(seconds)
 
     async def associations(self, user: str) -> tuple[Association, ...] | None:
-        """What this person may charge; () for nothing, None where the site has no accounting.
+        """Return what this person may charge; () for nothing, None if the site has no accounting.
 
-        Cached; the last answer stays when accounting does not answer, or does not show the portal
-        this person's, and SlurmUnavailable is raised when there is none.
+        Cached; the last answer stays if accounting does not answer, or does not show the portal
+        this person's. Raises SlurmUnavailable if there is none.
         """
         return await self._accounts.of(user)
 
     async def has_account(self, name: str) -> bool | None:
-        """Whether Slurm's accounting has an account; None where the site keeps no accounting.
+        """Return True if Slurm's accounting has the account, None if the site keeps no accounting.
         Raises SlurmUnavailable."""
         return await self._accounts.exists(name)
 
     def known_associations(self, user: str) -> tuple[Association, ...] | None:
-        """The last answer about this person, however old; None also where nobody has asked."""
+        """Return the last answer about this person, however old; None also before any query."""
         return self._accounts.known(user)
 
     @property
     def known_qos(self) -> Mapping[str, Qos]:
-        """The QOS as accounting last told them; empty where nobody has asked."""
+        """QOS by name, as accounting last reported them; empty before any query."""
         return self._qos.value or {}
 
     def forget(self, user: str) -> None:
-        """This person's associations have changed: the next question about them goes to Slurm."""
+        """Forget this person's associations, which have changed: the next query goes to Slurm."""
         self._accounts.forget(user)
 
     def expect_launches(self) -> None:
-        """Ask for everyone's associations and the QOS in advance: slurmdbd takes a third of a
-        second for each.
+        """Query everyone's associations and the QOS in advance: slurmdbd takes a third of a second
+        for each.
 
-        To be called in the event loop; returns at once. What goes wrong is said when a launch
-        needs them.
+        Call it in the event loop; it returns at once. Errors are reported when a launch needs the
+        answers.
         """
         self._accounts.expect()
         if self._expected is not None and not self._expected.done():
@@ -254,7 +254,7 @@ class Cluster(LoggingConfigurable):
         user: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - SlurmRunner kills at that time
     ) -> str:
-        """Submit ``argv`` ("sbatch", options, script, arguments) as ``user``; returns the job id.
+        """Submit ``argv`` ("sbatch", options, script, arguments) as ``user``; return the job id.
 
         A caller that is cancelled meanwhile leaves no job behind: it is cancelled once its id is
         known. Raises SlurmRefused with Slurm's reason, or SlurmUnavailable.
@@ -264,18 +264,18 @@ class Cluster(LoggingConfigurable):
         return job_id
 
     async def cancel(self, job_id: str, user: str | None = None, *, gently: bool = False) -> bool:
-        """Cancel a job as ``user``; False when Slurm says that it is over already.
+        """Cancel a job as ``user``; return False if Slurm says that it is over already.
 
-        ``gently`` sends SIGTERM to the batch script alone (scancel(1) --batch) and leaves the
-        rest to it: a plain scancel signals every process of the job at once, the one that holds
-        a container's file system included.
+        ``gently`` sends SIGTERM to the batch script alone (scancel(1) --batch) and leaves the rest
+        to it: a plain scancel signals every process of the job at once, the one that holds a
+        container's file system included.
 
-        Raises SlurmRefused when this user may not, or SlurmUnavailable.
+        Raises SlurmRefused if this user may not, or SlurmUnavailable.
         """
         return await self._submissions.cancel(job_id, user, gently)
 
     def position(self, job: Job, snapshot: ClusterSnapshot) -> int | None:
-        """The place of a waiting job in its partition's queue, from 1; None for any other job."""
+        """Return a waiting job's place in its partition's queue, from 1; None for other jobs."""
         key = id(snapshot.jobs)
         if key not in self._ranks:
             self._ranks[key] = (snapshot.jobs, positions(snapshot.jobs))
@@ -284,7 +284,7 @@ class Cluster(LoggingConfigurable):
         return self._ranks[key][1].get(job.id)
 
     def close(self) -> None:
-        """Let the runner's threads go."""
+        """Shut down the runner's threads."""
         self.runner.close()
 
     def _snapshot(self) -> ClusterSnapshot:
@@ -310,7 +310,7 @@ class Cluster(LoggingConfigurable):
         return self._made[1]
 
     def _strangers(self) -> bool:
-        """Whether a job runs on a node that is not known yet. Looks once at each answer."""
+        """Return True if a job runs on an unknown node. Checks each answer only once."""
         jobs, known = self._jobs.value, self._nodes.value
         if not jobs or known is None or jobs is self._looked_at:
             return False
@@ -340,5 +340,5 @@ class Cluster(LoggingConfigurable):
             output = await self.runner.run(argv)
             return await asyncio.to_thread(read, output.stdout)
 
-        # A person waits for these: they are charged, and later looks at jobs wait for them.
+        # A person waits for these: they are charged at once, and later queries of jobs wait.
         return Watched(name, lambda _: self._budget.take(cost), ask, lambda: self.patience)

@@ -1,9 +1,9 @@
-"""Which GPUs each job holds, asked of Slurm as little as possible.
+"""GPU indexes that each job holds, found with as few queries as possible.
 
 squeue says how many GPUs a job has, not which. ``scontrol -d show job`` does, in 2 kB a job: 20 MB
-for ten thousand jobs, too much for every look. But ``scontrol -d show node`` names the indexes that
-are in use on each node, and what is left after the jobs whose indexes are known belongs to the one
-whose indexes are not. Slurm is asked only about the others, and once: an allocation does not change
+for ten thousand jobs, too much for every look. But ``scontrol -d show node`` lists the indexes
+that are in use on each node, and those left over by the jobs with known indexes belong to the one
+job without. Slurm is queried only about the other jobs, and once: an allocation does not change
 while a job runs.
 """
 
@@ -26,38 +26,36 @@ from .budget import QueryBudget
 
 Held = dict[str, tuple[int, ...]]  # node name -> indexes
 
-_SINGLY = 12  # jobs asked for one by one in a look; where there are more, all are asked for
-_ALL_AGAIN = 60.0  # seconds between two questions about all jobs
-_ASK_AGAIN = (
-    15.0  # seconds until a job whose answer said nothing is asked for again; then 4 times it
-)
+_SINGLY = 12  # jobs queried one by one in a look; if there are more, all jobs are queried
+_ALL_AGAIN = 60.0  # seconds between two queries of all jobs
+_ASK_AGAIN = 15.0  # seconds until a job without an answer is queried again; then 4 times that
 _ID = re.compile(r"[0-9]+([_+][0-9]+)?")  # what scontrol takes: a job, a task, a component
 _PATIENCE = 1.0  # seconds that a look waits for an answer; a later one is for the next look
 
 
 class GpuHolders:
-    """Fills Job.gpu_indexes, and remembers."""
+    """Cache of GPU indexes by job, which fills Job.gpu_indexes."""
 
     def __init__(self, runner: SlurmRunner, budget: QueryBudget, log: logging.Logger) -> None:
         self._runner, self._budget, self._log = runner, budget, log
         self._known: dict[str, tuple[float | None, Held]] = {}  # with the job's start
-        # Concluded at the last look: the nodes of each job, and who else was on them, since when.
+        # Inferred at the last look: the nodes of each job, and by node the starts of its jobs.
         self._concluded_at = float("-inf")  # by the monotonic clock
         self._concluded: dict[str, tuple[str, ...]] = {}
         self._beside: dict[str, dict[str, float | None]] = {}
-        self._filled: dict[str, tuple[Job, Job]] = {}  # as squeue said it, and with its indexes
-        self._asked: dict[str, tuple[float, int]] = {}  # when last, and how often
+        self._filled: dict[str, tuple[Job, Job]] = {}  # as squeue has it, and with its indexes
+        self._asked: dict[str, tuple[float, int]] = {}  # last query, number of queries
         self._asked_all = float("-inf")
         self._asking: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
     async def fill(self, snapshot: ClusterSnapshot, nodes_after_jobs: bool) -> ClusterSnapshot:
-        """The snapshot with Job.gpu_indexes, as far as they are known; {} where they are not.
+        """Return the snapshot with Job.gpu_indexes, as far as they are known; {} for other jobs.
 
-        ``nodes_after_jobs``: the nodes were asked for when the jobs were known already. Only then
-        are indexes concluded from them: every one of these jobs has its GPUs by then, so what it
-        holds is in use, and where as many are left as it has, those are its own. Unless one of the
-        others had ended by then: what is concluded stands when the next look still finds them all.
+        ``nodes_after_jobs``: the nodes were queried when the jobs were known already. Only then
+        are indexes inferred from them: every one of these jobs has its GPUs by then, so what it
+        holds is in use, and if as many are left as it has, those are its own. That is wrong if one
+        of the others had ended by then: an inference stands if the next look still finds them all.
         A job that has not changed is the same object as in the last answer.
         """
         async with self._lock:
@@ -70,7 +68,7 @@ class GpuHolders:
     def _look(
         self, snapshot: ClusterSnapshot, nodes_after_jobs: bool
     ) -> tuple[dict[str, Job], list[str]]:
-        """The jobs that hold GPUs, and the ids of those that Slurm should be asked about."""
+        """Return the jobs that hold GPUs, and the ids of those to query Slurm about."""
         holding = {
             id_: job
             for id_, job in snapshot.jobs.items()
@@ -80,12 +78,12 @@ class GpuHolders:
             # An id may come again, and a requeued job gets other GPUs.
             if id_ not in holding or holding[id_].start_time != start:
                 del self._known[id_]
-        # The same jobs again, as when Slurm does not answer, tell nothing of what ended since.
+        # The same jobs again, as when Slurm does not answer, do not tell which ended since.
         newer = snapshot.age <= time.monotonic() - self._concluded_at
         if newer:
             self._doubt(holding)
-        self._filled = {id_: one for id_, one in self._filled.items() if id_ in holding}
-        self._asked = {id_: one for id_, one in self._asked.items() if id_ in holding}
+        self._filled = {id_: entry for id_, entry in self._filled.items() if id_ in holding}
+        self._asked = {id_: entry for id_, entry in self._asked.items() if id_ in holding}
         unknown = [id_ for id_ in holding if id_ not in self._known]
         if unknown and nodes_after_jobs and newer:
             self._conclude(holding, unknown, snapshot.nodes)
@@ -101,8 +99,8 @@ class GpuHolders:
         ]
 
     def _doubt(self, holding: Mapping[str, Job]) -> None:
-        """Give up what was concluded beside a job that has left its node since, and what was
-        concluded from that in turn."""
+        """Drop inferences made beside a job that has left its node since, and in turn those that
+        were inferred from them."""
         doubtful = {
             name
             for name, jobs in self._beside.items()
@@ -167,7 +165,7 @@ class GpuHolders:
         await asyncio.wait({self._asking}, timeout=_PATIENCE)
 
     def _due(self, id_: str) -> float:
-        """When (monotonic) this job may be asked for."""
+        """Return the time from which this job may be queried (time.monotonic())."""
         if id_ not in self._asked:
             return float("-inf")
         last, times = self._asked[id_]
@@ -179,10 +177,10 @@ class GpuHolders:
 
     async def _ask_singly(self, ids: list[str], holding: Mapping[str, Job]) -> None:
         await self._budget.take(2 * len(ids))
-        # An answer to a question about one job cannot hold another's: only that one is believed.
+        # The answer about a job cannot contain another's: only the queried jobs are trusted.
         jobs = {id_: holding[id_] for id_ in ids}
-        words = "".join(f"show job {id_}\n" for id_ in ids)
-        await self._read(jobs, queries.GPU_INDEXES_OF_SOME, words)
+        commands = "".join(f"show job {id_}\n" for id_ in ids)
+        await self._read(jobs, queries.GPU_INDEXES_OF_SOME, commands)
 
     async def _read(
         self, jobs: Mapping[str, Job], argv: tuple[str, ...], input: str | None = None
@@ -214,7 +212,7 @@ class GpuHolders:
 
 
 def _in_use(node: Node) -> Iterable[int]:
-    """The indexes that Slurm says are in use, through all types."""
+    """Return the indexes that Slurm says are in use, over all types."""
     return (index for pool in node.gpus for index in pool.used_indexes or ())
 
 

@@ -1,8 +1,8 @@
-"""What slurmdbd keeps from the portal's own account: PrivateData of slurmdbd.conf(5).
+"""Data that slurmdbd hides from the portal's own account: PrivateData of slurmdbd.conf(5).
 
-With "users" in it slurmdbd gives whoever is no operator their own rows only, without a word and
-with status 0 (as_mysql_get_users in src/plugins/accounting_storage/mysql/as_mysql_user.c): an
-answer about somebody else is empty, as it is for somebody whom it does not know.
+With "users" in it, slurmdbd gives everyone but operators their own rows only, silently and with
+status 0 (as_mysql_get_users in src/plugins/accounting_storage/mysql/as_mysql_user.c): an answer
+about somebody else is empty, just as for an unknown user.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _SEES_ALL = ("Operator", "Administrator")
 
 
 class PrivateData:
-    """Asked at most once in ``ttl()`` seconds, by whoever comes first."""
+    """Cached answer about PrivateData, queried on demand and at most once in ``ttl()`` seconds."""
 
     def __init__(self, runner: SlurmRunner, ttl: Callable[[], float]) -> None:
         self._runner = runner
         self._hidden = SharedAnswer(self._ask, ttl=lambda _: ttl(), keep=False)
 
     async def hidden(self) -> frozenset[str]:
-        """The words of PrivateData that hold for this process's account; none where it may see
-        all, or Slurm does not say. Raises SlurmUnavailable."""
+        """Return the words of PrivateData that apply to this process's account; none if it may see
+        everything, or Slurm does not say. Raises SlurmUnavailable."""
         return await self._hidden.get()
 
     async def _ask(self) -> frozenset[str]:
@@ -52,7 +52,7 @@ class PrivateData:
         return frozenset() if level in _SEES_ALL else private
 
     async def check_users(self) -> None:
-        """Raises SlurmUnavailable where an empty answer about somebody says nothing of them."""
+        """Raise SlurmUnavailable if an empty answer about somebody says nothing of them."""
         if "users" in await self.hidden():
             raise SlurmUnavailable(
                 "Slurm's accounting does not show the portal who may use which account "

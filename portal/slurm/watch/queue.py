@@ -8,9 +8,9 @@ from portal.models.cluster.cluster import Job, JobState
 
 
 def positions(jobs: Mapping[str, Job]) -> dict[str, int]:
-    """The place of each waiting job in its partition's queue, from 1, by job id.
+    """Return the place of each waiting job in its partition's queue, from 1, by job id.
 
-    Higher priority first, then the earlier submission, as slurmctld's main scheduler goes
+    Higher priority comes first, then earlier submission, as in slurmctld's main scheduler
     (backfill may start a later job earlier). Held jobs (priority 0) have no place, and a job for
     several partitions takes its best one.
     """
@@ -21,11 +21,11 @@ def positions(jobs: Mapping[str, Job]) -> dict[str, int]:
     ]
     waiting.sort(key=lambda job: (-(job.priority or 0), job.submit_time or 0.0))
     ahead: dict[str, int] = {}
-    found: dict[str, int] = {}
+    ranks: dict[str, int] = {}
     for job in waiting:
         places = []
         for partition in job.partition.split(","):
             ahead[partition] = ahead.get(partition, 0) + 1
             places.append(ahead[partition])
-        found[job.id] = min(places)
-    return found
+        ranks[job.id] = min(places)
+    return ranks

@@ -1,4 +1,4 @@
-"""One noun of Slurm's, asked for once for all who look, in turns that a budget gives."""
+"""Shared, cached query of one kind of Slurm's objects, in turns that a budget gives."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from portal.errors import PortalError, SlurmUnavailable
 
 T = TypeVar("T")
 
-# Where the last question failed, this many seconds are enough to see that Slurm is back.
+# After a failed query, this many seconds are enough to see that Slurm is back.
 _HOPE = 0.3
 
 
 class Watched(Generic[T]):
-    """A SharedAnswer whose questions wait for their turn, with its error as a sentence.
+    """SharedAnswer whose queries wait for their turn, with its error as a sentence.
 
-    ``take_turn`` waits until Slurm may be asked, or less long once the event that it is given is
-    set: somebody cannot wait. ``ask`` asks. ``error`` is the sentence of the last question, "" when
-    it was answered. ``patience`` gives the seconds that callers wait for an answer when there is an
-    older one: Slurm's commands try for ten seconds and more when slurmctld is away.
+    ``take_turn`` waits until Slurm may be queried, or less long once the event that it is given is
+    set (somebody cannot wait). ``ask`` sends the query. ``error`` is the last query's error as a
+    sentence, "" if it was answered. ``patience`` returns the seconds that callers wait for an
+    answer if there is an older one: Slurm's commands retry for ten seconds and more when slurmctld
+    is away.
     """
 
     def __init__(
@@ -34,31 +35,31 @@ class Watched(Generic[T]):
         patience: Callable[[], float] = lambda: 3.0,
     ) -> None:
         self.name = name
-        self.taken_at = 0.0  # when the last answer was asked for, in Unix seconds, to be shown
+        self.taken_at = 0.0  # time of the last answer's query (Unix seconds), to be shown
         self.error = ""
         self._take_turn, self._ask, self._patience = take_turn, ask, patience
         self._answer = SharedAnswer(self._asked, ttl=0.0, keep=False)
         self._turn = SharedAnswer(self._turned, ttl=0.0, keep=False)
         self._hurry = asyncio.Event()
-        self._sent_at = float("-inf")  # the newest question
-        self._tried_at = float("-inf")  # the newest question that has ended
-        self._late = False  # the question that is under way, and the one before was answered
+        self._sent_at = float("-inf")  # time of the newest query
+        self._tried_at = float("-inf")  # time of the newest query that has ended
+        self._late = False  # the query under way is late, and the one before was answered
 
     @property
     def value(self) -> T | None:
-        """The last answer; None until there was one."""
+        """Last answer; None before the first one."""
         return self._answer.last
 
     @property
     def asked_at(self) -> float:
-        """The moment when the last answer was asked for, by the monotonic clock."""
+        """Time at which the last answer was queried (time.monotonic())."""
         return self._answer.asked_at
 
     async def newer_than(self, moment: float, urgent: bool = False) -> None:
-        """Wait until this was asked for at ``moment`` (time.monotonic()) or later.
+        """Wait for an answer that was queried at ``moment`` (time.monotonic()) or later.
 
-        All callers share the questions. A failure ends the wait too, and so does an answer that
-        does not come in time: both are kept in ``error``.
+        All callers share the queries. A failure ends the wait too, and so does an answer that does
+        not come in time: both are kept in ``error``.
         """
         moment = min(moment, time.monotonic())
         while self._tried_at < moment:
@@ -79,7 +80,7 @@ class Watched(Generic[T]):
                 pass  # ``error`` says it
 
     async def late_answer(self, seconds: float) -> None:
-        """Wait for the answer that is late, so long at most; not where the last question failed."""
+        """Wait at most ``seconds`` for a late answer; not if the last query failed."""
         if self._late:
             with contextlib.suppress(TimeoutError, PortalError):
                 async with asyncio.timeout(seconds):

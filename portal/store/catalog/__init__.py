@@ -1,1 +1,1 @@
-"""The tables of environments: versions, builds, tests and what people ask for."""
+"""The tables of environments: versions, builds, tests and people's requests."""

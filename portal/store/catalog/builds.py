@@ -43,12 +43,12 @@ class BuildTable(WorkTable[Build]):
     async def add(
         self, *, key: str, source: str, digest: str, asker: str, nonce: str, log: str, at: float
     ) -> Build:
-        """Keep a new build, WAITING; what is returned has its id."""
+        """Insert a new build, WAITING; return it with its id."""
         own = {"key": key, "source": source, "digest": digest, "askers": [asker]}
         return await self._add(nonce, log, at, **own)
 
     async def with_key(self, key: str, *states: WorkState) -> Build | None:
-        """The newest one with ``key`` in one of ``states``."""
+        """Return the newest build with ``key`` in one of ``states``."""
         query = (
             select(builds)
             .where(builds.c.key == key, builds.c.state.in_(states))

@@ -1,4 +1,4 @@
-"""What the tables of builds and of tests have in common: work that a job of Slurm does."""
+"""Common base of the tables of builds and of tests: work that a job of Slurm does."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ T = TypeVar("T", bound=Frozen)
 
 
 class WorkTable(Generic[T]):
-    """Base of both. ``table`` has the columns id, state, job_id, nonce, log, step, message,
-    asked_at; ``model`` is what its rows are, ``noun`` what one is called. Every method raises
-    StoreUnavailable."""
+    """Base class of both tables. ``table`` has the columns id, state, job_id, nonce, log, step,
+    message, asked_at; ``model`` is the type of its rows, ``noun`` the word for a row. Every method
+    raises StoreUnavailable."""
 
     table: ClassVar[Table]
     model: type[T]
@@ -29,29 +29,29 @@ class WorkTable(Generic[T]):
         self._database = database
 
     async def change(self, id: int, **values: Any) -> T:
-        """Set columns of one. Raises NotFound."""
+        """Update columns of a row. Raises NotFound."""
         table = self.table
         statement = update(table).where(table.c.id == id).values(values).returning(table)
         row = await self._database.run(lambda to: to.execute(statement).first(), write=True)
         return self._found(row, id)
 
     async def get(self, id: int) -> T:
-        """One of them. Raises NotFound."""
+        """Return a row. Raises NotFound."""
         query = select(self.table).where(self.table.c.id == id)
         return self._found(await self._database.run(lambda at: at.execute(query).first()), id)
 
     async def live(self) -> list[T]:
-        """Those that are not over, the oldest first."""
+        """Return the rows that are not over, oldest first."""
         table = self.table
         query = select(table).where(table.c.state.in_(LIVE)).order_by(table.c.id)
         return await self._database.run(lambda at: [self._made(row) for row in at.execute(query)])
 
     async def all(self, offset: int = 0, limit: int = 50) -> tuple[list[T], int]:
-        """One page, the newest first, and how many there are in all."""
+        """Return one page, newest first, and the total number of rows."""
         return await self._page(select(self.table), offset, limit)
 
     async def _add(self, nonce: str, log: str, at: float, **values: Any) -> T:
-        """Keep a new one, WAITING; what is returned has its id."""
+        """Insert a new row, WAITING; return it with its id."""
         values |= {
             "state": WorkState.WAITING,
             "job_id": "",

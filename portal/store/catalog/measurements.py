@@ -1,4 +1,4 @@
-"""What benchmark notebooks measured at this site. Written by the service only."""
+"""Measurements of benchmark notebooks at this site. Written by the service only."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ measurements = Table(
     Index(None, "environment"),
     sqlite_autoincrement=True,
 )
-# Of one person in one environment; whoever runs a benchmark without end pushes out only their own.
+# Per person and environment: an endless benchmark pushes out only its owner's measurements.
 _MOST = 100
 _READ = 2000
 
@@ -41,12 +41,11 @@ class MeasurementTable:
         self._database = database
 
     async def add(self, measurement: Measurement) -> None:
-        """Keep one more; the oldest of the same person in this environment goes when there are
-        many."""
+        """Insert a measurement; of many by a person in this environment, the oldest is deleted."""
         await self._database.run(lambda to: _add(to, measurement), write=True)
 
     async def of(self, environment: str) -> list[Measurement]:
-        """An environment's, the newest first; at most 2000."""
+        """Return an environment's measurements, newest first; at most 2000."""
         query = (
             select(measurements)
             .where(measurements.c.environment == environment)
@@ -56,20 +55,20 @@ class MeasurementTable:
         return await self._database.run(lambda at: [_measured(row) for row in at.execute(query)])
 
     async def best(self) -> dict[str, dict[str, tuple[float, bool]]]:
-        """The most images per second that were measured, with whether its GPUs were simulated: by
-        environment, then by GPU type ("" is on CPUs)."""
+        """Return the most images per second that were measured, and whether the GPUs were
+        simulated: by environment, then by GPU type ("" is on CPUs)."""
         columns = measurements.c
         most = func.max(columns.images_per_second)
         query = (
             select(columns.environment, columns.gpu_type, columns.simulated, most)
             .group_by(columns.environment, columns.gpu_type, columns.simulated)
-            .order_by(columns.simulated.desc())  # what is real stands in its place
+            .order_by(columns.simulated.desc())  # real ones override simulated ones
         )
         rows = await self._database.run(lambda at: list(at.execute(query)))
-        found: dict[str, dict[str, tuple[float, bool]]] = {}
+        best: dict[str, dict[str, tuple[float, bool]]] = {}
         for name, gpu_type, simulated, value in rows:
-            found.setdefault(name, {})[gpu_type] = (float(value), bool(simulated))
-        return found
+            best.setdefault(name, {})[gpu_type] = (float(value), bool(simulated))
+        return best
 
 
 def _add(connection: Connection, measurement: Measurement) -> None:

@@ -34,7 +34,7 @@ class RegistryTable:
         self._database = database
 
     async def set(self, registry: Registry, secret: str) -> None:
-        """Remember one, in the place of an earlier one of the same host."""
+        """Insert a registry, or replace the one of the same host."""
         values = registry.model_dump(exclude={"has_password"}) | {
             "secret": secret,
             "insecure": int(registry.insecure),
@@ -43,12 +43,12 @@ class RegistryTable:
         await self._database.run(lambda to: to.execute(statement, values), write=True)
 
     async def remove(self, host: str) -> bool:
-        """Forget one; whether there was one."""
+        """Delete a registry; return True if there was one."""
         statement = delete(registries).where(registries.c.host == host)
         return await self._database.run(lambda to: bool(to.execute(statement).rowcount), write=True)
 
     async def all(self) -> list[KeptRegistry]:
-        """Every registry, by host."""
+        """Return every registry, ordered by host."""
         query = select(registries).order_by(registries.c.host)
         return await self._database.run(lambda at: [_kept(row) for row in at.execute(query)])
 

@@ -1,4 +1,4 @@
-"""What people ask for in the catalog, and what they like in it. Written by the service only."""
+"""People's requests to the catalog, and their favourites in it. Written by the service only."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class EnvironmentRequestTable:
     async def add(
         self, draft: EnvironmentRequestDraft, person: str, at: float, most: int | None = None
     ) -> EnvironmentRequest | None:
-        """Keep ``draft``; what is returned has its id. None where ``person`` has ``most`` open
-        ones already: nothing was kept."""
+        """Insert ``draft``; return it with its id. None if ``person`` has ``most`` open requests
+        already: then nothing is inserted."""
         values = draft.model_dump() | {
             "person": person,
             "state": RequestState.OPEN,
@@ -68,14 +68,14 @@ class EnvironmentRequestTable:
         return await self._database.run(keep, write=True)
 
     async def get(self, id: int) -> EnvironmentRequest:
-        """One request. Raises NotFound."""
+        """Return a request. Raises NotFound."""
         query = select(requests).where(requests.c.id == id)
         return _found(await self._database.run(lambda at: at.execute(query).first()), id)
 
     async def answer(
         self, id: int, state: RequestState, answer: str, by: str, at: float, environment: str = ""
     ) -> EnvironmentRequest:
-        """Close one. Raises NotFound."""
+        """Close a request. Raises NotFound."""
         values = {
             "state": state,
             "answer": answer,
@@ -96,8 +96,8 @@ class EnvironmentRequestTable:
         limit: int = 50,
         state: RequestState | None = None,
     ) -> tuple[list[EnvironmentRequest], int]:
-        """One page, the newest first, and how many; of one person where ``person`` is named, in
-        one state where ``state`` is."""
+        """Return one page, newest first, and the total number; of one person if ``person`` is
+        given, in one state if ``state`` is."""
         query = select(requests)
         if state is not None:
             query = query.where(requests.c.state == state)
@@ -116,18 +116,18 @@ class FavouriteTable:
         self._database = database
 
     async def set(self, person: str, name: str, at: float) -> None:
-        """Remember that ``person`` likes the environment ``name``."""
+        """Insert the environment ``name`` as a favourite of ``person``."""
         values = {"person": person, "name": name, "at": instant(at, "at")}
         statement = self._database.insert(favourites).values(values).on_conflict_do_nothing()
         await self._database.run(lambda to: to.execute(statement), write=True)
 
     async def remove(self, person: str, name: str) -> None:
-        """Forget that; nothing happens where it was not known."""
+        """Delete a favourite, if it exists."""
         this = (favourites.c.person == person) & (favourites.c.name == name)
         await self._database.run(lambda to: to.execute(delete(favourites).where(this)), write=True)
 
     async def of(self, person: str) -> list[str]:
-        """The names that a person likes, the oldest first."""
+        """Return the names of a person's favourites, oldest first."""
         query = (
             select(favourites.c.name)
             .where(favourites.c.person == person)

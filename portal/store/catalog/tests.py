@@ -1,4 +1,4 @@
-"""Smoke tests of environments, and what the newest one says of each. Written by the service only;
+"""Smoke tests of environments, and the verdicts of the newest ones. Written by the service only;
 the Hub reads the verdicts."""
 
 from __future__ import annotations
@@ -68,79 +68,79 @@ class EnvironmentTestTable(WorkTable[EnvironmentTest]):
         log: str,
         at: float,
     ) -> EnvironmentTest:
-        """Keep a new test, WAITING; what is returned has its id."""
+        """Insert a new test, WAITING; return it with its id."""
         own = {"fingerprint": fingerprint, "name": name, "number": number}
         return await self._add(nonce, log, at, **own, gpu_type=gpu_type, asker=asker)
 
     async def of(
         self, name: str, offset: int = 0, limit: int = 50
     ) -> tuple[list[EnvironmentTest], int]:
-        """One page of an environment's tests, the newest first, and how many there are."""
+        """Return one page of an environment's tests, newest first, and their total number."""
         return await self._page(select(tests).where(tests.c.name == name), offset, limit)
 
     async def without(
         self, names: Collection[str], offset: int = 0, limit: int = 50
     ) -> tuple[list[EnvironmentTest], int]:
-        """One page of all tests but those of these environments, and how many there are."""
+        """Return one page of all tests but those of these environments, and their total number."""
         return await self._page(select(tests).where(tests.c.name.not_in(names)), offset, limit)
 
     async def forget(self, name: str) -> None:
-        """Remove an environment's tests that are over."""
+        """Delete an environment's tests that are over."""
         statement = delete(tests).where(tests.c.name == name, tests.c.state.not_in(LIVE))
         await self._database.run(lambda to: to.execute(statement), write=True)
 
     async def judge(self, verdict: Verdict) -> None:
-        """Remember what a finished test says, in the place of what was known before."""
+        """Save the verdict of a finished test, in the place of an earlier one."""
         values = verdict.model_dump() | {"passed": int(verdict.passed)}
         statement = self._database.upsert(verdicts, "passed", "message", "at", "mark", "facts")
         await self._database.run(lambda to: to.execute(statement, values), write=True)
 
     async def verdicts(self) -> dict[str, dict[str, Verdict]]:
-        """All of them: by fingerprint, then by GPU type ("" is without GPUs)."""
+        """Return all verdicts by fingerprint, then by GPU type ("" is without GPUs)."""
         rows = await self._database.run(lambda at: list(at.execute(select(verdicts))))
-        found: dict[str, dict[str, Verdict]] = {}
+        by_fingerprint: dict[str, dict[str, Verdict]] = {}
         for row in rows:
-            found.setdefault(row.fingerprint, {})[row.gpu_type] = Verdict.model_validate(
+            by_fingerprint.setdefault(row.fingerprint, {})[row.gpu_type] = Verdict.model_validate(
                 row._asdict()
             )
-        return found
+        return by_fingerprint
 
     async def outcomes(self) -> dict[str, dict[str, Verdict]]:
-        """The same without ``facts``, which are long: what a launch needs to know."""
-        columns = [one for one in verdicts.c if one.name != "facts"]
+        """Return all verdicts without ``facts``, which are long: enough for a launch."""
+        columns = [entry for entry in verdicts.c if entry.name != "facts"]
 
         def read(at: Connection) -> dict[str, dict[str, Verdict]]:
-            found: dict[str, dict[str, Verdict]] = {}
+            by_fingerprint: dict[str, dict[str, Verdict]] = {}
             for row in at.execute(select(*columns)):
-                one = Verdict.model_validate(row._asdict())
-                found.setdefault(one.fingerprint, {})[one.gpu_type] = one
-            return found
+                entry = Verdict.model_validate(row._asdict())
+                by_fingerprint.setdefault(entry.fingerprint, {})[entry.gpu_type] = entry
+            return by_fingerprint
 
         return await self._database.run(read)
 
     async def verdicts_of(self, fingerprint: str) -> dict[str, Verdict]:
-        """What is known of one fingerprint, by GPU type."""
+        """Return the verdicts on one fingerprint, by GPU type."""
         query = select(verdicts).where(verdicts.c.fingerprint == fingerprint)
         rows = await self._database.run(lambda at: list(at.execute(query)))
         return {row.gpu_type: Verdict.model_validate(row._asdict()) for row in rows}
 
     async def software(self) -> dict[str, dict[str, str]]:
-        """The versions of the software in each fingerprint, all that its tests have read. Without
+        """Return the software versions of each fingerprint, all that its tests have read. Without
         the packages, which are many."""
         query = select(
             verdicts.c.fingerprint, verdicts.c.gpu_type, verdicts.c.facts["versions"]
         ).order_by(verdicts.c.gpu_type.desc())
 
         def read(at: Connection) -> dict[str, dict[str, str]]:
-            found: dict[str, dict[str, str]] = {}
+            by_fingerprint: dict[str, dict[str, str]] = {}
             for fingerprint, _, versions in at.execute(query):
-                found.setdefault(fingerprint, {}).update(versions or {})
-            return found
+                by_fingerprint.setdefault(fingerprint, {}).update(versions or {})
+            return by_fingerprint
 
         return await self._database.run(read)
 
     async def newest(self, fingerprint: str) -> dict[str, EnvironmentTest]:
-        """The newest test of ``fingerprint`` on each GPU type, by type ("" is without GPUs)."""
+        """Return the newest tests of ``fingerprint`` by GPU type ("" is without GPUs)."""
         query = select(tests).where(tests.c.fingerprint == fingerprint).order_by(tests.c.id)
         rows = await self._database.run(lambda at: list(at.execute(query)))
         return {row.gpu_type: self._made(row) for row in rows}

@@ -65,7 +65,7 @@ class VersionTable:
         file_hash: str = "",
         published_at: float | None = None,
     ) -> EnvironmentVersion:
-        """Keep a new version of ``environment.name``; what is returned has its number."""
+        """Insert a new version of ``environment.name``; return it with its number."""
         number = (
             select(func.coalesce(func.max(versions.c.number), 0) + 1)
             .where(versions.c.name == environment.name)
@@ -90,7 +90,7 @@ class VersionTable:
         return _version(row)
 
     async def change(self, name: str, number: int, **values: Any) -> EnvironmentVersion:
-        """Set columns of one version (``state``, ``message``, ``environment``, ``build_id``,
+        """Update columns of a version (``state``, ``message``, ``environment``, ``build_id``,
         ``file_hash``, ``published_at``, ``comment``). Raises NotFound."""
         if isinstance(values.get("environment"), Environment):
             values["environment"] = _document(values["environment"])
@@ -102,12 +102,12 @@ class VersionTable:
         return _version(row)
 
     async def remove(self, name: str, number: int) -> None:
-        """Forget a version that came to nothing: its file could not be written."""
+        """Delete a version that came to nothing: its file could not be written."""
         this = (versions.c.name == name) & (versions.c.number == number)
         await self._database.run(lambda to: to.execute(delete(versions).where(this)), write=True)
 
     async def get(self, name: str, number: int) -> EnvironmentVersion:
-        """One version. Raises NotFound."""
+        """Return a version. Raises NotFound."""
         query = select(versions).where(versions.c.name == name, versions.c.number == number)
         row = await self._database.run(lambda at: at.execute(query).first())
         if row is None:
@@ -117,7 +117,7 @@ class VersionTable:
     async def of(
         self, name: str, offset: int = 0, limit: int = 50
     ) -> tuple[list[EnvironmentVersion], int]:
-        """One page of an environment's versions, the newest first, and how many there are."""
+        """Return one page of an environment's versions, newest first, and their total number."""
         query = select(versions).where(versions.c.name == name)
         order = [versions.c.number.desc()]
         return await self._database.run(
@@ -125,11 +125,11 @@ class VersionTable:
         )
 
     async def newest(self) -> dict[str, EnvironmentVersion]:
-        """The newest version of every environment, by name."""
+        """Return the newest version of every environment, by name."""
         return await self._database.run(lambda at: _last(at, versions.c.id > 0))
 
     async def with_hash(self, name: str, file_hash: str) -> EnvironmentVersion | None:
-        """The newest version of ``name`` whose file had these bytes."""
+        """Return the newest version of ``name`` whose file has this hash."""
         query = (
             select(versions)
             .where(versions.c.name == name, versions.c.file_hash == file_hash)
@@ -140,7 +140,7 @@ class VersionTable:
         return None if row is None else _version(row)
 
     async def published(self) -> dict[str, EnvironmentVersion]:
-        """What was published last of every environment, by name."""
+        """Return the version of every environment that was published last, by name."""
         place = func.row_number().over(
             partition_by=versions.c.name,
             order_by=[versions.c.published_at.desc(), versions.c.number.desc()],
@@ -156,12 +156,12 @@ class VersionTable:
         return {row.name: _version(row) for row in rows}
 
     async def of_build(self, build_id: int) -> list[EnvironmentVersion]:
-        """The versions that a build is for, the oldest first."""
+        """Return the versions that a build is for, oldest first."""
         query = select(versions).where(versions.c.build_id == build_id).order_by(versions.c.id)
         return await self._database.run(lambda at: [_version(row) for row in at.execute(query)])
 
     async def in_state(self, *states: EnvironmentState) -> list[EnvironmentVersion]:
-        """All versions in one of ``states``, the oldest first."""
+        """Return all versions in one of ``states``, oldest first."""
         query = select(versions).where(versions.c.state.in_(states)).order_by(versions.c.id)
         return await self._database.run(lambda at: [_version(row) for row in at.execute(query)])
 

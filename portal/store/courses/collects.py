@@ -1,4 +1,4 @@
-"""Folders that are collected from the people of courses, and who gave. Written by the service."""
+"""Folders collected from the members of courses, and who handed in. Written by the service."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _LARGEST_ID = 2**63 - 1
 
 
 class CollectTable:
-    """The tables of collections and of what was given. Every method raises StoreUnavailable."""
+    """The tables of collections and of hand-ins. Every method raises StoreUnavailable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def add(self, collect: Collect) -> Collect:
-        """Keep it; what is returned has its id."""
+        """Insert a collection; return it with its id."""
         values = collect.model_dump(exclude={"id"})
         statement = course_collects.insert().values(values).returning(course_collects)
         row = await self._database.run(lambda to: to.execute(statement).one(), write=True)
         return _collect(row)
 
     async def get(self, course: str, id: int) -> Collect:
-        """One of a course. Raises NotFound."""
+        """Return a collection of a course. Raises NotFound."""
         query = select(course_collects).where(
             course_collects.c.id == min(id, _LARGEST_ID), course_collects.c.course == course
         )
@@ -40,19 +40,19 @@ class CollectTable:
         return _collect(row)
 
     async def of(self, course: str) -> list[Collect]:
-        """A course's, the newest first."""
+        """Return a course's collections, newest first."""
         query = select(course_collects).where(course_collects.c.course == course)
         query = query.order_by(course_collects.c.id.desc()).limit(_MOST)
         return await self._database.run(lambda at: [_collect(row) for row in at.execute(query)])
 
     async def open(self) -> list[Collect]:
-        """Those of all courses that still take something, the oldest first."""
+        """Return the open collections of all courses, oldest first."""
         query = select(course_collects).where(course_collects.c.closed_at.is_(None))
         query = query.order_by(course_collects.c.id)
         return await self._database.run(lambda at: [_collect(row) for row in at.execute(query)])
 
     async def close(self, course: str, id: int, at: float) -> Collect:
-        """Take nothing more from ``at`` on; one that is closed stays as it is. Raises NotFound."""
+        """Close a collection at ``at``; a closed one stays as it is. Raises NotFound."""
         statement = update(course_collects).where(
             course_collects.c.id == min(id, _LARGEST_ID),
             course_collects.c.course == course,
@@ -63,13 +63,13 @@ class CollectTable:
         return await self.get(course, id)
 
     async def give(self, given: Collected) -> None:
-        """Keep what somebody gave, in the place of what they gave before."""
+        """Save what somebody handed in, in the place of an earlier hand-in."""
         values = given.model_dump()
         statement = self._database.upsert(course_collected)
         await self._database.run(lambda to: to.execute(statement, values), write=True)
 
     async def given(self, ids: list[int]) -> list[Collected]:
-        """What was given to some collections, by collection and name."""
+        """Return the hand-ins for some collections, ordered by collection and name."""
         table = course_collected
         query = select(table).where(table.c.collect_id.in_(ids))
         query = query.order_by(table.c.collect_id, table.c.person)

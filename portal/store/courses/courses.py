@@ -1,4 +1,4 @@
-"""Courses and who is in them. Written by the service only; the Hub reads them."""
+"""Courses and their members. Written by the service only; the Hub reads them."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class CourseTable:
         self._database = database
 
     async def add(self, kept: KeptCourse, members: Sequence[CourseMember] = ()) -> None:
-        """Keep a new course with its first members. Raises Conflict where the name is taken."""
+        """Insert a new course with its first members. Raises Conflict if the name is taken."""
         statement = self._database.insert(courses).values(_values(kept)).on_conflict_do_nothing()
 
         def keep(to: Connection) -> bool:
             if not to.execute(statement.returning(courses.c.name)).first():
                 return False
             if members:
-                to.execute(course_members.insert(), [one.model_dump() for one in members])
+                to.execute(course_members.insert(), [member.model_dump() for member in members])
             return True
 
         if not await self._database.run(keep, write=True):
             raise Conflict(f"There is a course '{kept.name}' already. Choose another name.")
 
     async def save(self, kept: KeptCourse) -> KeptCourse:
-        """Put ``kept`` in the place of its number, which goes up by one. Raises Conflict where the
-        number is not the newest, NotFound."""
+        """Replace a course by ``kept`` and increment its number. Raises Conflict if
+        ``kept.number`` is not the newest, NotFound."""
         new = kept.model_copy(update={"number": kept.number + 1})
         this = (courses.c.name == kept.name) & (courses.c.number == kept.number)
         statement = update(courses).where(this).values(_values(new)).returning(courses)
@@ -49,7 +49,7 @@ class CourseTable:
         return _kept(row)
 
     async def get(self, name: str) -> KeptCourse:
-        """One course. Raises NotFound."""
+        """Return a course. Raises NotFound."""
         query = select(courses).where(courses.c.name == name)
         row = await self._database.run(lambda at: at.execute(query).first())
         if row is None:
@@ -57,10 +57,10 @@ class CourseTable:
         return _kept(row)
 
     async def all(self, *states: CourseState) -> list[KeptCourse]:
-        """Those in one of ``states`` (in any where none is named), by name."""
+        """Return the courses in one of ``states`` (in any if none is given), ordered by name."""
         query = select(courses).order_by(courses.c.name)
         if states:
-            query = query.where(courses.c.state.in_([str(one) for one in states]))
+            query = query.where(courses.c.state.in_([str(state) for state in states]))
         return await self._database.run(lambda at: [_kept(row) for row in at.execute(query)])
 
 
@@ -71,26 +71,26 @@ class MemberTable:
         self._database = database
 
     async def of(self, course: str) -> list[CourseMember]:
-        """Everyone in a course, by name."""
+        """Return the members of a course, ordered by name."""
         query = select(course_members).where(course_members.c.course == course)
         query = query.order_by(course_members.c.person)
         return await self._database.run(lambda at: [_member(row) for row in at.execute(query)])
 
     async def of_person(self, person: str) -> list[CourseMember]:
-        """What somebody is, in every course, by its name."""
+        """Return a person's memberships in all courses, ordered by course."""
         query = select(course_members).where(course_members.c.person == person)
         query = query.order_by(course_members.c.course)
         return await self._database.run(lambda at: [_member(row) for row in at.execute(query)])
 
     async def put(self, members: Sequence[CourseMember]) -> None:
-        """Add people, or change what they are."""
+        """Insert members, or update those who are in the course already."""
         statement = self._database.upsert(course_members, "role", "source", "added_by")
-        rows = [one.model_dump() for one in members]
+        rows = [member.model_dump() for member in members]
         if rows:
             await self._database.run(lambda to: to.execute(statement, rows), write=True)
 
     async def join(self, course: str, person: str, at: float) -> bool:
-        """Note that somebody who is in the course joined it themselves; whether that is new."""
+        """Record that a member joined the course themselves; return True if that is new."""
         this = (course_members.c.course == course) & (course_members.c.person == person)
         statement = (
             update(course_members)
@@ -102,7 +102,7 @@ class MemberTable:
         return row is not None
 
     async def remove(self, course: str, people: Sequence[str]) -> None:
-        """Take people off; who is not there is left out."""
+        """Remove people from a course; those who are not in it are ignored."""
 
         def take(to: Connection) -> None:
             for person in people:

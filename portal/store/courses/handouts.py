@@ -1,4 +1,4 @@
-"""What courses have handed out, revision by revision. Written by the service only."""
+"""Handouts of courses, revision by revision. Written by the service only."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class HandoutTable:
         self._database = database
 
     async def add(self, revision: HandoutRevision) -> HandoutRevision:
-        """Keep one more, the newest of its course; what is returned has its id."""
+        """Insert a revision, the newest of its course; return it with its id."""
         values = revision.model_dump(exclude={"id"})
         statement = course_handouts.insert().values(values).returning(course_handouts)
         row = await self._database.run(lambda to: to.execute(statement).one(), write=True)
         return HandoutRevision.model_validate(row._asdict())
 
     async def of(self, course: str) -> list[HandoutRevision]:
-        """A course's, the newest first."""
+        """Return a course's revisions, newest first."""
         query = select(course_handouts).where(course_handouts.c.course == course)
         query = query.order_by(course_handouts.c.id.desc()).limit(_MOST)
         rows = await self._database.run(lambda at: list(at.execute(query)))
         return [HandoutRevision.model_validate(row._asdict()) for row in rows]
 
     async def newest(self) -> dict[str, str]:
-        """The newest revision of each course."""
+        """Return the newest revision of each course."""
         last = select(func.max(course_handouts.c.id)).group_by(course_handouts.c.course)
         query = select(course_handouts.c.course, course_handouts.c.revision)
         query = query.where(course_handouts.c.id.in_(last))

@@ -1,5 +1,5 @@
-"""Sessions that are started for a whole course, one seat a person, and what was reserved for its
-meetings. Written by the service only."""
+"""Sessions started for a whole course, one seat per person, and reservations for its meetings.
+Written by the service only."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class CourseStartTable:
         self._database = database
 
     async def add(self, start: CourseStart, seats: Sequence[Seat]) -> CourseStart:
-        """Keep a new start with its seats, at once; what is returned has its id."""
+        """Insert a new start and its seats, in one transaction; return it with its id."""
         insert = course_starts.insert().values(start.model_dump(exclude={"id"}))
 
         def keep(to: Connection) -> CourseStart:
             kept = _start(to.execute(insert.returning(course_starts)).one())
-            rows = [{**one.model_dump(), "start_id": kept.id} for one in seats]
+            rows = [{**seat.model_dump(), "start_id": kept.id} for seat in seats]
             if rows:
                 to.execute(course_seats.insert(), rows)
             return kept
@@ -35,7 +35,7 @@ class CourseStartTable:
         return await self._database.run(keep, write=True)
 
     async def get(self, id_: int) -> CourseStart:
-        """One start. Raises NotFound."""
+        """Return a start. Raises NotFound."""
         query = select(course_starts).where(course_starts.c.id == id_)
         row = await self._database.run(lambda at: at.execute(query).first())
         if row is None:
@@ -43,48 +43,48 @@ class CourseStartTable:
         return _start(row)
 
     async def of_course(self, course: str, limit: int = 50) -> list[CourseStart]:
-        """The last ones of a course, the newest first."""
+        """Return the last starts of a course, newest first."""
         query = select(course_starts).where(course_starts.c.course == course)
         return await self._starts(query.order_by(course_starts.c.id.desc()).limit(limit))
 
     async def newest(self, course: str) -> CourseStart | None:
-        """The last one of a course that is no rehearsal; None where there is none."""
+        """Return the last start of a course that is no rehearsal; None if there is none."""
         query = select(course_starts).where(
             course_starts.c.course == course, course_starts.c.kind != StartKind.REHEARSAL.value
         )
-        found = await self._starts(query.order_by(course_starts.c.id.desc()).limit(1))
-        return found[0] if found else None
+        starts = await self._starts(query.order_by(course_starts.c.id.desc()).limit(1))
+        return starts[0] if starts else None
 
     async def of_meeting(self, course: str, meeting_at: float) -> CourseStart | None:
-        """What was started for the meeting that begins then (Unix seconds)."""
+        """Return the start for the meeting that begins at ``meeting_at`` (Unix seconds)."""
         query = select(course_starts).where(
             course_starts.c.course == course, course_starts.c.meeting_at == meeting_at
         )
-        found = await self._starts(query.limit(1))
-        return found[0] if found else None
+        starts = await self._starts(query.limit(1))
+        return starts[0] if starts else None
 
     async def live(self) -> list[CourseStart]:
-        """Those that have something left to do, the oldest first."""
+        """Return the starts that have something left to do, oldest first."""
         query = select(course_starts).where(course_starts.c.ended_at.is_(None))
         return await self._starts(query.order_by(course_starts.c.id))
 
     async def seats(self, *start_ids: int) -> list[Seat]:
-        """The seats of these starts, by start and name."""
+        """Return the seats of these starts, ordered by start and name."""
         query = select(course_seats).where(course_seats.c.start_id.in_(start_ids))
         query = query.order_by(course_seats.c.start_id, course_seats.c.person)
         rows = await self._database.run(lambda at: list(at.execute(query))) if start_ids else []
         return [Seat.model_validate(row._asdict()) for row in rows]
 
     async def put(self, seats: Sequence[Seat]) -> None:
-        """Put these in the place of what is kept of them; all or none."""
+        """Insert or replace these seats; all or none."""
         statement = self._database.upsert(course_seats)
-        rows = [one.model_dump() for one in seats]
+        rows = [seat.model_dump() for seat in seats]
         if rows:
             await self._database.run(lambda to: to.execute(statement, rows), write=True)
 
     async def end(self, id_: int, at: float, message: str = "") -> None:
-        """Nothing is left to do for this start since ``at`` (Unix seconds). ``message`` is put in
-        the place of the one before, unless it is empty."""
+        """End a start at ``at`` (Unix seconds): nothing is left to do. ``message`` replaces the
+        one before, unless it is empty."""
         values: dict[str, Any] = {"ended_at": at, **({"message": message} if message else {})}
         statement = update(course_starts).where(course_starts.c.id == id_).values(**values)
         await self._database.run(lambda to: to.execute(statement), write=True)
@@ -95,27 +95,27 @@ class CourseStartTable:
 
 
 class CourseReservationTable:
-    """The table of what the portal reserved for meetings. Every method raises StoreUnavailable."""
+    """The table of reservations for meetings. Every method raises StoreUnavailable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def all(self, course: str | None = None) -> list[KeptReservation]:
-        """Those of one course, or of all, by name."""
+        """Return the reservations of one course, or of all, ordered by name."""
         query = select(course_reservations).order_by(course_reservations.c.name)
         if course is not None:
             query = query.where(course_reservations.c.course == course)
         rows = await self._database.run(lambda at: list(at.execute(query)))
         return [KeptReservation.model_validate(row._asdict()) for row in rows]
 
-    async def put(self, one: KeptReservation) -> None:
-        """Keep this in the place of what is there under its name."""
-        values = one.model_dump()
+    async def put(self, reservation: KeptReservation) -> None:
+        """Insert a reservation, or replace the one of the same name."""
+        values = reservation.model_dump()
         statement = self._database.upsert(course_reservations)
         await self._database.run(lambda to: to.execute(statement, values), write=True)
 
     async def remove(self, names: Collection[str]) -> None:
-        """Forget these."""
+        """Delete these reservations."""
         statement = delete(course_reservations).where(course_reservations.c.name.in_(list(names)))
         await self._database.run(lambda to: to.execute(statement), write=True)
 

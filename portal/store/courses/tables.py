@@ -1,5 +1,4 @@
-"""The tables of courses; who is in them, what is started for them, and what goes on there.
-Written by the service only."""
+"""The tables of courses: members, starts, activity in sessions. Written by the service only."""
 
 from __future__ import annotations
 

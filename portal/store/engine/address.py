@@ -1,4 +1,4 @@
-"""Where the database is, from the setting ``Store.url``, and how to connect to it."""
+"""Address of the database, from the setting ``Store.url``, and connections to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_TRANSACTION = {"sqlite_begin": ""}
 
 @dataclass(frozen=True)
 class Address:
-    """One database. ``path`` is SQLite's file; None for PostgreSQL."""
+    """Address of a database. ``path`` is SQLite's file; None for PostgreSQL."""
 
     url: URL
     path: Path | None = None
@@ -32,8 +32,8 @@ class Address:
 
     @classmethod
     def read(cls, text: str, password_file: str = "") -> Address:
-        """From the settings; a relative path counts from the working directory. Raises
-        ConfigurationError, never with the URL in it: it may hold a password."""
+        """Parse the settings; a relative path counts from the working directory. Raises
+        ConfigurationError, never with the URL in it: it may contain a password."""
         try:
             url = make_url(text.strip())
         except (ArgumentError, ValueError):
@@ -58,7 +58,7 @@ class Address:
 
     @property
     def place(self) -> str:
-        """In words, for logs and admins; without the password."""
+        """Location in words, for logs and admins; without the password."""
         if self.path is not None:
             return f"SQLite file {self.path}"
         host = self.url.host or self.url.query.get("host") or "its default socket"
@@ -67,14 +67,14 @@ class Address:
 
     @property
     def missing(self) -> bool:
-        """SQLite's file is not there. False where its folder may not be looked into."""
+        """Return True if SQLite's file does not exist; False if its folder may not be searched."""
         try:
             return self.path is not None and not self.path.exists()
         except PermissionError:
             return False
 
     def engine(self, seconds: float, connections: int) -> Engine:
-        """At most ``connections`` at a time, on which a statement may take ``seconds`` (0: any)."""
+        """Return an engine: at most ``connections``, ``seconds`` for a statement (0: any)."""
         patience = min(CONNECT_SECONDS, seconds / 2) if seconds else CONNECT_SECONDS
         if self.path is not None:
             return self._sqlite(self.path, patience, connections)
@@ -91,7 +91,7 @@ class Address:
             connect_args={
                 "connect_timeout": max(2, round(patience)),  # libpq takes 1 for 2
                 "application_name": "data-scientist-portal",
-                # A machine that went away without a word (tcp(7), TCP_USER_TIMEOUT).
+                # For a server that vanishes without closing (tcp(7), TCP_USER_TIMEOUT).
                 "keepalives_idle": 30,
                 "tcp_user_timeout": int(seconds * 1000),
                 **self.url.query,
@@ -105,7 +105,7 @@ class Address:
 
         @event.listens_for(engine, "connect")
         def prepare(connection: Any, record: Any) -> None:
-            # Not among the start-up options, which a pgbouncer between would refuse.
+            # Not among the start-up options, which a pgbouncer in between would refuse.
             connection.execute(f"SET statement_timeout = {int(seconds * 1000)}")
             connection.execute("SET idle_in_transaction_session_timeout = 60000")
             connection.commit()
@@ -146,15 +146,15 @@ class Address:
 
         @event.listens_for(engine, "checkout")
         def compare(connection: Any, record: Any, proxy: Any) -> None:
-            # A copy was put back, or a file system was mounted: the open file is the old one.
+            # After a restored copy or a mounted file system, the open file is the old one.
             if record.info.get("file") != _inode(path):
                 raise DisconnectionError
 
         @event.listens_for(engine, "begin")
         def begin(connection: Any) -> None:
-            words = connection.get_execution_options().get("sqlite_begin", "BEGIN")
-            if words:
-                connection.exec_driver_sql(words)
+            statement = connection.get_execution_options().get("sqlite_begin", "BEGIN")
+            if statement:
+                connection.exec_driver_sql(statement)
 
         return engine
 
@@ -178,7 +178,7 @@ def _secret(path: Path) -> str:
 
 
 def without_secrets(text: str, url: URL) -> str:
-    """``text`` of a driver for the log: one line, and no password."""
+    """Return a driver's ``text`` for the log: on one line, without the password."""
     if url.password:
         text = text.replace(str(url.password), "***")
     text = re.sub(r"(password\s*=\s*)\S+", r"\1***", text, flags=re.I)

@@ -1,7 +1,7 @@
-"""The column types that every table uses; they hold the same on SQLite and on PostgreSQL.
+"""Column types of all tables; they hold the same on SQLite and on PostgreSQL.
 
-What comes from outside may hold anything that a Python string can: PostgreSQL refuses NUL, and
-neither database takes lone surrogates. Both become U+FFFD on the way in, in conditions too.
+Text from outside may be any Python string, but PostgreSQL refuses NUL, and neither database takes
+lone surrogates. Both become U+FFFD on the way in, in conditions too.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def storable(text: str) -> str:
-    """``text`` with U+FFFD in the place of what a database does not take."""
+    """Return ``text`` with U+FFFD in the place of characters that a database does not take."""
     return _UNSTORABLE.sub("\ufffd", text)
 
 
 class Words(TypeDecorator[str]):
     """Text, cut to ``limit`` characters (0: not cut).
 
-    What has an index is cut: PostgreSQL refuses index entries beyond 2,704 bytes.
+    Indexed columns are cut: PostgreSQL refuses index entries beyond 2,704 bytes.
     """
 
     impl = Text

@@ -1,4 +1,4 @@
-"""Copies everything from one database into another, empty one: SQLite to PostgreSQL, or back."""
+"""Copy of everything in a database into another, empty one: SQLite to PostgreSQL, or back."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _AT_ONCE = 1000  # rows; a session's may have a long log
 
 
 def copy(source: Address, target: Address) -> int:
-    """How many rows were copied, in one transaction. The target's tables are made where they are
-    missing. Raises StoreUnavailable, and SQLAlchemy's errors."""
+    """Copy all rows in one transaction and return their number. The target's tables are created if
+    they are missing. Raises StoreUnavailable, and SQLAlchemy's errors."""
     upgrade(target)
     count = 0
     with _connection(source) as old, _connection(target) as new:
@@ -35,9 +35,9 @@ def copy(source: Address, target: Address) -> int:
                 )
         for table in metadata.sorted_tables:
             rows = old.execution_options(yield_per=_AT_ONCE).execute(select(table)).mappings()
-            for some in rows.partitions():
-                new.execute(insert(table), [dict(row) for row in some])
-                count += len(some)
+            for batch in rows.partitions():
+                new.execute(insert(table), [dict(row) for row in batch])
+                count += len(batch)
         if target.path is None:
             _count_on(new)
     return count
@@ -54,7 +54,7 @@ def _connection(address: Address) -> Iterator[Connection]:
 
 
 def _count_on(connection: Connection) -> None:
-    """PostgreSQL's own numbers of rows go on after the largest."""
+    """Let PostgreSQL's sequences of row numbers go on after the largest number."""
     for table in metadata.sorted_tables:
         column = table.autoincrement_column
         if column is None:

@@ -1,4 +1,4 @@
-"""Runs the tables' questions: in threads, each in one short transaction, with errors in words."""
+"""Execution of queries: in threads, each in one short transaction, with errors in words."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from .faults import NO_SCHEMA, SILENT, fault_of
 from .upgrade import HEAD, revision_of, upgrade
 
 T = TypeVar("T")
-_PAUSE = 2.0  # seconds without questions after one that was not answered at all
+_PAUSE = 2.0  # seconds without queries after one that was not answered at all
 
 
 class Database:
-    """One database. ``seconds``: how long a question may take, waiting included.
+    """Connections to a database. ``seconds``: time limit of a query, waiting included.
 
-    Threads are the database's own, so that one that hangs holds up nothing else; a question that
-    is not answered in time gets an error, and its connection is cut, which frees the thread.
+    The threads are its own, so that one that hangs holds up nothing else; a query that is not
+    answered in time gets an error, and its connection is cut, which frees the thread.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class Database:
         self.log = log
         self.error = ""
         self.error_since: float | None = None
-        self.detail = ""  # what the driver said to that, for admins
+        self.detail = ""  # the driver's message, for admins
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="portal-database")
         self._count = threads
         self._engine: Engine | None = None
         self._open: set[Any] = set()  # PostgreSQL's connections
-        self._lock = threading.Lock()  # one thread makes the engine, looks at the schema
+        self._lock = threading.Lock()  # one thread makes the engine, checks the schema
         self._ready = False  # the schema is this version's
         self._may_upgrade = False
         self._paused_until = 0.0
@@ -56,9 +56,9 @@ class Database:
         self._upserts: dict[tuple[str, tuple[str, ...]], Any] = {}
 
     async def run(self, work: Callable[[Connection], T], *, write: bool = False) -> T:
-        """``work(connection)`` in a thread and a transaction; ``write``: it changes something.
+        """Run ``work(connection)`` in a thread and a transaction; ``write``: it changes something.
 
-        Raises StoreUnavailable; what ``work`` itself raises comes through.
+        Raises StoreUnavailable; exceptions of ``work`` itself pass through.
         """
         if time.monotonic() < self._paused_until:
             raise StoreUnavailable(self.error or SILENT.error().message)
@@ -66,16 +66,16 @@ class Database:
         return await self._in_time(lambda: self._transaction(work, write, given_up), given_up)
 
     async def upgrade(self) -> None:
-        """Bring the schema to this version, and remember that it may be done: where the database
-        is away now, the first question after that does it. Raises StoreUnavailable."""
+        """Upgrade the schema to this version; if the database is away now, the first query after
+        that does it. Raises StoreUnavailable."""
         self._may_upgrade = True
         self._ready = False
         # Without a limit: a large table may take minutes to be changed.
         await asyncio.get_running_loop().run_in_executor(self._threads, self._guarded, self._look)
 
     async def revision(self) -> str | None:
-        """Which version the schema is of; None: there is none yet. Nothing is made or changed.
-        Raises StoreUnavailable, also for one that is newer than this portal."""
+        """Return the version of the schema; None if there is none yet. Creates and changes
+        nothing. Raises StoreUnavailable, also for a version newer than this portal's."""
 
         def ask() -> str | None:
             with self.engine.connect() as connection:
@@ -84,12 +84,12 @@ class Database:
         return await self._in_time(ask, threading.Event())
 
     async def copy_from(self, source: Address) -> int:
-        """Everything of another database into this one; how many rows. Without a limit of time."""
+        """Copy everything from another database, with no limit of time; return how many rows."""
         work = partial(self._guarded, partial(copy, source, self.address))
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def close(self) -> None:
-        """Let connections and threads go."""
+        """Close connections and threads."""
         self._closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._cut()  # Python waits for its threads at its end, and one of them may hang
@@ -97,18 +97,18 @@ class Database:
             await asyncio.to_thread(self._engine.dispose)
 
     def insert(self, table: Table) -> Any:
-        """An INSERT that knows ``on_conflict_do_update``, as both databases do."""
+        """Return an INSERT that knows ``on_conflict_do_update``, as both databases do."""
         kind = sqlite if self.address.path is not None else postgresql
         return kind.insert(table)
 
     def upsert(self, table: Table, *changed: str) -> Any:
-        """An INSERT of whole rows that puts these columns (default: all but the primary key) of a
-        row in the place of what is there under its primary key. Made once: that takes longer than
-        to run it."""
+        """Return an INSERT of whole rows that updates these columns (default: all but the primary
+        key) of a row with the same primary key. Cached: building it takes longer than running it.
+        """
         known = self._upserts.get((table.name, changed))
         if known is None:
-            insert, keys = self.insert(table), [column.name for column in table.primary_key]
-            names = changed or tuple(one.name for one in table.c if not one.primary_key)
+            insert, keys = self.insert(table), [key.name for key in table.primary_key]
+            names = changed or tuple(column.name for column in table.c if not column.primary_key)
             values = {name: insert.excluded[name] for name in names}
             known = insert.on_conflict_do_update(index_elements=keys, set_=values)
             self._upserts[table.name, changed] = known
@@ -116,7 +116,7 @@ class Database:
 
     @property
     def engine(self) -> Engine:
-        """Made by the first thread that needs it: loading the driver takes a while."""
+        """Engine, made by the first thread that needs it: loading the driver takes a while."""
         if self._engine is None:
             engine = self.address.engine(self.seconds, self._count)
             if self.address.path is None:
@@ -126,7 +126,7 @@ class Database:
         return self._engine
 
     async def _in_time(self, work: Callable[[], T], given_up: threading.Event) -> T:
-        """``work`` in a thread. After ``seconds`` the error is raised and ``given_up`` set."""
+        """Run ``work`` in a thread. After ``seconds``, set ``given_up`` and raise the error."""
         if self._closed:
             raise StoreUnavailable("The portal is stopping. Try again in a moment.")
         loop = asyncio.get_running_loop()
@@ -150,7 +150,7 @@ class Database:
                 connection = connection.execution_options(**WRITE)
             with connection.begin() as transaction:
                 result = work(connection)
-                if given_up.is_set():  # whoever asked was told that it failed
+                if given_up.is_set():  # the caller was told that it failed
                     transaction.rollback()
             return result
 
@@ -178,18 +178,18 @@ class Database:
         return result
 
     def _failed(self, error: StoreUnavailable, detail: str) -> StoreUnavailable:
-        """Note an error; told in the log when it is a new one."""
+        """Record an error, and log it if it is a new one."""
         new = self.error != error.message
         self.error, self.detail = error.message, without_secrets(detail, self.address.url)
         if self.error_since is None:
             self.error_since = time.time()
         if new:
-            said = f" ({self.detail})" if self.detail else ""
-            self.log.error("%s: %s%s", self.address.place, error.message, said)
+            suffix = f" ({self.detail})" if self.detail else ""
+            self.log.error("%s: %s%s", self.address.place, error.message, suffix)
         return error
 
     def _look(self) -> None:
-        """Whether the schema is this version's; where that is allowed, upgrade it."""
+        """Check that the schema is this version's; if allowed, upgrade it."""
         with self._lock:
             if self._ready:
                 return
@@ -202,8 +202,8 @@ class Database:
             self._ready = True
 
     def _cut(self) -> None:
-        """End PostgreSQL's connections from outside, which wakes the threads that wait on them.
-        (statement_timeout ends a slow statement before that, where the server is alive.)"""
+        """Shut down PostgreSQL's connections from outside, which wakes the threads that wait on
+        them. (statement_timeout ends a slow statement before that, if the server is alive.)"""
         for raw in list(self._open):
             with contextlib.suppress(Exception):
                 with socket.socket(fileno=raw.fileno()) as wire:
@@ -214,5 +214,5 @@ class Database:
 
 
 def ping(connection: Connection) -> None:
-    """A question that costs nothing."""
+    """Run a query that costs nothing."""
     connection.execute(text("SELECT 1"))

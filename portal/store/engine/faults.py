@@ -1,4 +1,4 @@
-"""What a database's error means, in words: no SQL, no values, no password."""
+"""Errors of a database in words: no SQL, no values, no password."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _ADMIN = "An admin finds the reason with `portal doctor --only=database`."
 
 @dataclass(frozen=True)
 class Fault:
-    """``what`` the database does or is; ``out``: the way out. ``away``: it gave no answer at all,
-    so that asking again at once would only wait again. ``schema``: tables are missing."""
+    """Fault of a database: ``what`` it does or is, and the way ``out``. ``away``: it gave no
+    answer at all, so an immediate retry would only wait again. ``schema``: tables are missing."""
 
     what: str
     out: str = _ADMIN
@@ -75,8 +75,8 @@ _WORDS = (
 
 
 def fault_of(error: Exception) -> Fault | None:
-    """What SQLAlchemy's ``error`` means; None when it is no fault of the database but of a
-    statement or a value."""
+    """Return the fault that SQLAlchemy's ``error`` means; None if it is no fault of the database
+    but of a statement or a value."""
     if isinstance(error, PoolTimeout):
         return SILENT
     if not isinstance(error, DBAPIError):
@@ -87,9 +87,9 @@ def fault_of(error: Exception) -> Fault | None:
             return found
     if state:
         return None
-    said = str(error.orig)
+    message = str(error.orig)
     for pattern, fault in _WORDS:
-        if re.search(pattern, said, re.I):
+        if re.search(pattern, message, re.I):
             return fault
     kind = type(error.orig).__name__
     lost = kind in ("OperationalError", "InterfaceError") or error.connection_invalidated

@@ -1,4 +1,4 @@
-"""What lists have in common: order, one page of many, and search in their text."""
+"""Common parts of lists: order, pages, and search in their text."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _MOST = 2**62  # both databases count to 2**63 - 1
 
 
 def folded(*texts: str) -> str:
-    """What a search looks into: without upper case, whatever the database's locale."""
+    """Return the text that a search looks into: case-folded, whatever the database's locale."""
     return "\n".join(text.casefold() for text in texts if text)
 
 
 def containing(column: ColumnElement[str], text: str) -> ColumnElement[bool]:
-    """``column`` (made by ``folded``) holds ``text``; ``%`` and ``_`` mean themselves."""
+    """Return "``column`` (made by ``folded``) contains ``text``"; ``%`` and ``_`` are literal."""
     return column.contains(text.casefold(), autoescape=True)
 
 
 def moment(at: float, name: str) -> float:
-    """A time that a database can compare with. Raises InvalidRequest."""
+    """Return a time that a database can compare with. Raises InvalidRequest."""
     try:
         number = float(at)
     except (OverflowError, ValueError):
@@ -37,7 +37,7 @@ def moment(at: float, name: str) -> float:
 
 
 def instant(at: float, name: str) -> float:
-    """A time between 1970 and the year 9999, to calculate with. Raises InvalidRequest."""
+    """Return a time between 1970 and the year 9999, to calculate with. Raises InvalidRequest."""
     number = moment(at, name)
     if not 0 <= number < _YEAR_10000:
         raise InvalidRequest(f"'{name}' is not a time in Unix seconds.", name)
@@ -45,8 +45,8 @@ def instant(at: float, name: str) -> float:
 
 
 def order_by(table: Table, sort: str, columns: Mapping[str, ColumnElement[Any]]) -> list[Any]:
-    """``sort`` is a name of ``columns``, with "-" before it for the largest first; the primary key
-    decides between equals. Raises InvalidRequest for other names."""
+    """Return the clauses for ``sort``: a name of ``columns``, with "-" before it for descending
+    order; the primary key breaks ties. Raises InvalidRequest for other names."""
     name = sort.removeprefix("-")
     if name not in columns:
         known = ", ".join(columns)
@@ -69,8 +69,8 @@ def one_page(
     limit: int,
     made: Callable[[Row[Any]], T],
 ) -> tuple[list[T], int]:
-    """What is ``made`` of the rows from ``offset`` on, at most ``limit``; and how many rows there
-    are in all."""
+    """Return one page, ``made`` of each row from ``offset`` on, at most ``limit``; and the total
+    number of rows."""
     total = connection.execute(select(func.count()).select_from(query.subquery())).scalar_one()
     offset, limit = min(max(offset, 0), _MOST), min(max(limit, 0), _MOST)
     rows = connection.execute(query.order_by(*order).offset(offset).limit(limit))

@@ -1,7 +1,7 @@
-"""Brings the schema to this version, by Alembic's migrations in ``migrations/versions``.
+"""Upgrade of the schema to this version, by Alembic's migrations in ``migrations/versions``.
 
-The Hub and its service may both do it at the same moment: whoever comes second waits for a lock,
-and finds nothing left to do.
+The Hub and its service may both do it at the same moment: the second one waits for a lock, and
+finds nothing left to do.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ HEAD = str(_scripts.get_current_head())
 
 
 def revision_of(connection: Connection) -> str | None:
-    """Which version the schema is of; None where there is none. Raises StoreUnavailable when it
-    is not one that this version of the portal knows."""
+    """Return the version of the schema; None if there is none. Raises StoreUnavailable if this
+    version of the portal does not know it."""
     context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
     revision = context.get_current_revision()
-    if revision is not None and revision not in {one.revision for one in _scripts.walk_revisions()}:
+    if revision is not None and revision not in {
+        script.revision for script in _scripts.walk_revisions()
+    }:
         raise StoreUnavailable(
             f"The portal's database is of a newer version ({revision}) than this portal "
             f"({HEAD}). Nothing was changed. Install the newer portal again, or put back the copy "
@@ -47,9 +49,8 @@ def revision_of(connection: Connection) -> str | None:
 
 
 def upgrade(address: Address) -> None:
-    """Upgrade to this version in one transaction, so it is done wholly or not at all. Makes
-    SQLite's file where there is none. Raises StoreUnavailable and SQLAlchemy's errors.
-    """
+    """Upgrade to this version in one transaction: all or nothing. Creates SQLite's file if there
+    is none. Raises StoreUnavailable and SQLAlchemy's errors."""
     with _file_lock(address.path) if address.path else contextlib.nullcontext():
         if address.path is not None:
             _make_file(address.path)
@@ -89,7 +90,7 @@ def _lock_postgresql(connection: Connection) -> None:
 
 @contextlib.contextmanager
 def _file_lock(path: Path) -> Iterator[None]:
-    """One process at a time for the database at ``path``."""
+    """Lock out other processes that would upgrade the database at ``path``."""
     lock = path.with_name(path.name + ".lock")
     descriptor = _opened(lock, os.O_RDWR | os.O_CREAT)
     try:
@@ -111,14 +112,14 @@ def _file_lock(path: Path) -> Iterator[None]:
 
 
 def _make_file(path: Path) -> None:
-    """An empty file that only this account reads. An existing one is never opened here: closing
-    it would drop SQLite's own locks (sqlite.org/howtocorrupt.html, 2.2)."""
+    """Create an empty file that only this account reads. An existing one is never opened here:
+    closing it would drop SQLite's own locks (sqlite.org/howtocorrupt.html, 2.2)."""
     if not path.exists():
         os.close(_opened(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
 
 def _opened(path: Path, flags: int) -> int:
-    """A descriptor; a file that is made gets mode 0600, and made by root its folder's owner."""
+    """Return a descriptor; a new file gets mode 0600, and its folder's owner if root makes it."""
     try:
         new = not path.exists()
         descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

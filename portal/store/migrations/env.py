@@ -1,9 +1,9 @@
-"""Alembic's way in. ``portal.store.engine.upgrade`` gives the connection, in a transaction of its
-own.
+"""Alembic's entry point. ``portal.store.engine.upgrade`` gives the connection, in a transaction of
+its own.
 
-A new step: ``alembic revision -m "what it does"`` in the checkout (``[tool.alembic]`` in
-pyproject.toml), then write upgrade() by hand; tests/integration/store/test_schema.py compares what
-comes out with the tables in the code. There is no way back but the copy from before the upgrade.
+To add a migration: ``alembic revision -m "what it does"`` in the checkout (``[tool.alembic]`` in
+pyproject.toml), then write upgrade() by hand; tests/integration/store/test_schema.py compares the
+result with the tables in the code. There is no downgrade but the copy from before the upgrade.
 """
 
 from alembic import context

@@ -1,1 +1,1 @@
-"""The tables of sessions: what they were, said and used."""
+"""The tables of sessions: their records, reports and usage."""

@@ -1,6 +1,6 @@
-"""When sessions were expected to start, as their owners were told. Written by the Hub only.
+"""Expected starts of sessions, as their owners were told. Written by the Hub only.
 
-How wrong that was is told by the sessions' own ``started_at``.
+The sessions' own ``started_at`` tells how wrong they were.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ estimates = Table(
 
 
 class Outcome(NamedTuple):
-    """An estimate (``expected_at`` None: nobody could say) and when its session did start. Times
-    are Unix seconds."""
+    """Estimate (``expected_at`` None: nobody could say) and actual start of a session. Times are
+    Unix seconds."""
 
     options: dict[str, Any]
     source: str
@@ -45,7 +45,7 @@ class EstimateTable:
     async def add(
         self, session_id: str, made_at: float, expected_at: float | None, source: str
     ) -> None:
-        """Remember what was said when the session was launched; the first word stays."""
+        """Save the estimate made when the session was launched; the first one stays."""
         values = {
             "session_id": session_id,
             "made_at": instant(made_at, "made_at"),
@@ -56,7 +56,7 @@ class EstimateTable:
         await self._database.run(lambda to: to.execute(statement), write=True)
 
     async def outcomes(self, since: float) -> list[Outcome]:
-        """The estimates made since for sessions that have started; the newest 5000."""
+        """Return the estimates since ``since`` for sessions that have started; the newest 5000."""
         query = (
             select(
                 sessions.c.options,
@@ -74,6 +74,6 @@ class EstimateTable:
         return await self._database.run(lambda at: [Outcome(*row) for row in at.execute(query)])
 
     async def prune(self, before: float) -> None:
-        """Forget those made before."""
+        """Delete the estimates made before ``before``."""
         statement = delete(estimates).where(estimates.c.made_at < moment(before, "before"))
         await self._database.run(lambda to: to.execute(statement), write=True)

@@ -1,4 +1,4 @@
-"""Who wants to be told by mail, and what was told already. Written by the service only."""
+"""Preferences for mail, and the notices that were sent already. Written by the service only."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ class NoticeTable:
         self._database = database
 
     async def wish(self, user: str, mail: bool, at: float) -> None:
-        """Remember whether this person wants mail."""
+        """Save whether this person wants mail."""
         values = {"user": user, "mail": int(mail), "at": instant(at, "at")}
         statement = self._database.upsert(wishes)
         await self._database.run(lambda to: to.execute(statement, values), write=True)
 
     async def wishes(self, users: Collection[str]) -> dict[str, bool]:
-        """What those of ``users`` who ever said it want."""
+        """Return whether each of ``users`` wants mail; those who never said are left out."""
         query = select(wishes).where(wishes.c.user.in_(list(users)))
         rows = await self._database.run(lambda at: list(at.execute(query))) if users else []
         return {row.user: bool(row.mail) for row in rows}
 
     async def claim(self, session_id: str, kind: str, at: float) -> bool:
-        """Whether this notice is still to be sent: true for one caller only, also after a restart
-        of the service."""
+        """Claim a notice that is still to be sent; return True to one caller only, also after a
+        restart of the service."""
         values = {"session_id": session_id, "kind": kind, "at": instant(at, "at"), "outcome": ""}
         statement = self._database.insert(notices).values(values).on_conflict_do_nothing()
         return await self._database.run(lambda to: to.execute(statement).rowcount == 1, write=True)
 
     async def unsent(self, session_ids: Collection[str]) -> set[tuple[str, str]]:
-        """The claimed notices of these sessions that could not be sent: session and kind."""
+        """Return session and kind of these sessions' claimed notices that could not be sent."""
         query = select(notices.c.session_id, notices.c.kind).where(
             notices.c.session_id.in_(list(session_ids)), notices.c.outcome != ""
         )
@@ -62,8 +62,8 @@ class NoticeTable:
         rows = await self._database.run(lambda at: list(at.execute(query)))
         return {(row.session_id, row.kind) for row in rows}
 
-    async def outcome(self, session_id: str, kind: str, words: str) -> None:
-        """Remember why a claimed notice could not be sent, in a sentence; "" when it was."""
+    async def outcome(self, session_id: str, kind: str, reason: str) -> None:
+        """Save why a claimed notice could not be sent, in a sentence; "" if it was."""
         this = (notices.c.session_id == session_id) & (notices.c.kind == kind)
-        statement = notices.update().where(this).values(outcome=words)
+        statement = notices.update().where(this).values(outcome=reason)
         await self._database.run(lambda to: to.execute(statement), write=True)

@@ -1,4 +1,4 @@
-"""Sums of what sessions say about themselves. They are shown to their owner and never feed usage.
+"""Sums of sessions' reports about themselves. They are shown to the owner and never feed usage.
 Written by the service only."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ReportTable:
         memory_used: int | None,
         gpu_memory_used: int | None,
     ) -> None:
-        """Add one report. Memory in MiB; None: the session does not know it."""
+        """Add a report. Memory in MiB; None: the session does not know it."""
         values = {
             "session_id": session_id,
             "reports": 1,
@@ -65,7 +65,7 @@ class ReportTable:
         await self._database.run(lambda to: to.execute(statement), write=True)
 
     async def of_sessions(self, ids: Collection[str]) -> dict[str, SessionReports]:
-        """What is known, by session id; sessions that never reported are left out."""
+        """Return the sums by session id; sessions that never reported are left out."""
         query = select(reports).where(reports.c.session_id.in_(list(ids)))
         rows = await self._database.run(lambda at: list(at.execute(query))) if ids else []
         return {row.session_id: SessionReports.model_validate(row._asdict()) for row in rows}

@@ -1,4 +1,4 @@
-"""Sessions as they are remembered. Written by the Hub's process only."""
+"""Records of sessions. Written by the Hub's process only."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ class SessionTable:
         self._database = database
 
     async def save(self, *records: SessionRecord) -> None:
-        """Insert each, or replace what is there under the same id: all of them or none."""
+        """Insert each record, or replace the one of the same id: all of them or none."""
         if not records:
             return
         rows = []
         for record in records:
-            words = (record.user, record.environment, record.environment_title, record.job_id)
-            rows.append({**record.model_dump(), "search": folded(*words, record.server)})
+            texts = (record.user, record.environment, record.environment_title, record.job_id)
+            rows.append({**record.model_dump(), "search": folded(*texts, record.server)})
         statement = self._database.upsert(sessions)
         await self._database.run(lambda to: to.execute(statement, rows), write=True)
 
@@ -105,7 +105,7 @@ class SessionTable:
         offset: int = 0,
         limit: int = 50,
     ) -> tuple[list[SessionRecord], int]:
-        """One page, and how many there are in all. ``text`` is looked for in user, environment,
+        """Return one page, and the total number. ``text`` is searched for in user, environment,
         job id and server; ``since`` <= submitted < ``until``. Raises InvalidRequest too."""
         query = _records()
         if user is not None:
@@ -129,13 +129,13 @@ class SessionTable:
         )
 
     async def living(self) -> list[SessionRecord]:
-        """All that have not ended, the oldest first."""
+        """Return all sessions that have not ended, oldest first."""
         query = _records().where(sessions.c.state.in_(_LIVING)).order_by(sessions.c.submitted_at)
         return await self._database.run(lambda at: [_record(row) for row in at.execute(query)])
 
     async def of_course(self, course: str, since: float) -> list[SessionRecord]:
-        """Those of a course that were submitted since (Unix seconds) or have not ended, the oldest
-        first, without their logs."""
+        """Return the sessions of a course that were submitted since ``since`` (Unix seconds) or
+        have not ended, oldest first, without their logs."""
         columns = sessions.c
         query = (
             select(*(columns[name] for name in _FIELDS if name not in _LONG))
@@ -148,8 +148,8 @@ class SessionTable:
         return await self._database.run(lambda at: [_record(row) for row in at.execute(query)])
 
     async def counted(self, course: str) -> dict[str, tuple[int, float]]:
-        """How many sessions each person had in a course, and when the last one was submitted (Unix
-        seconds), by person."""
+        """Return the number of sessions that each person had in a course, and the time at which
+        the last one was submitted (Unix seconds), by person."""
         columns = sessions.c
         query = (
             select(columns.user, func.count(), func.max(columns.submitted_at))
@@ -161,7 +161,7 @@ class SessionTable:
         )
 
     async def last_used(self, user: str) -> dict[str, float]:
-        """When this person launched each environment last (Unix seconds), by name."""
+        """Return when this person last launched each environment (Unix seconds), by name."""
         columns = sessions.c
         query = (
             select(columns.environment, func.max(columns.submitted_at))
@@ -172,8 +172,8 @@ class SessionTable:
         return {name: float(at) for name, at in rows if name}
 
     async def waits(self, since: float) -> list[tuple[dict[str, Any], float]]:
-        """The options of sessions that were submitted since, and how many seconds each waited for
-        its start; the newest 2000."""
+        """Return the options of sessions submitted since ``since``, and the seconds that each
+        waited for its start; the newest 2000."""
         columns = sessions.c
         query = (
             select(columns.options, columns.started_at - columns.submitted_at)
@@ -186,7 +186,7 @@ class SessionTable:
         )
 
     async def prune(self, before: float) -> int:
-        """Forget those that ended before; how many."""
+        """Delete the sessions that ended before ``before``; return how many."""
         old = sessions.c.ended_at < moment(before, "before")
         statement = delete(sessions).where(sessions.c.state == SessionState.ENDED.value, old)
         return await self._database.run(lambda to: to.execute(statement).rowcount, write=True)

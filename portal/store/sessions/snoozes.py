@@ -1,4 +1,4 @@
-"""Until when a session's owner wants no word about idle GPUs, and how often that was put off.
+"""Snoozes: the time until which a session's owner wants no word about idle GPUs, and their number.
 Written by the service only."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ snoozes = Table(
 
 
 class Snooze(NamedTuple):
-    """``until``: Unix seconds; ``times``: how many there were since the GPUs were used last."""
+    """Snooze ``until`` a time (Unix seconds); ``times``: number since the last use of the GPUs."""
 
     until: float
     times: int
@@ -35,14 +35,14 @@ class SnoozeTable:
         self._database = database
 
     async def set(self, session_id: str, snooze: Snooze) -> None:
-        """Remember one, in the place of an earlier one."""
+        """Save a session's snooze, in the place of an earlier one."""
         until, times = instant(snooze.until, "until"), snooze.times
         values = {"session_id": session_id, "until": until, "times": times}
         statement = self._database.upsert(snoozes)
         await self._database.run(lambda to: to.execute(statement, values), write=True)
 
     async def of_sessions(self, ids: Collection[str]) -> dict[str, Snooze]:
-        """The last one, by session id; those that never snoozed are left out."""
+        """Return the last snooze by session id; those that never snoozed are left out."""
         query = select(snoozes).where(snoozes.c.session_id.in_(list(ids)))
         rows = await self._database.run(lambda at: list(at.execute(query))) if ids else []
         return {row.session_id: Snooze(row.until, row.times) for row in rows}

@@ -1,4 +1,4 @@
-"""How long each step of a session's start took. Written by the service only."""
+"""Duration of each step of a session's start. Written by the service only."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class StartupTable:
         at: float,
         first_only: Collection[str] = (),
     ) -> None:
-        """Remember seconds by step, beside those that are known of this session already; a step
-        that is known is replaced, unless it is one of ``first_only``."""
+        """Save seconds by step, beside those that are known of this session already; a known step
+        is replaced unless it is one of ``first_only``."""
         this = startups.c.session_id == session_id
         values = {"session_id": session_id, "steps": {}, "at": instant(at, "at")}
         new = self._database.insert(startups).values(values).on_conflict_do_nothing()
 
         def merge(to: Connection) -> None:
             to.execute(new)
-            # The row is there now: whoever else comes at this moment waits for this one.
+            # The row exists now: a concurrent caller waits for this one.
             known = to.execute(select(startups.c.steps).where(this).with_for_update()).scalar_one()
             stay = {name: known[name] for name in first_only if name in known}
             merged = {**known, **steps, **stay}
@@ -49,7 +49,7 @@ class StartupTable:
         await self._database.run(merge, write=True)
 
     async def of_sessions(self, ids: Collection[str]) -> dict[str, dict[str, float]]:
-        """Seconds by step, by session id; those that never said are left out."""
+        """Return seconds by step, by session id; those that never reported are left out."""
         query = select(startups).where(startups.c.session_id.in_(list(ids)))
         rows = await self._database.run(lambda at: list(at.execute(query))) if ids else []
         return {row.session_id: dict(row.steps) for row in rows}

@@ -34,8 +34,8 @@ class UsageTable:
         until: Mapping[JobKey, float] | None = None,
         closed: Collection[JobKey] = (),
     ) -> None:
-        """Add GPU-seconds to what is there for each job and day. With ``until`` and ``closed`` as
-        of ``mark`` it is one transaction: nothing is counted twice or lost between the two."""
+        """Add GPU-seconds to those of each job and day. ``until`` and ``closed``, as in ``mark``,
+        go into the same transaction: nothing is counted twice or lost between the two."""
 
         if rows or until or closed:
             await self._database.run(
@@ -43,7 +43,7 @@ class UsageTable:
             )
 
     async def accounted_until(self) -> dict[JobKey, float]:
-        """For each job that is not closed: until when (Unix seconds) its held time was added."""
+        """Return until when (Unix seconds) held time was added, by job that is not closed."""
         query = select(jobs.c.job_id, jobs.c.submitted_at, jobs.c.accounted_until).where(
             jobs.c.closed == 0, jobs.c.accounted_until.is_not(None)
         )
@@ -52,12 +52,12 @@ class UsageTable:
         )
 
     async def mark(self, until: Mapping[JobKey, float], closed: Collection[JobKey] = ()) -> None:
-        """Note until when jobs are accounted, and which are ``closed``: nothing follows."""
+        """Record until when jobs are accounted, and which are ``closed``: nothing follows."""
         await self.add((), until=until, closed=closed)
 
     async def totals(self, *, by: By, period: Period, start: float, end: float) -> list[UsageRow]:
-        """GPU-hours of each ``by`` and ``period``, for the UTC days from that of ``start`` to that
-        of ``end``. A job counts for each of its groups; jobs without one are under ""."""
+        """Return GPU-hours of each ``by`` and ``period``, for the UTC days from that of ``start``
+        to that of ``end``. A job counts for each of its groups; jobs without one are under ""."""
         key = groups.c.name if by == "group" else jobs.c[_one_of(by, _BY)]
         query = self._by_period(func.coalesce(key, ""), period, start, end)
         if by == "group":
@@ -65,32 +65,32 @@ class UsageTable:
         return await self._rows(query)
 
     async def mine(self, user: str, period: Period, start: float, end: float) -> list[UsageRow]:
-        """The same of one person, by environment."""
+        """Return the GPU-hours of one person, by environment and ``period``."""
         query = self._by_period(jobs.c.environment, period, start, end)
         return await self._rows(query.where(jobs.c.user == user))
 
     async def of_sessions(self, ids: Collection[str]) -> dict[str, JobUsage]:
-        """The sums of all days (``day`` is "") by session id. Where a session had several jobs,
-        they are one here, under the id of the newest."""
+        """Return the sums of all days (``day`` is "") by session id. Several jobs of a session are
+        one here, under the id of the newest."""
         query = (
             select(jobs, *_SUMS)
             .outerjoin(days, days.c.job == jobs.c.id)
-            .where(jobs.c.session_id.in_([one for one in ids if one]))
+            .where(jobs.c.session_id.in_([id_ for id_ in ids if id_]))
             .group_by(jobs.c.id)
             .order_by(jobs.c.submitted_at, jobs.c.id)
         )
         rows = await self._database.run(lambda at: list(at.execute(query))) if ids else []
-        found: dict[str, JobUsage] = {}
+        by_session: dict[str, JobUsage] = {}
         for row in rows:
-            before = found.get(row.session_id)
+            before = by_session.get(row.session_id)
             values = {name: getattr(row, name) for name in JobUsage.model_fields if name != "day"}
             for name in ("held", "used", "measured"):
                 values[name] = (values[name] or 0) + (getattr(before, name) if before else 0)
-            found[row.session_id] = JobUsage.model_validate(values | {"day": ""})
-        return found
+            by_session[row.session_id] = JobUsage.model_validate(values | {"day": ""})
+        return by_session
 
     async def of_course(self, course: str) -> float:
-        """The GPU-hours that all sessions of a course have held."""
+        """Return the GPU-hours that all sessions of a course have held."""
         query = (
             select(func.sum(days.c.held))
             .select_from(days)
@@ -100,7 +100,7 @@ class UsageTable:
         return await self._database.run(lambda at: float(at.execute(query).scalar() or 0)) / 3600
 
     async def by_person(self, course: str) -> list[UsageRow]:
-        """The same by person, over all the time of the course; ``period`` is ""."""
+        """Return a course's GPU-hours by person, over all of its time; ``period`` is ""."""
         query = (
             select(
                 jobs.c.user.label("key"),
@@ -119,11 +119,11 @@ class UsageTable:
     def _by_period(
         self, key: ColumnElement[str], period: Period, start: float, end: float
     ) -> Select[Any]:
-        words = days.c.week if _one_of(period, ("week", "month")) == "week" else _MONTH
+        column = days.c.week if _one_of(period, ("week", "month")) == "week" else _MONTH
         return (
             select(
                 key.label("key"),
-                words.label("period"),
+                column.label("period"),
                 func.count(days.c.job.distinct()).label("jobs"),
                 *_SUMS,
             )

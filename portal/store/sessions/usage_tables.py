@@ -1,6 +1,6 @@
 """The tables of GPU time, and how a batch gets into them.
 
-What a job is stands in ``usage_jobs`` once, its groups in ``usage_groups``, its GPU-seconds in
+A job's properties are in ``usage_jobs`` once, its groups in ``usage_groups``, its GPU-seconds in
 ``usage_days``, one row for each UTC day. A large cluster writes ten thousand rows a minute: so
 each kind of statement is given all its rows at once.
 """
@@ -84,8 +84,8 @@ def write(
     until: Mapping[JobKey, float],
     closed: Collection[JobKey],
 ) -> None:
-    """Add ``rows`` to what is there, and note the marks. Raises InvalidRequest for a wrong day or
-    time; the caller's transaction is to be given up then."""
+    """Add ``rows`` to what is there, and record the marks. Raises InvalidRequest for a wrong day
+    or time; the caller must give up the transaction then."""
     facts = _facts(rows)
     keys = {*facts, *map(_key, until), *map(_key, closed)}
     known = _known(to, keys)
@@ -111,8 +111,8 @@ def write(
             mark.values(accounted_until=bindparam("mark")),
             [{"job": ids[_key(key)], "mark": instant(at, "until")} for key, at in until.items()],
         )
-    for some in _chunks([ids[_key(key)] for key in closed]):
-        to.execute(update(jobs).where(jobs.c.id.in_(some)).values(closed=1))
+    for chunk in _chunks([ids[_key(key)] for key in closed]):
+        to.execute(update(jobs).where(jobs.c.id.in_(chunk)).values(closed=1))
 
 
 def _key(key: JobKey) -> JobKey:
@@ -120,7 +120,7 @@ def _key(key: JobKey) -> JobKey:
 
 
 def _facts(rows: Iterable[JobUsage]) -> dict[JobKey, dict[str, Any]]:
-    """What each job is, from all its rows; empty words say nothing."""
+    """Return the properties of each job from all its rows; empty strings say nothing."""
     facts: dict[JobKey, dict[str, Any]] = {}
     for row in rows:
         values = facts.setdefault(_key((row.job_id, row.submitted_at)), {})
@@ -134,23 +134,23 @@ def _facts(rows: Iterable[JobUsage]) -> dict[JobKey, dict[str, Any]]:
 
 
 def _values(key: JobKey, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """A new row of ``usage_jobs``."""
+    """Return a new row of ``usage_jobs``."""
     empty = dict.fromkeys(_WORDS, "") | {"groups": [], "gpus": 0, "closed": 0}
     return empty | {"job_id": key[0], "submitted_at": key[1]} | dict(facts)
 
 
 def _known(to: Connection, keys: Collection[JobKey]) -> dict[JobKey, Any]:
     columns = [jobs.c[name] for name in ("id", "job_id", "submitted_at", "groups", "gpus", *_WORDS)]
-    found = {}
-    for some in _chunks(sorted({job_id for job_id, _ in keys})):
-        for row in to.execute(select(*columns).where(jobs.c.job_id.in_(some))):
+    rows = {}
+    for chunk in _chunks(sorted({job_id for job_id, _ in keys})):
+        for row in to.execute(select(*columns).where(jobs.c.job_id.in_(chunk))):
             if (key := (row.job_id, row.submitted_at)) in keys:
-                found[key] = row
-    return found
+                rows[key] = row
+    return rows
 
 
 def _complete(to: Connection, row: Any, facts: Mapping[str, Any]) -> None:
-    """What a job is may be learnt later than that it is there."""
+    """Update a job's row: its properties may be learnt later than that it exists."""
     changed = {name: value for name, value in facts.items() if value != getattr(row, name)}
     if changed.get("gpus", row.gpus) < row.gpus:
         del changed["gpus"]

@@ -1,4 +1,4 @@
-"""Messages to all. Written by the service only."""
+"""Announcements to all. Written by the service only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ announcements = Table(
     Column("author", NAME, nullable=False),
     Column("created_at", TIME, nullable=False),
     Index(None, "ends_at"),
-    sqlite_autoincrement=True,  # a removed one's id is not given again
+    sqlite_autoincrement=True,  # a deleted row's id is not reused
 )
 _LARGEST_ID = 2**63 - 1
 
@@ -35,21 +35,21 @@ class AnnouncementTable:
         self._database = database
 
     async def add(self, draft: AnnouncementDraft, author: str, at: float) -> Announcement:
-        """Keep ``draft``; what is returned has its id."""
+        """Insert ``draft``; return it with its id."""
         values = draft.model_dump() | {"author": author, "created_at": instant(at, "at")}
         statement = announcements.insert().values(values).returning(announcements)
         row = await self._database.run(lambda to: to.execute(statement).one(), write=True)
         return _announcement(row)
 
     async def all(self, offset: int = 0, limit: int = 50) -> tuple[list[Announcement], int]:
-        """One page, the newest first, and how many there are in all."""
+        """Return one page, newest first, and the total number."""
         order = [announcements.c.id.desc()]
         return await self._database.run(
             lambda at: one_page(at, select(announcements), order, offset, limit, _announcement)
         )
 
     async def active(self, at: float) -> list[Announcement]:
-        """Those that are to be seen at ``at``, the newest first."""
+        """Return the announcements that are visible at ``at``, newest first."""
         now = instant(at, "at")
         query = (
             select(announcements)
@@ -60,8 +60,8 @@ class AnnouncementTable:
         return [_announcement(row) for row in rows]
 
     async def withdraw(self, id: int, at: float) -> Announcement | None:
-        """End one at ``at``, or remove one that has not begun; one that is over stays as it is.
-        None: there is no such."""
+        """End an announcement at ``at``, or delete one that has not begun; one that is over stays
+        as it is. None if there is none of this id."""
         now = instant(at, "at")
         if not 0 < id <= _LARGEST_ID:
             return None

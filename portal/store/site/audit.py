@@ -1,4 +1,4 @@
-"""The audit log: who did what to whom. It is only ever added to; triggers in the database refuse
+"""The audit log: who did what to whom. Rows are only ever added; triggers in the database refuse
 everything else (migrations). Written by the service only."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ audit = Table(
     Index(None, "action", "at"),
     Index(None, "owner", "at"),
     Index(None, "target"),
-    sqlite_autoincrement=True,  # ids count on, also when somebody took the last ones away
+    sqlite_autoincrement=True,  # ids are not reused, even if somebody deleted the last ones
 )
 
 _FIELDS = tuple(AuditEntry.model_fields)
@@ -45,7 +45,7 @@ class AuditTable:
         self._database = database
 
     async def add(self, entry: AuditEntry) -> None:
-        """Add a line; its ``id`` is the database's to give."""
+        """Add an entry; the database assigns its ``id``."""
         values = entry.model_dump(exclude={"id"})
         values["search"] = folded(
             entry.actor, entry.action, entry.target, entry.owner, entry.detail
@@ -68,7 +68,7 @@ class AuditTable:
         offset: int = 0,
         limit: int = 50,
     ) -> tuple[list[AuditEntry], int]:
-        """One page, and how many there are in all. ``text`` is looked for in actor, action,
+        """Return one page, and the total number. ``text`` is searched for in actor, action,
         target, owner and detail; ``since`` <= at < ``until``. Raises InvalidRequest too."""
         query = select(*(audit.c[name] for name in _FIELDS))
         wanted = {"actor": actor, "action": action, "target": target, "owner": owner}

@@ -29,7 +29,7 @@ history = Table(
     Column("samples", COUNT, nullable=False),
     *(Column(name, COUNT, nullable=False) for name in _COUNTS),
     Column("gpus_busy", COUNT, nullable=False),
-    Column("gpus_busy_samples", COUNT, nullable=False),  # those that knew it
+    Column("gpus_busy_samples", COUNT, nullable=False),  # samples that knew it
 )
 
 
@@ -54,14 +54,15 @@ class HistoryTable:
         await self._database.run(lambda to: to.execute(statement), write=True)
 
     async def points(self, start: float, end: float, points: int) -> list[HistoryPoint]:
-        """Means over equal stretches of time from ``start`` to ``end``, at most ``points`` (2 to
-        5000), of whole minutes, hours or days in UTC. A stretch without samples has None."""
+        """Return means over equal stretches of time from ``start`` to ``end``, at most ``points``
+        (2 to 5000), of whole minutes, hours or days in UTC. A stretch without samples has None."""
         width = _width(instant(start, "start"), instant(end, "end"), min(max(points, 2), 5000))
         first, last = math.floor(start / width), math.ceil(end / width)
         if last <= first:
             return []
         rows = _HOUR if width % _HOUR == 0 else _MINUTE
-        bucket = (history.c.at - history.c.at % width).label("bucket")  # both divide differently
+        # Not a division: the databases differ in that.
+        bucket = (history.c.at - history.c.at % width).label("bucket")
         names = (*_COUNTS, "gpus_busy", "samples", "gpus_busy_samples")
         query = (
             select(bucket, *(func.sum(history.c[name]) for name in names))
@@ -71,20 +72,20 @@ class HistoryTable:
         )
 
         def ask(to: Connection) -> list[HistoryPoint]:
-            found = {row[0]: row[1:] for row in to.execute(query)}
+            sums = {row[0]: row[1:] for row in to.execute(query)}
             begins = range(first * width, last * width, width)
-            return [_point(at, width, found.get(at)) for at in begins]
+            return [_point(at, width, sums.get(at)) for at in begins]
 
         return await self._database.run(ask)
 
     async def prune(self, before: float) -> int:
-        """Forget what is older; how many rows."""
+        """Delete what is older than ``before``; return how many rows."""
         statement = delete(history).where(history.c.at < int(instant(before, "before")))
         return await self._database.run(lambda to: to.execute(statement).rowcount, write=True)
 
 
 def _width(start: float, end: float, points: int) -> int:
-    """The shortest width in seconds with which ``points`` are enough."""
+    """Return the shortest width in seconds with which ``points`` are enough."""
 
     def enough(width: int) -> bool:
         return math.ceil(end / width) - math.floor(start / width) <= points

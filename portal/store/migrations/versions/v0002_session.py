@@ -1,4 +1,4 @@
-"""What belongs to life in a session: starts, estimates, notices, snoozes, moves."""
+"""Tables of life in a session: starts, estimates, notices, snoozes, moves."""
 
 import sqlalchemy as sa
 from alembic import op

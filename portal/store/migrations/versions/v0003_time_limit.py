@@ -1,4 +1,4 @@
-"""The time that a session's job had in the end: its launch may have asked for less."""
+"""Final time limit of a session's job: its launch may have asked for less."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Courses: who is in them, what is started for them, and what goes on there."""
+"""Courses: their members, their starts, and what goes on in them."""
 
 import sqlalchemy as sa
 from alembic import op

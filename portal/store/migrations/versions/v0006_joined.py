@@ -1,6 +1,6 @@
-"""When somebody joined a course themselves: others start no GPU session as them before that.
+"""Time of a member's own joining of a course: others start no GPU session as them before that.
 
-Who was in a course and has had a session of it had begun to take part.
+Members who had a session of the course already count as joined since their first one.
 """
 
 import sqlalchemy as sa
