@@ -1,6 +1,6 @@
-"""The Hub's configuration: what every site shares. A site's own settings go into files of
-``jupyterhub_config.d`` beside this one (read in the order of their names) or of the directory
-that PORTAL_CONFIG_D names."""
+"""Configuration of the Hub that all sites share. A site's own settings go into files in
+``jupyterhub_config.d`` beside this one (read in the order of their names) or in the directory
+named by PORTAL_CONFIG_D."""
 
 import os
 from pathlib import Path
@@ -8,36 +8,36 @@ from pathlib import Path
 from portal.where import data_path
 from spawners.config.named_servers import NamedServers
 
-# Files of the Hub are its own. sbatch passes the umask on; sessions get theirs back
+# The Hub's files are private. sbatch passes the umask on; sessions get their own back
 # (PortalSpawner.session_umask).
 os.umask(0o027)
 
 c = get_config()  # noqa: F821  given by traitlets
 
-# Sessions: Slurm jobs. Who logs in: people of the directory.
+# Sessions are Slurm jobs; people of the directory log in.
 c.JupyterHub.spawner_class = "portal"
 c.JupyterHub.authenticator_class = "portal-ldap"
 c.Authenticator.manage_groups = True
 c.Authenticator.enable_auth_state = False
 c.JupyterHub.allow_named_servers = True
-c.JupyterHub.named_server_limit_per_user = NamedServers(5)  # beside those of courses
+c.JupyterHub.named_server_limit_per_user = NamedServers(5)  # in addition to those of courses
 
-# Slurm has a queue of its own; a 429 from the Hub would only move it into people's browsers.
+# Slurm has a queue; a 429 from the Hub would only move it into people's browsers.
 c.JupyterHub.concurrent_spawn_limit = 0
-# Sessions outlive the Hub, and so does the proxy's table when it is a unit of its own.
+# Sessions outlive the Hub, as does the routing table of a proxy that is a separate unit.
 c.JupyterHub.cleanup_servers = False
 
 c.JupyterHub.template_paths = [str(data_path("templates"))]
 
-# The web service, managed by the Hub.
+# The files beside this one (the web service, roles, …), then the site's own.
 for _file in sorted(Path(__file__).with_name("jupyterhub_config.d").glob("*.py")):
     load_subconfig(str(_file))  # noqa: F821  given by traitlets
 if _site := os.environ.get("PORTAL_CONFIG_D"):
     for _file in sorted(Path(_site).glob("*.py")):
         load_subconfig(str(_file))  # noqa: F821
 
-# With hosts of their own, sessions could set the Hub's login cookies; with HTTPS a prefix, __Host-,
-# keeps them from that. Without such hosts it would show those cookies to the sessions instead.
+# Sessions on subdomains could set the Hub's login cookies; with HTTPS, the prefix __Host- prevents
+# that. Without subdomains, the prefix would expose those cookies to the sessions instead.
 _address = c.JupyterHub.get("public_url", "") or c.JupyterHub.get("subdomain_host", "")
 if c.JupyterHub.get("subdomain_host", "") and not _address.startswith("http:"):
     if "cookie_host_prefix_enabled" not in c.JupyterHub:

@@ -1,8 +1,8 @@
-"""Writes docs/reference/settings.md from the settings' own help, and the generated part of
-docs/reference/rest-api.md from the API's own document (`make docs`).
+"""Generator of docs/reference/settings.md, from the settings' help, and of the generated part of
+docs/reference/rest-api.md, from the API's OpenAPI document (`make docs`).
 
 python -m docs.reference            write them
-python -m docs.reference --check    say whether they are up to date (exit status 1 if not)
+python -m docs.reference --check    check that they are up to date (exit status 1 if not)
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ classes take over from JupyterHub and batchspawner is described there:
 
 
 def classes() -> list[type[HasTraits]]:
-    """The classes with settings."""
+    """Return the classes with settings."""
     return [getattr(importlib.import_module(module), name) for module, name in CLASSES]
 
 
 def settings(kind: type[HasTraits]) -> dict[str, TraitType]:
-    """The settings that the portal itself gives to a class, by name."""
+    """Return the settings of a class that the portal itself defines, by name."""
     return {
         name: trait
         for name, trait in kind.class_traits(config=True).items()
@@ -96,7 +96,7 @@ def settings(kind: type[HasTraits]) -> dict[str, TraitType]:
 
 
 def page() -> str:
-    """The whole page, as Markdown."""
+    """Build the whole page, as Markdown."""
     parts = [HEAD]
     for kind in classes():
         about = inspect.getdoc(kind) or ""
@@ -111,16 +111,16 @@ def page() -> str:
 
 
 def default_of(kind: type[HasTraits], name: str, trait: TraitType) -> str:
-    """The default as it is written in a configuration file; computed ones are not computed."""
+    """Return the default as written in a configuration file; "computed" for dynamic defaults."""
     for parent in kind.__mro__:
-        handlers = (one for one in vars(parent).values() if isinstance(one, DefaultHandler))
-        if f"_{name}_default" in vars(parent) or any(one.trait_name == name for one in handlers):
+        handlers = (attr for attr in vars(parent).values() if isinstance(attr, DefaultHandler))
+        if f"_{name}_default" in vars(parent) or any(attr.trait_name == name for attr in handlers):
             return "computed"
     return f"`{trait.default_value_repr()}`"
 
 
 def markdown(text: str) -> str:
-    """The help as Markdown: what follows an ``Example::`` becomes a code block."""
+    """Convert help to Markdown: the text after an ``Example::`` becomes a code block."""
     text = inspect.cleandoc(text)
     return re.sub(
         r"::\n\n((?: {2,}.*(?:\n|$)|\n)+)",
@@ -130,7 +130,7 @@ def markdown(text: str) -> str:
 
 
 def main() -> int:
-    """Write the pages, or with --check compare them."""
+    """Write the pages or, with --check, compare them."""
     stale = 0
     for target, wanted in ((TARGET, page()), (rest_api.TARGET, rest_api.page())):
         if "--check" not in sys.argv[1:]:

@@ -1,4 +1,4 @@
-"""The generated part of docs/reference/rest-api.md: the service's API, from its own document."""
+"""Generated part of docs/reference/rest-api.md: the service's API, from its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from portal.models.scope import MEANINGS
 TARGET = Path(__file__).with_name("reference") / "rest-api.md"
 START, END = "<!-- api:start -->", "<!-- api:end -->"
 
-_PAGED = {"limit", "after"}  # told by hand, once for all lists
-_LARGEST = 1e9  # bounds beyond it say nothing
+_PAGED = {"limit", "after"}  # documented by hand, once for all lists
+_LARGEST = 1e9  # larger bounds are not shown
 
 
 def page() -> str:
-    """The whole page: the hand-written text, with what stands between the marks made anew."""
+    """Build the whole page: the hand-written text, with new text between the marks."""
     before, _, rest = TARGET.read_text().partition(START)
     _, _, after = rest.partition(END)
     return f"{before}{START}\n{Reference().text()}{END}{after}"
 
 
 class Reference:
-    """Operations, scopes and objects, as Markdown."""
+    """Operations, scopes and objects of the API, as Markdown."""
 
     def __init__(self) -> None:
         whole = document(ENDPOINTS, "/services/portal/")
@@ -33,7 +33,7 @@ class Reference:
         self.schemas: dict[str, Any] = whole["components"]["schemas"]
 
     def text(self) -> str:
-        """Everything."""
+        """Build the whole generated part."""
         parts = [
             self.operation(path, method, operation)
             for path, methods in self.paths.items()
@@ -51,31 +51,31 @@ class Reference:
         return "\n\n".join(["", *parts, ""])
 
     def is_file_of_a_list(self, path: str) -> bool:
-        """Whether it is told where the list is."""
+        """Return True if the path is the CSV form of a list, documented with the list."""
         return path.endswith(".csv") and path.removesuffix(".csv") in self.paths
 
     def operation(self, path: str, method: str, operation: dict[str, Any]) -> str:
-        """One method of one address."""
+        """Describe a method of a path."""
         about = _words(f"{operation['summary']} {operation.get('description', '')}")
         parts = [f"### `{method.upper()} {path.lstrip('/')}`", about]
         [scope] = operation["security"][0]["token"] or [""]
         if scope:
             parts.append(f"Needs `{scope}`.")
-        given = self.paths[path].get("parameters", []) + operation["parameters"]
-        rows = [self.parameter(one) for one in given if one["name"] not in _PAGED]
+        parameters = self.paths[path].get("parameters", []) + operation["parameters"]
+        rows = [self.parameter(item) for item in parameters if item["name"] not in _PAGED]
         if rows:
             parts.append("\n".join(["| parameter | value | |", "|---|---|---|", *rows]))
         if "requestBody" in operation:
             parts.append(f"Body: {self.content(operation['requestBody'])}.")
-        [(status, answer)] = [one for one in operation["responses"].items() if one[0] < "300"]
-        content = f": {self.content(answer)}" if "content" in answer else " without content"
+        [(status, response)] = [item for item in operation["responses"].items() if item[0] < "300"]
+        content = f": {self.content(response)}" if "content" in response else " without content"
         parts.append(f"Answer {status}{content}.")
         if method == "get" and f"{path}.csv" in self.paths:
             parts[-1] += f" Also as a file: `{path.lstrip('/')}.csv`."
         return "\n\n".join(parts)
 
     def parameter(self, parameter: dict[str, Any]) -> str:
-        """A row of the table."""
+        """Build the table row of a parameter."""
         schema = parameter["schema"]
         about = [_words(parameter.get("description", ""))]
         if parameter["in"] == "path":
@@ -87,29 +87,29 @@ class Reference:
         return f"| `{parameter['name']}` | {self.type(schema)} | {' '.join(filter(None, about))} |"
 
     def object(self, name: str, schema: dict[str, Any]) -> str:
-        """One model."""
+        """Describe a model."""
         rows = [f"| `{key}` | {self.type(value)} |" for key, value in schema["properties"].items()]
         table = "\n".join(["| key | value |", "|---|---|", *rows])
         about = [_words(schema["description"])] if schema.get("description") else []
         return "\n\n".join([f"#### {name}", *about, table])
 
-    def content(self, answer: dict[str, Any]) -> str:
-        """What a body or an answer holds."""
-        [(media, content)] = answer["content"].items()
+    def content(self, body: dict[str, Any]) -> str:
+        """Describe the content of a body or a response."""
+        [(media, content)] = body["content"].items()
         return self.type(content["schema"]) if media == "application/json" else f"`{media}`"
 
     def type(self, schema: dict[str, Any]) -> str:
-        """A schema in words."""
+        """Describe a schema in words."""
         if "$ref" in schema:
             name = schema["$ref"].rpartition("/")[2]
             if listed := re.fullmatch(r"Page_(\w+)_", name):
                 return f"a page of [{listed[1]}](#{listed[1].lower()})"
-            found = self.schemas[name]
-            return f"[{name}](#{name.lower()})" if "properties" in found else self.type(found)
+            target = self.schemas[name]
+            return f"[{name}](#{name.lower()})" if "properties" in target else self.type(target)
         if "anyOf" in schema:
-            return " or ".join(self.type(one) for one in schema["anyOf"])
+            return " or ".join(self.type(option) for option in schema["anyOf"])
         if "enum" in schema or "const" in schema:
-            return _choice([str(one) for one in schema.get("enum") or [schema["const"]]])
+            return _choice([str(option) for option in schema.get("enum") or [schema["const"]]])
         kind = str(schema.get("type", "anything"))
         if kind == "array":
             return f"list of {self.type(schema.get('items', {}))}"
@@ -125,7 +125,7 @@ class Reference:
 
 
 def _choice(values: list[str]) -> str:
-    """Words to choose from; orders, which all have a reverse, are shown once."""
+    """List the choices; sort orders, all of which can be reversed, are shown once."""
     once = [value for value in values if not value.startswith("-")]
     words = ", ".join(f"`{value}`" for value in once)
     return words if len(once) == len(values) else f"{words}; downwards with a `-` before"
@@ -136,6 +136,6 @@ def _value(value: Any) -> str:
 
 
 def _words(text: str) -> str:
-    """Running text, safe in a table."""
+    """Return running text that is safe in a table."""
     text = " ".join(text.split()).replace("|", "\\|").replace("``", "`")
     return re.sub(r"(?<!`)(custom:portal:[\w:]+\w)", r"`\1`", text)

@@ -1,4 +1,4 @@
-"""Fixtures that start real things once for the whole run: a demo, or its Slurm alone."""
+"""Fixtures that start real daemons once for the whole run: a demo, or its Slurm alone."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _share_tls_context() -> None:
-    """Give all HTTPX clients of the tests one TLS context: each would read the authorities of the
-    machine anew (60 ms of CPU), for http:// too."""
+    """Share one TLS context among all HTTPX clients of the tests; otherwise each would read the
+    machine's certificate authorities again (60 ms of CPU), even for http://."""
     create = httpx_transports.create_ssl_context
     shared = create()
 
@@ -79,8 +79,8 @@ def _share_tls_context() -> None:
 
 @pytest.fixture(autouse=True)
 def umask_kept() -> Iterator[None]:
-    """The Hub's configuration sets a umask, also where a test only reads it; what later tests make
-    must stay readable to the people of the demo."""
+    """Restore the umask: the Hub's configuration sets one, even if a test only reads it, but files
+    of later tests must stay readable to the people of the demo."""
     before = os.umask(0o022)
     os.umask(before)
     yield
@@ -89,7 +89,7 @@ def umask_kept() -> Iterator[None]:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    """A database of this test alone, with its tables."""
+    """Yield a database of this test alone, with its tables."""
     made = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
     await made.upgrade()
     yield made
@@ -97,7 +97,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 class Demo(Running):
-    """A demo that the tests started, and how they reach it.
+    """Demo started by the tests.
 
     From ``Running``: ``state``, ``run(argv, user=…, env=…, check=True, input=None)`` inside it,
     and ``tell("stop" | "start" | "kill", piece)`` with the pieces slapd, proxy, hub, munged,
@@ -110,7 +110,7 @@ class Demo(Running):
 
     @property
     def words(self) -> dict[str, Any]:
-        """state.json; fails the test when the demo has died."""
+        """Content of state.json; fails the test if the demo has died."""
         state = self.state
         assert state is not None, f"the demo has died: {self.output()}"
         return state
@@ -121,24 +121,24 @@ class Demo(Running):
 
     @property
     def people(self) -> bool:
-        """Whether the people are real accounts (the root form)."""
+        """True if the people are real accounts (the root form)."""
         return bool(self.words["form"] == "people")
 
     @property
     def environments(self) -> Path:
-        """The directory of the environments' YAML files."""
+        """Directory of the environments' YAML files."""
         return Path(self.words["environments"])
 
     def user(self, name: str) -> str | None:
-        """Whom ``name``'s commands run as: None in the one-account form."""
+        """Return the account that runs ``name``'s commands; None in the one-account form."""
         return name if self.people else None
 
     def output(self) -> str:
-        """What the demo has printed."""
+        """Return the demo's output so far."""
         return self.log.read_text() if self.log and self.log.exists() else ""
 
     def session_logs(self, lines: int = 20) -> str:
-        """The end of each session's log."""
+        """Return the end of each session's log."""
         logs = sorted((self.home.demo / "sessions").glob("*.log"))
         return "\n".join("\n".join(p.read_text().splitlines()[-lines:]) for p in logs)
 
@@ -150,22 +150,22 @@ class Demo(Running):
 
 
 def reachable(path: Path) -> bool:
-    """Whether every account can enter ``path``."""
+    """Return True if every account can enter ``path``."""
     return all(part.stat().st_mode & 0o001 for part in (path, *path.parents))
 
 
 def shared_cache() -> str:
-    """Slow things (Apptainer, images, the proxy) are made once for all demos of all runs."""
+    """Return the cache of slow builds (Apptainer, images, the proxy) that all runs share."""
     return str(Home.find().cache)
 
 
 @contextlib.contextmanager
 def a_home() -> Iterator[Path]:
-    """A state directory that all accounts can enter, with a short path; deleted afterwards."""
+    """Yield a state directory with a short path that all accounts can enter; deleted afterwards."""
     place = Path(tempfile.mkdtemp(prefix="pt-", dir="/var/tmp"))
     place.chmod(0o755)
     if record := os.environ.get(runs.MARK):
-        with Path(record).open("a") as homes:  # what a later run cleans if this one is killed
+        with Path(record).open("a") as homes:  # cleaned by a later run if this one is killed
             homes.write(f"{place}\n")
     try:
         yield place
@@ -173,14 +173,14 @@ def a_home() -> Iterator[Path]:
         shutil.rmtree(place)
 
 
-def portal_demo(*words: str) -> list[str]:
-    """The command line of ``portal demo``."""
-    return [sys.executable, "-m", "portal", "demo", *words]
+def portal_demo(*options: str) -> list[str]:
+    """Return the command line of ``portal demo``."""
+    return [sys.executable, "-m", "portal", "demo", *options]
 
 
 def demo_place() -> Path:
-    """Where ``portal demo`` is started: in the checkout, so that its source is what runs; where
-    other accounts cannot read that, the installed portal runs, which `make test` keeps equal."""
+    """Return the directory to start ``portal demo`` in: the checkout, so that its source runs; if
+    other accounts cannot read that, / for the installed portal, which `make test` keeps equal."""
     return ROOT if reachable(ROOT) or os.geteuid() != 0 else Path("/")
 
 
@@ -188,9 +188,9 @@ def demo_place() -> Path:
 def started_demo(
     *options: str, prefix: tuple[str, ...] = (), place: Path, prepared: bool = True
 ) -> Iterator[Demo]:
-    """A demo with these options, from its start to its end, in the state directory ``place``.
+    """Run a demo with these options in the state directory ``place`` while the block runs.
 
-    ``prepared``: with what earlier demos have left in the cache."""
+    ``prepared``: use the results of earlier demos in the cache."""
     options += ("--prepared",) if prepared else ()
     log = place / "output"
     env = {**os.environ, "PORTAL_CACHE": shared_cache(), "PORTAL_HOME": str(place)}
@@ -224,8 +224,8 @@ def started_demo(
 
 
 def host_of(place: Path) -> tuple[str, ...]:
-    """What starts a demo in ``place`` on a host with an /etc of its own, ``place``/host/etc: a copy
-    of the machine's, in which a test may change accounts. Nothing where the kernel refuses that."""
+    """Return a command prefix that starts a demo in ``place`` on a host with its own /etc, a copy
+    in ``place``/host/etc whose accounts a test may change; empty if the kernel refuses that."""
     if not namespace.allowed():
         return ()
     host = place / "host"
@@ -237,9 +237,9 @@ def host_of(place: Path) -> tuple[str, ...]:
 
 @pytest.fixture(scope="session")
 def demo() -> Iterator[Demo]:
-    """ONE whole demo for the run; the root form when the tests run as root.
+    """Yield the only whole demo of the run, in the root form if the tests run as root.
 
-    PORTAL_TEST_DEMO names the state directory of a demo that runs already, to save its start.
+    PORTAL_TEST_DEMO names the state directory of a demo that is already running, to save its start.
     """
     running = os.environ.get("PORTAL_TEST_DEMO")
     if running:
@@ -254,7 +254,7 @@ def demo() -> Iterator[Demo]:
 
 @pytest.fixture(scope="session")
 def slurm_cluster(request: pytest.FixtureRequest) -> Iterator[Demo]:
-    """A private Slurm: the demo's own where this run has or will have one, else Slurm alone."""
+    """Yield a private Slurm: the demo's own if this run has or will have one, else Slurm alone."""
     if any("demo" in getattr(item, "fixturenames", ()) for item in request.session.items):
         yield request.getfixturevalue("demo")
         return
@@ -264,7 +264,7 @@ def slurm_cluster(request: pytest.FixtureRequest) -> Iterator[Demo]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgreSQL]:
-    """A private PostgreSQL for the run; a test that stops it starts it again."""
+    """Yield a private PostgreSQL for the run; a test that stops it starts it again."""
     server = PostgreSQL()
     try:
         server.start()
@@ -275,5 +275,5 @@ def postgres() -> Iterator[PostgreSQL]:
 
 @pytest.fixture
 def postgres_url(postgres: PostgreSQL) -> str:
-    """The URL (for ``Store.url``) of a new, empty database."""
+    """Return the URL (for ``Store.url``) of a new, empty database."""
     return postgres.new()

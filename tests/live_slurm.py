@@ -1,12 +1,12 @@
-"""The tests of Slurm and of the Hub with it, on Slurms that this machine's Debian does not have.
+"""Tests of Slurm, and of the Hub with it, on versions of Slurm that this Debian does not have.
 
     python -m tests.live_slurm                 # every version
-    python -m tests.live_slurm 24.11           # one: 24.11 or newest
+    python -m tests.live_slurm 24.11           # a single one: 24.11 or newest
     python -m tests.live_slurm newest -- tests/hub/sessions/test_session.py -k gpu    # other tests
 
-A stage beside the rest of the suite. Each version runs in a root of the Debian suite that has it
-(tests/support/containers/debian_root.py). What this machine or its mirror cannot give is skipped,
-by name.
+A separate stage of the suite. Each version runs in a root file system of the Debian suite that has
+it (tests/support/containers/debian_root.py). Versions that this machine or its mirror cannot
+provide are skipped, by name.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support/containers"))
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support/suite"))
-import debian_root  # they lie there
+import debian_root  # in these folders
 import runs
 
-# The suites that have a version, the first that this machine can make a root of counts.
+# Debian suites with each version; the first of which this machine can make a root is used.
 SUITES = {"24.11": ("trixie",), "newest": ("testing", "unstable")}
 TESTS = (
     "tests/integration/slurm/test_estimates_slurm.py",
@@ -35,7 +35,7 @@ TESTS = (
 
 
 def main() -> int:
-    """Return 1 when a test has failed."""
+    """Return 1 if a test has failed."""
     runs.end_on_signals()
     words, _, more = " ".join(sys.argv[1:]).partition("-- ")
     named = [word for word in words.split() if word != "--"] or list(SUITES)

@@ -1,11 +1,11 @@
 """``make test`` without ARGS: the whole suite, in stages.
 
-First what starts no process (tests/unit, as `make unit`), and beside it one demo from which all
-others begin; then, side by side, what waits for Slurm and for browsers, the rest, and ruff and
-mypy; last, Slurm and the Hub with it on newer Slurms. Each process has a demo of its own; what is
-slow to make is shared (PORTAL_CACHE). Output goes to
-build/test-*.log, and to the terminal when a stage is done; at the end come the slowest tests of all
-parts. Ended by a signal, it ends them first.
+First the tests that start no process (tests/unit, as `make unit`) and, in parallel, a demo from
+which all others begin; then, in parallel, the tests that wait for Slurm and for browsers, the
+others, and ruff and mypy; last, Slurm and the Hub on newer versions of Slurm. Each process has a
+demo of its own; slow builds are shared (PORTAL_CACHE). Output goes to build/test-*.log, and to the
+terminal when a stage is done; the slowest tests of all parts are listed at the end. A signal ends
+the parts first.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _TWICE = ["-n", "2", "--dist", "loadfile"]
 _SLOWEST = 20
 
 
-def _pytest(*words: str) -> list[str]:
-    return [sys.executable, "-m", "pytest", f"--durations={_SLOWEST}", *words]
+def _pytest(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "pytest", f"--durations={_SLOWEST}", *arguments]
 
 
 FIRST = {"unit": _pytest("tests/unit", "-n", "2"), "prepared": _pytest(_PREPARED)}
@@ -44,12 +44,12 @@ LIVE = {
     for name in live_slurm.SUITES
 }
 STAGES = (FIRST, PARTS, LIVE)
-_EVERY = 60.0  # seconds between two lines that say how far they are
+_EVERY = 60.0  # seconds between two lines of progress
 _DURATION = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(\S.*)$", re.MULTILINE)
 
 
 def main() -> int:
-    """Return 1 when a part has failed, else 0."""
+    """Return 1 if a part has failed, else 0."""
     BUILD.mkdir(exist_ok=True)
     runs.end_on_signals()
     started = time.monotonic()
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def _run(parts: dict[str, list[str]]) -> int:
-    """Run the commands side by side; return 1 when one has failed."""
+    """Run the commands in parallel; return 1 if a command has failed."""
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for name, command in parts.items():
@@ -88,17 +88,17 @@ def _run(parts: dict[str, list[str]]) -> int:
 
 
 def _wait(running: dict[str, subprocess.Popen[bytes]]) -> None:
-    began = said = time.monotonic()
+    began = reported = time.monotonic()
     while any(process.poll() is None for process in running.values()):
         time.sleep(0.5)
-        if time.monotonic() - said > _EVERY:
-            said = time.monotonic()
+        if time.monotonic() - reported > _EVERY:
+            reported = time.monotonic()
             lines = [f"{name} {_share(name)}" for name in running]
-            print(f"{(said - began) / 60:.0f} min: {', '.join(lines)}", flush=True)
+            print(f"{(reported - began) / 60:.0f} min: {', '.join(lines)}", flush=True)
 
 
 def _share(name: str) -> str:
-    """Return how far a part is, in pytest's words: "[ 34%]"."""
+    """Return the progress of a part as printed by pytest: "[ 34%]"."""
     lines = _log(name).read_text(errors="replace").splitlines()
     return next((line[-6:] for line in reversed(lines) if line.endswith("%]")), "[  0%]")
 

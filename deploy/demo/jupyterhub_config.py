@@ -1,7 +1,7 @@
-"""The demo's Hub: deploy/jupyterhub_config.py as a site has it, and the values of this demo.
+"""Configuration of the demo's Hub: deploy/jupyterhub_config.py, as at a site, with demo values.
 
-`portal demo` writes what it started (addresses, paths, ports) into the file that
-PORTAL_DEMO_STATE names, and everything below is read from there.
+`portal demo` writes its addresses, paths and ports into the file named by PORTAL_DEMO_STATE, from
+which everything below is read.
 """
 
 import json
@@ -14,9 +14,8 @@ load_subconfig(str(Path(__file__).resolve().parents[1] / "jupyterhub_config.py")
 demo = json.loads(Path(os.environ["PORTAL_DEMO_STATE"]).read_text())
 one_account = demo["form"] != "people"
 
-# Where it serves: loopback only. The proxy is a piece of the demo, so it outlives the Hub.
-# Each person's sessions have a host of their own, NAME.localhost, so that what runs in them has
-# another origin than the Hub's pages.
+# Addresses: loopback only. The proxy is a piece of the demo, so it outlives the Hub. Each person's
+# sessions have a subdomain, NAME.localhost, so that they have another origin than the Hub's pages.
 c.JupyterHub.bind_url = demo["bind_url"]
 c.JupyterHub.subdomain_host = demo["url"]
 c.JupyterHub.hub_bind_url = demo["hub_url"]
@@ -27,7 +26,7 @@ c.JupyterHub.cleanup_proxy = False
 c.JupyterHub.db_url = "sqlite:///jupyterhub.sqlite"
 c.JupyterHub.cookie_secret_file = str(Path(demo["hub_directory"]) / "cookie-secret")
 
-# Who logs in.
+# Logins.
 c.LDAPAuthenticator.servers = [demo["ldap"]["uri"]]
 c.LDAPAuthenticator.ca_file = demo["ldap"]["ca_file"]
 c.LDAPAuthenticator.people_base = demo["ldap"]["people_dn"]
@@ -38,12 +37,12 @@ c.LDAPAuthenticator.lockout_threshold = 0  # the demo's slapd locks nobody
 c.LDAPAuthenticator.admin_groups = {"portal-admins"}
 c.LDAPAuthenticator.instructor_groups = {"portal-instructors"}
 
-# What sessions run in, and on.
+# Environments and storage of sessions.
 c.EnvironmentCatalog.directory = demo["environments"]
 c.PortalSpawner.apptainer = demo["apptainer"]
 c.PortalSpawner.log_directory = demo["session_logs"]
 c.PortalSpawner.listen_address = demo["slurm_address"]
-# Slurm's commands and `module` in the container's terminals; its Debian is the machine's.
+# Slurm's commands and `module` in the container's terminals; it has the machine's Debian release.
 c.PortalSpawner.commands_in_containers = demo["commands_in_containers"]
 storage = Path(demo["homes"]).parent  # portal.demo.home.Home made both folders
 c.PortalSpawner.binds = [
@@ -55,17 +54,17 @@ c.Storage.areas = [
     {"title": "Scratch", "path": str(storage / "scratch")},
     {"title": "Data", "path": str(storage / "data")},
 ]
-# What its environments bind and set (portal.demo.environments.environments): the machine's index of
-# packages with its certificates, shared folders, and where `module` finds the modules.
+# Bind mounts of its environments (portal.demo.environments.environments): the configuration of the
+# machine's package index with its certificates, and shared folders.
 c.CatalogRules.allowed_binds = [
     "/etc/pip.conf",
     "/etc/ssl/certs",
     *(bind["source"] for bind in c.PortalSpawner.binds),
 ]
-# Where images are built and environments tested, and as whom.
+# Image builds and tests of environments: directories and accounts.
 c.EnvironmentCatalog.kept_directory = demo["kept_environments"]
 c.Workshop.interval = 0.5
-# Instructors' courses wait for grace; their files come from the shared folder.
+# Instructors' courses need approval by grace; their files come from the shared folder.
 c.Courses.data_roots = [str(storage / "data" / "courses")]
 c.Courses.exchange_directory = demo["exchange"]
 c.CatalogRules.own_environments = "on"
@@ -83,7 +82,7 @@ c.Images.resources = {"cpus": 2, "memory": "6G", "time": "1:00:00"}
 c.Images.test_resources = {"cpus": 2, "memory": "3G", "time": "0:15:00"}
 c.LaunchForm.simulated_gpus = demo["simulated_gpus"]
 
-# The service: everything at a pace that one can watch. Its database is the Hub's neighbour.
+# The service, with intervals short enough to watch. Its database is beside the Hub's.
 c.Store.url = f"sqlite:///{demo['hub_directory']}/portal.sqlite"
 c.Telemetry.source = "simulated" if demo["simulated_gpus"] else "none"
 c.Dashboard.refresh_interval = 2
@@ -97,7 +96,7 @@ c.LaunchForm.gpu_types = {
     "t4": {"title": "T4", "memory": "16 GB", "interconnect": "PCIe"},
 }
 
-# With this token `portal environments test` asks the service, as a timer of a site does.
+# Token with which `portal environments test` calls the service, as a site's timer does.
 c.JupyterHub.services.append(
     {
         "name": "environment-tests",
@@ -122,15 +121,15 @@ if one_account:
     from spawners.spawner import PortalSpawner
 
     class OneAccountSpawner(PortalSpawner):
-        """Everyone's sessions under the account that started the demo, a folder for each."""
+        """Spawner of all sessions under the account that started the demo, with a folder each."""
 
         @property
         def account(self) -> str:
-            """Everyone's jobs belong to it."""
+            """Account of all jobs."""
             return str(demo["account"])
 
         async def home(self) -> str:
-            """This person's folder."""
+            """Return the person's folder, created if missing."""
             folder = Path(demo["homes"]) / self.user.name
             folder.mkdir(mode=0o700, exist_ok=True)
             return str(folder)
@@ -140,5 +139,5 @@ if one_account:
     if demo["account"] == "root":  # where root may not make mount namespaces
         c.PortalSpawner.args = ["--allow-root"]
     c.PortalSpawner.binds.append({"source": demo["homes"], "read_only": False})
-# update(): the pages' own variables (10-pages.py) stay.
+# update() keeps the pages' own variables (10-pages.py).
 c.JupyterHub.template_vars.update({"portal_notice": " ".join(["This is a demo.", *notices])})

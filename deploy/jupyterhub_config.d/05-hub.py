@@ -1,6 +1,6 @@
-"""The Hub is prepared for the portal: what is changed in JupyterHub, and the portal's routes of its
-API (spawners/hub_patches/, spawners/api/routes.py). At which addresses it answers and how much it
-reads: c.HubRequests."""
+"""Preparation of the Hub: the portal's changes of JupyterHub and its routes in the Hub's API
+(spawners/hub_patches/, spawners/api/routes.py). c.HubRequests sets the addresses that it answers
+to and the size of requests that it reads."""
 
 from spawners.hub_setup import set_up_hub
 

@@ -1,4 +1,4 @@
-"""The portal's web service: the Hub starts it and sends /services/portal/ to it."""
+"""The portal's web service: started by the Hub, which routes /services/portal/ to it."""
 
 import os
 import sys
@@ -12,16 +12,16 @@ from spawners.web.domains import SERVICE, host_of
 
 c = get_config()  # noqa: F821
 
-# The service reads the same file as the Hub, so the catalog is configured in one place.
+# The service reads the same file as the Hub, so the catalog is configured in a single place.
 app = Application.instance() if Application.initialized() else None
 if isinstance(app, JupyterHub):
     config_file = Path(app.config_file).resolve()
 else:  # read by the service itself or by `portal doctor`
     config_file = Path(__file__).resolve().parents[1] / "jupyterhub_config.py"
 
-# Loopback only, and plain HTTP there even with internal_ssl: JupyterHub 6.1.1 cannot check a
-# managed service at an https address (it takes its server's TLS context for the client's). The
-# service's own questions to the Hub are encrypted then, as everything else is.
+# Loopback only, and plain HTTP even with internal_ssl: JupyterHub 6.1.1 cannot check a managed
+# service at an https address (it uses its server's TLS context as the client's). The service's own
+# requests to the Hub are encrypted then, as everything else is.
 port = os.environ.get("PORTAL_SERVICE_PORT", "8010")
 
 c.JupyterHub.services.append(
@@ -29,37 +29,37 @@ c.JupyterHub.services.append(
         "name": SERVICE,
         "url": f"http://127.0.0.1:{port}",
         "command": [sys.executable, "-m", "portal", "service", f"--config={config_file}"],
-        # What the configuration file may read; the Hub gives a service no more than this.
+        # Variables that the configuration file may read; the Hub passes no others to a service.
         "environment": {
             name: value
             for name, value in os.environ.items()
             if name.startswith("PORTAL_")
             or name in ("SLURM_CONF", "CREDENTIALS_DIRECTORY", "PGPASSFILE")
         }
-        | {"PORTAL_HUB_PID": str(os.getpid())},  # with which it ends
-        "timeout": 120,  # a Hub without its service at its own start exits: not on a busy machine
-        "oauth_no_confirm": True,  # part of the portal: no question whether to trust it
+        | {"PORTAL_HUB_PID": str(os.getpid())},  # the service ends with this process
+        "timeout": 120,  # a Hub whose service is late at its start exits; a busy machine is slow
+        "oauth_no_confirm": True,  # part of the portal: no confirmation page
         "display": True,
-        # A login at the service carries those of its scopes that the person holds, no others.
+        # A login at the service has only those of these scopes that the person holds.
         "oauth_client_allowed_scopes": sorted(set(scope.MEANINGS) - scope.OF_SESSIONS),
     }
 )
 
-# Where sessions have hosts of their own (c.JupyterHub.subdomain_host), the service stays with the
-# Hub: its pages and the Hub's ask each other.
+# If sessions have subdomains (c.JupyterHub.subdomain_host), the service stays on the Hub's host,
+# because its pages and the Hub's send requests to each other.
 c.JupyterHub.subdomain_hook = host_of
 
-# What the service knows beside JupyterHub's own scopes; who holds which: 30-roles.py.
+# Scopes of the service in addition to JupyterHub's own; 30-roles.py assigns them.
 c.JupyterHub.custom_scopes.update(
     {name: {"description": words} for name, words in scope.MEANINGS.items()}
 )
-# Everyone who may log in may use the service. (A role "user" of one's own in load_roles would
-# replace this: use extra_user_scopes there too.)
+# Everyone who may log in may use the service. (A site's own role "user" in load_roles would replace
+# this: use extra_user_scopes there too.)
 c.JupyterHub.extra_user_scopes.update({"access:services!service=portal"})
 
-# The service asks with each person's own token. With its own it stops sessions, for people whom
-# it has checked, and says for whom (spawners/lifecycle/stop_reason.py). It starts a TensorBoard for
-# those who ask for one themselves; the Hub judges that launch like every other.
+# The service calls the Hub with each person's own token. With its own token it stops sessions on
+# behalf of people whom it has checked, and names them (spawners/lifecycle/stop_reason.py), and
+# starts a TensorBoard for a person who requests it; the Hub checks that launch like any other.
 c.JupyterHub.load_roles.append(
     {
         "name": "portal-service",

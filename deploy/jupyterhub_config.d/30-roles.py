@@ -1,6 +1,6 @@
-"""Who may do what in the portal: the role of its admins, and what every session may report.
+"""Roles and scopes of the portal: the role of its admins, and the scopes of all sessions.
 
-A role with fewer rights goes into a file of the site, e.g. for people who may see everything and
+A role with fewer rights goes into a site's own file, e.g. for people who may see everything and
 change nothing::
 
     c.JupyterHub.load_roles.append({
@@ -9,7 +9,7 @@ change nothing::
         "groups": ["helpdesk"],
     })
 
-The scopes and their meanings stand in portal/models/scope.py.
+The scopes and their meanings are in portal/models/scope.py.
 """
 
 from portal.models import scope
@@ -17,9 +17,9 @@ from spawners.config.roles import Members
 
 c = get_config()  # noqa: F821  given by traitlets
 
-# A session reports what its own GPUs do, and asks about itself. Its token is narrowed to its own
-# server (spawners/lifecycle/reports.py); JupyterHub gives a token nothing that its owner does not
-# hold.
+# A session reports on its own GPUs and asks about itself. Its token is restricted to its own server
+# (spawners/lifecycle/reports.py); JupyterHub gives a token no scopes that its owner lacks, so all
+# users get them.
 c.JupyterHub.extra_user_scopes.update({f"{name}!user" for name in scope.OF_SESSIONS})
 
 # The Hub's admins are the portal's admins, by group and by name; c.PortalAdmins adds others.

@@ -1,4 +1,4 @@
-"""What begins with the Hub: it remembers sessions, also those that ended while it was away."""
+"""History of sessions, started with the Hub: includes those that ended while it was down."""
 
 from jupyterhub.app import JupyterHub
 from traitlets.config import Application

@@ -1,6 +1,6 @@
-"""What counts as activity, and what ends sessions in which there is none.
+"""Activity of sessions, and the end of idle ones.
 
-A site switches the latter on in a file of its own (docs/how-to/idle.md)::
+A site enables the latter in a file of its own (docs/how-to/idle.md)::
 
     c.IdleGpus.mode = "on"
     c.IdleSessions.timeout = 8 * 3600
@@ -13,7 +13,7 @@ from spawners.lifecycle import culler
 
 c = get_config()  # noqa: F821  given by traitlets
 
-# What goes through the proxy is no activity; what a session reports of itself is.
+# Traffic through the proxy does not count as activity; a session's own reports do.
 c.JupyterHub.proxy_class = "spawners.proxy.SessionProxy"
 
 app = Application.instance() if Application.initialized() else None

@@ -1,4 +1,4 @@
-"""Shared classes: who teaches, and who is in which course's group.
+"""Courses: the instructors' role, and the groups of courses.
 
 A site names its instructors in a file of its own::
 
@@ -12,11 +12,11 @@ from spawners.form import my_courses
 
 c = get_config()  # noqa: F821  given by traitlets
 
-# Who is in a course stands in the portal's database; at each login and refresh its groups are
+# Rosters are in the portal's database; at each login and refresh, a person's course groups are
 # added to those of the authenticator, whichever of the portal's it is.
 c.PortalLogin.more_groups = course_groups
 
-# What the home page and the launch page show of a person's courses.
+# A person's courses on the home page and the launch page.
 c.JupyterHub.template_vars.update({"portal_courses": my_courses.FOR_PAGES})
 
 c.JupyterHub.load_roles.append(

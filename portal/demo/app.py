@@ -1,4 +1,4 @@
-"""``portal demo``: the whole portal on this machine, on real parts, from private directories."""
+"""``portal demo``: the whole portal on this machine, with real daemons in private directories."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .reset import remove
 from .running import Running
 from .whole import WholeDemo, sweep
 
-_NOT_RUNNING = 3  # as systemctl(1) status answers
+_NOT_RUNNING = 3  # as in systemctl(1), status
 
 
 class DemoApp(Application):
-    """Start, stop and look at the demo of one state directory."""
+    """Application that starts, stops and inspects the demo of a state directory."""
 
     name = "portal-demo"
     version = __version__
@@ -104,11 +104,11 @@ class DemoApp(Application):
 
     @catch_config_error
     def initialize(self, argv: list[str] | None = None) -> None:
-        """Read the command line."""
+        """Parse the command line."""
         super().initialize(argv)
 
     def start(self) -> None:
-        """Do what the command line asks; what goes wrong is one sentence and status 1."""
+        """Run the command; print an error as one sentence and exit with status 1."""
         try:
             place = Home.find(self.home or None)
             if self.show:
@@ -201,8 +201,8 @@ class DemoApp(Application):
         sys.stdout.flush()
         return 0
 
-    def _say(self, words: str) -> None:
-        print(f"  {words}", flush=True)
+    def _say(self, message: str) -> None:
+        print(f"  {message}", flush=True)
 
     def _say_ready(self, demo: WholeDemo) -> None:
         state, people = demo.state, demo.people
@@ -229,7 +229,7 @@ def _gpus(state: dict[str, Any]) -> str:
 
 @contextlib.contextmanager
 def _lock(place: Home) -> Iterator[bool]:
-    """Whether this process alone starts and runs the demo of ``place``."""
+    """Yield True if this process holds the lock of the demo in ``place``, else False."""
     with (place.demo / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

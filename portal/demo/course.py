@@ -1,4 +1,4 @@
-"""The demo's course, "Deep Learning 101": made at the first start, and left alone from then on."""
+"""The demo's course, "Deep Learning 101": created at the first start, never changed later."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _WEEKS = 20
 def make_course(
     hub: Daemon, deploy: Path, home: Home, people: People, say: Callable[[str], None]
 ) -> None:
-    """Put the course into the portal's database with `portal courses import`, as the Hub's account,
-    unless an earlier start did; raises PortalError where that does not work."""
+    """Import the course with `portal courses import`, as the Hub's account, unless an earlier start
+    did. Raises PortalError if the import fails."""
     shared = home.data / "courses" / NAME
-    file = shared / "course.yaml"  # has its name once the course is there
+    file = shared / "course.yaml"  # renamed to this once the course exists
     if file.exists():
         return
     handouts, data = shared / "handouts", shared / "data"
@@ -44,7 +44,7 @@ def make_course(
     config = f"-f={deploy / 'demo' / 'jupyterhub_config.py'}"
     portal = [sys.executable, "-m", "portal", "courses"]
     done = hub.once([*portal, "import", "--approved", config, str(new)])
-    # It is there, too, where a start was ended before the rename.
+    # The course also exists if an earlier start ended before the rename.
     if done.returncode and hub.once([*portal, "export", config, NAME]).returncode:
         raise PortalError(f"The demo's course was not made: {done.stdout}{done.stderr}")
     new.rename(file)

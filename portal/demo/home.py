@@ -1,4 +1,4 @@
-"""Where one demo keeps its state: private directories under one home, none outside it."""
+"""State directories of a demo: private, and all below one home."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from pathlib import Path
 
 from ..errors import ConfigurationError
 
-# A Unix socket's path has at most 107 characters (unix(7)); slurmstepd's is the longest here:
+# A Unix socket's path has at most 107 characters (unix(7)); slurmstepd has the longest here:
 # HOME/demo/slurm/d/gpu01/gpu01_4294967295.4294967295.
 _LONGEST_HOME = 107 - len("/demo/slurm/d/gpu01/gpu01_4294967295.4294967295")
 
 
 @dataclass(frozen=True)
 class Home:
-    """The state directory ``root`` and the directory ``cache`` of slow, reusable things."""
+    """State directory ``root`` and directory ``cache`` of reusable build results."""
 
     root: Path
     cache: Path
 
     @classmethod
     def find(cls, root: str | None = None) -> Home:
-        """The home that ``root``, else PORTAL_HOME, else the default of this account names.
+        """Return the home at ``root``, else at PORTAL_HOME, else at this account's default.
 
-        Raises ConfigurationError where the path is too long for the Unix sockets below it.
+        Raises ConfigurationError if the path is too long for the Unix sockets below it.
         """
         named = root or os.environ.get("PORTAL_HOME")
         if named:
@@ -43,12 +43,12 @@ class Home:
 
     @property
     def demo(self) -> Path:
-        """All run state of the demo: what --reset deletes."""
+        """All state of the demo, deleted by --reset."""
         return self.root / "demo"
 
     @property
     def log(self) -> Path:
-        """One log file for each daemon."""
+        """Log files, one per daemon."""
         return self.demo / "log"
 
     @property
@@ -58,38 +58,38 @@ class Home:
 
     @property
     def people(self) -> Path:
-        """The home directories of the demo's people."""
+        """Home directories of the demo's people."""
         return self.demo / "home"
 
     @property
     def scratch(self) -> Path:
-        """A folder where everyone can write, as a cluster's scratch file system is."""
+        """Folder writable by everyone, like a cluster's scratch file system."""
         return self.demo / "scratch"
 
     @property
     def data(self) -> Path:
-        """A folder where people can only read, as a cluster's shared data are."""
+        """Folder that people can only read, like a cluster's shared data."""
         return self.demo / "data"
 
     @property
     def images(self) -> Path:
-        """Container images that the portal has built; everyone can read them."""
+        """Container images built by the portal; readable by everyone."""
         return self.demo / "images"
 
     @property
     def node_cache(self) -> Path:
-        """Images unpacked: what would be a folder on each node's own disk."""
+        """Unpacked images; on a real cluster, a folder on each node's local disk."""
         return self.demo / "node-cache"
 
     @property
     def exchange(self) -> Path:
-        """Where courses with grades have nbgrader's exchange."""
+        """Exchange directory of nbgrader, for courses with grades."""
         return self.demo / "exchange"
 
     def make(self, shared: bool) -> None:
-        """Make the directories. ``shared``: other accounts must be able to enter them.
+        """Create the directories. ``shared``: other accounts must be able to enter them.
 
-        Raises ConfigurationError where a directory above keeps other accounts out.
+        Raises ConfigurationError if a parent directory keeps other accounts out.
         """
         for path in (self.root, self.cache, self.demo, self.log, self.run, self.people):
             path.mkdir(parents=True, exist_ok=True)
@@ -100,10 +100,10 @@ class Home:
             self.demo.chmod(0o700)
             return
         for place in (self.root, self.cache):
-            for above in place.parents:
-                if not above.stat().st_mode & 0o001:
+            for parent in place.parents:
+                if not parent.stat().st_mode & 0o001:
                     raise ConfigurationError(
-                        f"Other accounts cannot enter {above}, so the demo's people could not "
+                        f"Other accounts cannot enter {parent}, so the demo's people could not "
                         f"reach {place}: choose another place with PORTAL_HOME or PORTAL_CACHE."
                     )
 

@@ -1,12 +1,12 @@
-"""The root form's private view of the machine: accounts that exist for the demo alone.
+"""Mount namespace of the demo's root form, with accounts that exist only inside it.
 
-``enter`` puts this process into a mount namespace (unshare(2), CLONE_NEWNS) with an /etc of its
-own: the host's, under private passwd, group, shadow, sudoers, nsswitch.conf and slurm. The host's
-files stay as they are, and everything vanishes with the last process in the namespace.
+``enter`` moves this process into a mount namespace (unshare(2), CLONE_NEWNS) whose /etc is the
+host's under private passwd, group, shadow, gshadow, sudoers, nsswitch.conf, hosts and slurm. The
+host's files are not changed, and all of it vanishes with the last process in the namespace.
 
-The directory is mounted, never a single file: whoever renames a file over the host's /etc/passwd,
-as useradd(8) and every package with an account do, takes away what is mounted on that file, in all
-namespaces (mount_namespaces(7), "Restrictions on mount namespaces").
+The directory is mounted, never a single file: renaming a file over the host's /etc/passwd, as
+useradd(8) and every package with an account do, removes mounts on that file in all namespaces
+(mount_namespaces(7), "Restrictions on mount namespaces").
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _PRIVATE = (
     *("nsswitch.conf", "hosts"),
 )
 OWNER = Path("etc/portal-demo")
-"""Below the root of everything in a demo's namespace: a link to the home of that demo."""
+"""Symbolic link to the demo's home, relative to the root of every process in its namespace."""
 
 
 def allowed() -> bool:
-    """Whether this process may make a mount namespace and mount in it."""
+    """Return True if this process may create a mount namespace and mount in it."""
     if os.geteuid() != 0:
         return False
     trial = ["unshare", "--mount", "--propagation", "private", "mount", "-t", "tmpfs", "x", "/mnt"]
@@ -49,7 +49,7 @@ def allowed() -> bool:
 def enter(home: Home, people: People, deploy: Path) -> None:
     """Move this process and its later children into the demo's namespace.
 
-    Raises ConfigurationError where the kernel refuses. Call it before any thread is started.
+    Raises ConfigurationError if the kernel refuses. Call it before any thread is started.
     """
     etc = home.demo / "etc"
     _write(etc, home, people, deploy)
@@ -59,8 +59,8 @@ def enter(home: Home, people: People, deploy: Path) -> None:
     _mount("--make-rprivate", "/")
     _mount_etc(etc, home.demo / "etc-layer", home.root)
     _mount("--bind", etc / "sudoers.d", "/etc/sudoers.d")
-    # Commands find the demo's slurm.conf where they look by themselves, and sessions need no
-    # special environment.
+    # Commands find the demo's slurm.conf at its default path, so sessions need no special
+    # environment.
     _mount("--bind", home.demo / "slurm" / "etc", "/etc/slurm")
     # A name service cache of the host would answer with the host's accounts.
     for cache in (Path("/run/nscd"), Path("/var/lib/sss/pipes")):
@@ -70,10 +70,10 @@ def enter(home: Home, people: People, deploy: Path) -> None:
 
 
 def _mount_etc(etc: Path, layer: Path, home: Path) -> None:
-    """Mount over /etc the host's files under those in ``etc``, from a tmpfs at ``layer``.
+    """Mount the files in ``etc``, on top of the host's, over /etc, from a tmpfs at ``layer``.
 
-    An overlay shows what is installed on the host meanwhile. Where the kernel makes none, a copy
-    of the host's /etc serves, as it is now.
+    An overlay also shows what is installed on the host later. If the kernel refuses one, a copy of
+    the host's current /etc is mounted.
     """
     layer.mkdir(exist_ok=True)
     _mount("-t", "tmpfs", "-o", "mode=755,size=256m", "none", layer)
@@ -95,7 +95,7 @@ def _mount_etc(etc: Path, layer: Path, home: Path) -> None:
 def _put_private(etc: Path, target: Path, home: Path) -> None:
     for name in _PRIVATE:
         shutil.copy2(etc / name, target / name)
-    for name in ("slurm", "sudoers.d"):  # directories are mounted here
+    for name in ("slurm", "sudoers.d"):  # mount points
         (target / name).mkdir(mode=0o755, exist_ok=True)
     (target / OWNER.name).symlink_to(home)
 
@@ -109,16 +109,16 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _mounted_below(directory: Path) -> list[Path]:
-    """What is mounted below ``directory`` in this namespace (proc(5), mountinfo, field 5)."""
+    """Return this namespace's mount points below ``directory`` (proc(5), mountinfo, field 5)."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    places = [line.split(" ")[4].encode().decode("unicode_escape") for line in lines]
-    return [Path(place) for place in places if directory in Path(place).parents]
+    paths = [line.split(" ")[4].encode().decode("unicode_escape") for line in lines]
+    return [Path(path) for path in paths if directory in Path(path).parents]
 
 
 def _open_fuse(place: Path) -> None:
-    """Let the demo's people mount images: /dev/fuse is often closed to them.
+    """Open /dev/fuse, which is often closed to users, so that the demo's people can mount images.
 
-    The open device node lives on a tmpfs of this namespace, so the host never sees it.
+    The open device node is on a tmpfs of this namespace; the host never sees it.
     """
     if not Path("/dev/fuse").exists() or Path("/dev/fuse").stat().st_mode & 0o006 == 0o006:
         return
@@ -131,7 +131,7 @@ def _open_fuse(place: Path) -> None:
 
 
 def _write(etc: Path, home: Home, people: People, deploy: Path) -> None:
-    """Write the private files: the host's system accounts and the demo's own, nobody else's."""
+    """Write the private files, with only the host's system accounts and the demo's accounts."""
     etc.mkdir(exist_ok=True)
     services = list(people.services.values())
     persons = list(people.persons.values())
@@ -139,7 +139,7 @@ def _write(etc: Path, home: Home, people: People, deploy: Path) -> None:
     group = _system_lines(Path("/etc/group"), services + persons)
     for account in services:
         passwd.append(f"{account.name}:x:{account.uid}:{account.gid}::/nonexistent:/bin/sh")
-        members = ",".join(one.name for one in services if account.gid in one.groups)
+        members = ",".join(service.name for service in services if account.gid in service.groups)
         group.append(f"{account.name}:x:{account.gid}:{members}")
     for account in persons:
         directory = home.people / account.name
@@ -162,34 +162,34 @@ def _write(etc: Path, home: Home, people: People, deploy: Path) -> None:
 
 
 def _hosts() -> list[str]:
-    """The host's /etc/hosts, where this machine's own name means 127.0.0.1.
+    """Return the lines of the host's /etc/hosts, with this machine's own name at 127.0.0.1.
 
     Slurm's daemons bind to the address of the name that gethostname(2) gives; on the host that can
-    be 127.0.1.1, where no client looks, or an address of the network.
+    be 127.0.1.1, to which no client connects, or an address of the network.
     """
     own = socket.gethostname()
     lines = [f"127.0.0.1 localhost {own}"]
     for line in Path("/etc/hosts").read_text().splitlines():
-        words = line.split("#", 1)[0].split()
-        others = [name for name in words[1:] if name != own]
-        if others:
-            lines.append(" ".join([words[0], *others]))
+        fields = line.split("#", 1)[0].split()
+        names = [name for name in fields[1:] if name != own]
+        if names:
+            lines.append(" ".join([fields[0], *names]))
     return lines
 
 
 def _system_lines(path: Path, ours: list[Account]) -> list[str]:
-    """Lines of the host's passwd or group for system accounts whose name and number are free."""
+    """Return the host's passwd or group lines of system accounts with names and ids not ours."""
     names = {account.name for account in ours}
     numbers = {account.uid for account in ours} | {account.gid for account in ours}
-    kept = []
+    lines = []
     for line in path.read_text().splitlines():
         fields = line.split(":")
         if len(fields) < 3 or not fields[2].isdigit() or fields[0] in names:
             continue
         number = int(fields[2])
         if (number <= _LAST_SYSTEM_UID or number == _NOBODY) and number not in numbers:
-            kept.append(line)
-    return kept
+            lines.append(line)
+    return lines
 
 
 def _make_home(directory: Path, account: Account) -> None:
@@ -206,13 +206,13 @@ def _put(path: Path, lines: list[str], mode: int) -> None:
     path.chmod(mode)
 
 
-def _mount(*words: str | Path) -> None:
-    done = subprocess.run(["mount", *map(str, words)], capture_output=True, text=True)
+def _mount(*args: str | Path) -> None:
+    done = subprocess.run(["mount", *map(str, args)], capture_output=True, text=True)
     if done.returncode != 0:
         raise ConfigurationError(f"The demo's namespace failed: {done.stderr.strip()}")
 
 
-def _mounted(*words: str | Path) -> bool:
-    """Whether mount(8) could do it."""
-    done = subprocess.run(["mount", *map(str, words)], capture_output=True)
+def _mounted(*args: str | Path) -> bool:
+    """Run mount(8) with ``args``; return True if it succeeded."""
+    done = subprocess.run(["mount", *map(str, args)], capture_output=True)
     return done.returncode == 0

@@ -1,4 +1,4 @@
-"""The demo's people and service accounts, as deploy/demo/people.toml names them."""
+"""The demo's people and service accounts, as listed in deploy/demo/people.toml."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Account:
-    """One account. ``groups`` are its group ids beside ``gid``."""
+    """An account. ``groups``: its supplementary group ids."""
 
     name: str
     uid: int
@@ -21,7 +21,7 @@ class Account:
 
 @dataclass(frozen=True)
 class People:
-    """Everyone in the demo. ``services`` and ``persons`` map a name to its account."""
+    """Accounts of the demo. ``services`` and ``persons`` map a name to its account."""
 
     password: str
     group: str
@@ -35,21 +35,21 @@ class People:
     @classmethod
     def read(cls, path: Path) -> People:
         """Read people.toml."""
-        words = tomllib.loads(path.read_text())
-        gid = words["group"]["gid"]
-        services = words["services"]
+        document = tomllib.loads(path.read_text())
+        gid = document["group"]["gid"]
+        services = document["services"]
         groups = {
-            name: tuple(services[other][1] for other in others)
-            for name, others in words["service_groups"].items()
+            name: tuple(services[member][1] for member in members)
+            for name, members in document["service_groups"].items()
         }
         students = {
-            f"student{number:02}": words["students"]["first_uid"] + number - 1
-            for number in range(1, words["students"]["count"] + 1)
+            f"student{number:02}": document["students"]["first_uid"] + number - 1
+            for number in range(1, document["students"]["count"] + 1)
         }
-        persons = {**words["people"], **students}
+        persons = {**document["people"], **students}
         return cls(
-            password=words["password"],
-            group=words["group"]["name"],
+            password=document["password"],
+            group=document["group"]["name"],
             gid=gid,
             services={
                 name: Account(name, uid, gid, groups.get(name, ()))
@@ -57,12 +57,12 @@ class People:
             },
             persons={name: Account(name, uid, uid, (gid,)) for name, uid in persons.items()},
             students=tuple(students),
-            researchers=tuple(words["slurm"]["researchers"]),
-            instructors=tuple(words["slurm"]["instructors"]),
+            researchers=tuple(document["slurm"]["researchers"]),
+            instructors=tuple(document["slurm"]["instructors"]),
         )
 
 
 def myself() -> Account:
-    """The account that this process runs as."""
+    """Return the account that this process runs as."""
     uid = os.geteuid()
     return Account(pwd.getpwuid(uid).pw_name, uid, os.getegid(), tuple(os.getgroups()))

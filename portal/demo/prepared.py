@@ -1,8 +1,8 @@
-"""A first start's slow results, kept in the cache for demos that begin with ``--prepared``.
+"""Slow results of a first start, cached for demos started with ``--prepared``.
 
-Kept are Slurm's accounting database with the demo's accounts, and the portal's database with what
-the tests of the demo's environments said. Each is keyed by everything that it was made from, so a
-change of an ingredient makes it anew.
+The cache holds Slurm's accounting database with the demo's accounts, and the portal's database with
+the test results of the demo's environments. Each is keyed by everything it was made from, so any
+change of an input makes a new one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .environments.making import locked, make_readable_directory, new_directory
 from .people import Account
 
 _ROOM = Path(__file__).resolve().parents[1]
-# The tables of the portal's database that hold for every home: they name environments by what is
-# in them (``Environment.fingerprint``). All others begin empty.
+# The tables of the portal's database that are valid in every home: they identify environments by
+# their content (``Environment.fingerprint``). All others start empty.
 _TABLES = ("environment_tests", "environment_verdicts")
-_KEEP = 3  # of each kind; older ones belong to earlier ingredients
+_KEEP = 3  # of each kind; older ones were made from earlier inputs
 
 
 class Prepared:
-    """What is kept in ``cache``. ``made_of``: words that everything kept depends on."""
+    """Prepared databases in ``cache``. ``made_of``: strings that all of their keys include."""
 
     def __init__(self, cache: Path, *made_of: str) -> None:
         self._cache = cache
@@ -37,51 +37,51 @@ class Prepared:
     # -- Slurm's accounting database --------------------------------------------------------
 
     def has_accounting(self, *made_of: str) -> bool:
-        """Return whether a database directory of these ingredients is kept."""
+        """Return True if the cache has a database directory made from these inputs."""
         return self._path("accounting", *made_of).is_dir()
 
     def lay_accounting(self, data: Path, account: Account, *made_of: str) -> bool:
-        """Copy the database directory of the same ingredients to ``data``, for ``account``; return
-        whether there was one. No server may use ``data``."""
-        kept = self._path("accounting", *made_of)
-        if not kept.is_dir():
+        """Copy the cached database directory made from these inputs to ``data``, owned by
+        ``account``. Return True if there was one. No server may be using ``data``."""
+        cached = self._path("accounting", *made_of)
+        if not cached.is_dir():
             return False
         shutil.rmtree(data, ignore_errors=True)
-        _copy(kept, data)
+        _copy(cached, data)
         _give(data, account)
         return True
 
     def keep_accounting(self, data: Path, *made_of: str) -> None:
-        """Keep the database directory ``data``, which no server uses now."""
+        """Cache the database directory ``data``, which no server may be using."""
         target = self._path("accounting", *made_of)
-        with locked(self._cache, "prepared", lambda words: None):
+        with locked(self._cache, "prepared", lambda message: None):
             make_readable_directory(self._place)
             with new_directory(target) as new:
                 new.rmdir()
                 _copy(data, new)
                 new.chmod(0o700)
-                os.utime(new)  # when it was kept, not when it was made: see _remove_old
+                os.utime(new)  # time of caching, not of creation: see _remove_old
             self._remove_old("accounting")
 
     # -- the portal's database --------------------------------------------------------------
 
     def lay_tests(self, database: Path, account: Account, *made_of: str) -> bool:
-        """Make ``database`` (a file of SQLite that is not there yet) with the tests of the same
-        environments; return whether they are known."""
-        kept = self._path("tests", *made_of)
-        if database.exists() or not kept.is_file():
+        """Create ``database`` (an SQLite file) with the cached tests of the same environments.
+        Return True if done, False if the file exists or no tests are cached."""
+        cached = self._path("tests", *made_of)
+        if database.exists() or not cached.is_file():
             return False
         new = database.with_suffix(".new")
-        shutil.copyfile(kept, new)
+        shutil.copyfile(cached, new)
         new.chmod(0o600)
         _give(new, account)
         new.rename(database)
         return True
 
     def keep_tests(self, database: Path, *made_of: str) -> None:
-        """Keep the tests in ``database``, which a service may be using."""
+        """Cache the tests in ``database``, which a service may be using."""
         target = self._path("tests", *made_of)
-        with locked(self._cache, "prepared", lambda words: None):
+        with locked(self._cache, "prepared", lambda message: None):
             make_readable_directory(self._place)
             with new_directory(self._place / "making") as folder:
                 new = folder / "portal.sqlite"
@@ -95,8 +95,8 @@ class Prepared:
         return self._place / f"{kind}-{digest}"
 
     def _remove_old(self, kind: str) -> None:
-        kept = sorted(self._place.glob(f"{kind}-*"), key=lambda path: path.stat().st_mtime)
-        for path in kept[:-_KEEP]:
+        paths = sorted(self._place.glob(f"{kind}-*"), key=lambda path: path.stat().st_mtime)
+        for path in paths[:-_KEEP]:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
@@ -109,7 +109,7 @@ def source_digest(*folders: str) -> str:
 
 
 def _copy(source: Path, target: Path) -> None:
-    # cp leaves holes as holes and shares blocks where it can: of 80 MB most are zeros.
+    # cp keeps holes and shares blocks if it can: most of the 80 MB are zeros.
     subprocess.run(["cp", "-a", "--reflink=auto", "--sparse=always", source, target], check=True)
 
 
@@ -117,14 +117,14 @@ def _give(path: Path, account: Account) -> None:
     if account.uid == os.geteuid():
         return
     below: Iterable[Path] = path.rglob("*") if path.is_dir() else ()
-    for one in (path, *below):
-        os.chown(one, account.uid, account.gid)
+    for entry in (path, *below):
+        os.chown(entry, account.uid, account.gid)
 
 
 def _copy_tables(source: Path, target: Path) -> None:
-    """Make the portal's database ``target`` with the rows of _TABLES of ``source``."""
+    """Create the portal's database ``target`` with the rows of _TABLES of ``source``."""
     from ..store.engine.address import (
-        Address,  # loading it takes longer than a start with what is kept
+        Address,  # imported here: it takes longer than a prepared start
     )
     from ..store.engine.upgrade import upgrade
 

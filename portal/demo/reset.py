@@ -11,7 +11,7 @@ from .home import Home
 def remove(home: Home) -> None:
     """Delete ``home.demo`` and everything in it; the cache stays.
 
-    Raises ConfigurationError when what stands there was not made by the demo.
+    Raises ConfigurationError if the directory was not made by the demo.
     """
     if not home.demo.exists():
         return

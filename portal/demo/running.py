@@ -1,8 +1,8 @@
-"""A running demo, seen from outside: its state, its commands, and the way in.
+"""A running demo, seen from outside: its state, its control commands, and commands inside it.
 
 demo = Running(Home.find("/var/tmp/mine"))
 demo.run(["squeue"], user="ada").stdout     # inside the namespace, as ada
-demo.tell("stop", "slurmctld")              # one piece; "start", "kill" (SIGKILL) too
+demo.tell("stop", "slurmctld")              # a single piece; also "start", "kill" (SIGKILL)
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Running:
-    """The demo in ``home``, whether it runs or not."""
+    """Client of the demo in ``home``, which need not be running."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
 
     @property
     def state(self) -> dict[str, Any] | None:
-        """What the demo says of itself (``state.json``); None when it does not run.
+        """State of the demo (``state.json``); None if it is not running.
 
         ``pid``, ``url``, ``form`` ("people" or "one account"), ``simulated_gpus``, ``ready``,
         ``slurm_conf``, and the settings that deploy/demo/jupyterhub_config.py reads.
@@ -44,31 +44,31 @@ class Running:
     def command(
         self, argv: Sequence[str], user: str | None = None, env: Mapping[str, str] | None = None
     ) -> list[str]:
-        """The command line that runs ``argv`` in the demo as ``user`` (None: who starts it).
+        """Return the command line that runs ``argv`` in the demo as ``user`` (None: the caller).
 
-        The environment is a small one with ``env`` added; the directory is the user's home.
-        Raises NotFound when the demo does not run or the user is not one of its accounts.
+        It runs in the user's home, in a minimal environment with ``env`` added. Raises NotFound if
+        the demo is not running or the user is not one of its accounts.
         """
         state = self.state
         if state is None:
             raise NotFound(f"No demo runs in {self.home.root}.")
-        words = {"PATH": _PATH, "LANG": "C.UTF-8"}
+        variables = {"PATH": _PATH, "LANG": "C.UTF-8"}
         if state["form"] != "people":
             if user is not None:
                 raise NotFound("This demo runs under one account; it cannot run as another.")
-            words |= {"HOME": str(Path.home()), "SLURM_CONF": state["slurm_conf"]}
-            return ["env", "-i", *_pairs({**words, **(env or {})}), *argv]
+            variables |= {"HOME": str(Path.home()), "SLURM_CONF": state["slurm_conf"]}
+            return ["env", "-i", *_pairs({**variables, **(env or {})}), *argv]
         enter = ["nsenter", f"--target={state['pid']}", "--mount"]
         if user is None:
-            words |= {"HOME": "/root", "USER": "root", "LOGNAME": "root"}
-            return [*enter, "--", "env", "-i", *_pairs({**words, **(env or {})}), *argv]
+            variables |= {"HOME": "/root", "USER": "root", "LOGNAME": "root"}
+            return [*enter, "--", "env", "-i", *_pairs({**variables, **(env or {})}), *argv]
         account = self._account(user)
         become = ["setpriv", f"--reuid={account[2]}", f"--regid={account[3]}"]
         # --init-groups reads the group file of the namespace: setpriv runs inside it.
         become += ["--init-groups"] if user != "root" else ["--clear-groups"]
-        words |= {"HOME": account[5], "USER": user, "LOGNAME": user, "SHELL": account[6]}
+        variables |= {"HOME": account[5], "USER": user, "LOGNAME": user, "SHELL": account[6]}
         place = account[5] if user in state["people"] else "/"
-        clean = ["env", "-i", f"--chdir={place}", *_pairs({**words, **(env or {})})]
+        clean = ["env", "-i", f"--chdir={place}", *_pairs({**variables, **(env or {})})]
         return [*enter, "--", *become, *clean, *argv]
 
     def run(
@@ -81,7 +81,7 @@ class Running:
         input: str | None = None,
         timeout: float = 60,
     ) -> subprocess.CompletedProcess[str]:
-        """Run ``argv`` in the demo. With ``check``, a status other than 0 raises PortalError."""
+        """Run ``argv`` in the demo. Raises PortalError on a nonzero exit status if ``check``."""
         done = subprocess.run(
             self.command(argv, user, env),
             input=input,
@@ -100,8 +100,8 @@ class Running:
     def tell(self, do: str, name: str = "", timeout: float = 180) -> dict[str, Any]:
         """Tell the supervisor to ``stop``, ``start`` or ``kill`` a piece, or ask ``status``.
 
-        What starts answers when it serves, which may take it 150 s. Raises Unavailable when it
-        does not answer, PortalError with its words when it refuses.
+        A start is answered once the piece serves, which may take 150 s. Raises Unavailable if the
+        supervisor does not answer, PortalError with its message if it refuses.
         """
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(timeout)
@@ -109,14 +109,14 @@ class Running:
                 line.connect(str(self.home.run / "control"))
                 line.sendall(json.dumps({"do": do, "name": name}).encode() + b"\n")
                 text = b"".join(iter(lambda: line.recv(65536), b""))
-                answer: dict[str, Any] = json.loads(text)
+                response: dict[str, Any] = json.loads(text)
             except (OSError, ValueError) as error:
                 raise Unavailable(
                     f"The demo in {self.home.root} does not answer: {error}"
                 ) from None
-        if "error" in answer:
-            raise PortalError(answer["error"])
-        return answer
+        if "error" in response:
+            raise PortalError(response["error"])
+        return response
 
     def _account(self, user: str) -> list[str]:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Waits until the environments of a fresh demo are tested: before that they are not offered."""
+"""Waiting for the tests of a new demo's environments, which are not offered before."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ _LIVE = ("waiting", "running")
 
 
 def await_tests(url: str, token: str, say: Callable[[str], None]) -> bool:
-    """Wait until there are tests at ``url`` and none is under way; say so where that takes long.
-    Return whether all have passed.
+    """Wait until ``url`` lists tests and none is waiting or running; return True if all passed.
 
-    They run one after another as jobs of the demo's own Slurm. A demo that was started before
-    knows what they said, and does not wait.
+    ``say`` gets a message if there is something to wait for. The tests run one after another as
+    jobs of the demo's own Slurm; a restarted demo has their results and does not wait. Gives up
+    after 300 s and returns False.
     """
     began, told = time.monotonic(), False
     while time.monotonic() - began < _PATIENCE:
         tests = _tests(url, token)
-        live = [one for one in tests if one["state"] in _LIVE]
+        live = [test for test in tests if test["state"] in _LIVE]
         if tests and not live:
             if told:
                 say(f"environments: tested after {time.monotonic() - began:.0f} s")
-            for one in tests:
-                if one["state"] != "passed":
-                    where = one["gpu_type"] or "CPUs"
-                    say(f"environment {one['name']} on {where}: {one['state']}. {one['message']}")
-            return all(one["state"] == "passed" for one in tests)
+            for test in tests:
+                if test["state"] != "passed":
+                    where = test["gpu_type"] or "CPUs"
+                    say(
+                        f"environment {test['name']} on {where}: {test['state']}. {test['message']}"
+                    )
+            return all(test["state"] == "passed" for test in tests)
         if not told:
             say("testing the environments: what was never tested is not offered")
             told = True
@@ -40,13 +42,13 @@ def await_tests(url: str, token: str, say: Callable[[str], None]) -> bool:
 
 
 def _tests(url: str, token: str) -> list[dict[str, Any]]:
-    """The newest fifty; none while the service does not answer."""
+    """Return the newest fifty tests; an empty list while the service does not answer."""
     request = urllib.request.Request(  # noqa: S310 - http, made by the demo
         url, headers={"Authorization": f"token {token}"}
     )
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
-            found: list[dict[str, Any]] = json.load(answer)["items"]
-            return found
+        with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
+            tests: list[dict[str, Any]] = json.load(response)["items"]
+            return tests
     except (OSError, ValueError, KeyError):
         return []

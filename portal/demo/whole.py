@@ -1,4 +1,4 @@
-"""One demo from its start to its end: every piece, in the order in which they need each other."""
+"""A demo from start to end: all of its pieces, in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ Say = Callable[[str], None]
 
 
 class WholeDemo:
-    """The demo of ``home``, kept by this process.
+    """Demo in ``home``, run by this process.
 
     ``real_accounts``: the root form. ``only``: "all", or "slurm" for Slurm alone. ``say`` gets a
-    sentence for each step. ``prepared``: begin with what the cache keeps of earlier starts. To be
-    used by one process for one home at a time.
+    sentence for each step. ``prepared``: start from the cached results of earlier starts. Only one
+    process at a time may use a home.
     """
 
     def __init__(
@@ -71,12 +71,12 @@ class WholeDemo:
         self.state: dict[str, Any] = {}
 
     def run(self, ready: Callable[[WholeDemo], None]) -> None:
-        """Start, call ``ready``, and serve until SIGINT, SIGTERM or SIGHUP; then end everything.
+        """Start, call ``ready``, serve until SIGINT, SIGTERM or SIGHUP, then stop everything.
 
-        Raises PortalError when a piece does not start; the others have been ended by then.
+        Raises PortalError if a piece does not start, after the others have been stopped.
         """
         _interruptible()
-        # Whatever is started from here on can be found again by this mark.
+        # All processes started from here on can be found by this mark.
         os.environ[MARK] = str(self.home.root)
         os.umask(0o022)
         try:
@@ -130,10 +130,10 @@ class WholeDemo:
         images.start()
         self._start_directory(account.uid)
         self._start_slurm()
-        found = images.result()
-        self._give_folders(Path(found["environments"]), account)
+        paths = images.result()
+        self._give_folders(Path(paths["environments"]), account)
         self._tell(
-            **found,
+            **paths,
             images=str(self.home.images),
             node_cache=str(self.home.node_cache),
             exchange=str(self.home.exchange),
@@ -148,10 +148,10 @@ class WholeDemo:
             environments_token=str(hub.place / "environments-token"),
         )
         database = hub.place / "portal.sqlite"
-        tested = self.prepared and self.prepared.lay_tests(database, account, *self._tested(found))
+        tested = self.prepared and self.prepared.lay_tests(database, account, *self._tested(paths))
         token = hub.tests_token  # made before the Hub looks for it
         with ThreadPoolExecutor(1) as beside:
-            # A course's environment must have passed its tests.
+            # The course is made only after its environment has passed its tests.
             course = beside.submit(self._make_course, hub) if tested else None
             with self._step("the Hub and its proxy"):
                 self.supervisor.pieces |= {"proxy": hub.proxy, "hub": hub.hub}
@@ -162,16 +162,16 @@ class WholeDemo:
                 course.result()
         tests = f"{hub.url}/services/portal/api/v1/environment-tests"
         if await_tests(tests, token, self.say) and self.prepared and not tested:
-            self.prepared.keep_tests(database, *self._tested(found))
+            self.prepared.keep_tests(database, *self._tested(paths))
         if not course:
             self._make_course(hub)
 
     def _make_course(self, hub: DemoHub) -> None:
         make_course(hub.hub, self.deploy, self.home, self.people, self.say)
 
-    def _tested(self, found: dict[str, str]) -> list[str]:
-        """Return what the verdicts on the demo's environments depend on."""
-        files = sorted(Path(found["environments"]).glob("*.yaml"))
+    def _tested(self, paths: dict[str, str]) -> list[str]:
+        """Return the strings on which the test results of the demo's environments depend."""
+        files = sorted(Path(paths["environments"]).glob("*.yaml"))
         scripts = [file.read_text() for file in (*files, self.deploy / "session.sh")]
         home = str(self.home.root)
         return [
@@ -186,8 +186,9 @@ class WholeDemo:
         return self.people.services["portal-images"] if self.real_accounts else myself()
 
     def _give_folders(self, catalog: Path, hub: Account) -> None:
-        """The Hub's account curates the catalog; images belong to an account of their own, with
-        the Hub's in its group, and everyone can read them."""
+        """Create the folders and set their owners: the Hub's account owns the catalog and the
+        exchange; a separate account, with the Hub's in its group, owns the images, which everyone
+        can read."""
         images = self._images_account
         for folder, mode in ((self.home.images, 0o2775), (self.home.node_cache, 0o755)):
             folder.mkdir(exist_ok=True)
@@ -220,7 +221,7 @@ class WholeDemo:
 
     def _start_slurm(self) -> None:
         with self._step("Slurm"):
-            self.slurm.start(lambda words: self.say(f"Slurm: {words}"))
+            self.slurm.start(lambda message: self.say(f"Slurm: {message}"))
         self.supervisor.pieces |= self.slurm.daemons
 
     def _end(self) -> None:
@@ -235,9 +236,9 @@ class WholeDemo:
             (self.home.run / "state.json").unlink(missing_ok=True)
         self.say("stopped")
 
-    def _tell(self, **words: Any) -> None:
-        """Add to state.json, which the Hub's configuration and other commands read."""
-        self.state |= words
+    def _tell(self, **values: Any) -> None:
+        """Add values to state.json, read by the Hub's configuration and other commands."""
+        self.state |= values
         file = self.home.run / "state.json"
         new = file.with_suffix(".new")
         new.write_text(json.dumps(self.state, indent=1))
@@ -252,7 +253,7 @@ class WholeDemo:
 
 
 class _Images(threading.Thread):
-    """Apptainer and the environments, made while Slurm and the directory start."""
+    """Thread that makes Apptainer and the environments while Slurm and the directory start."""
 
     def __init__(self, home: Home, root_sessions: bool, say: Say) -> None:
         super().__init__(name="images", daemon=True)
@@ -262,7 +263,7 @@ class _Images(threading.Thread):
         self.found: dict[str, str] = {}
 
     def run(self) -> None:
-        """Make what is missing."""
+        """Make the missing parts."""
         try:
             apptainer = ensure_apptainer(self.home.cache, self.say)
             made = ensure_environments(self.home.root, self.home.cache, apptainer, self.say)
@@ -278,36 +279,37 @@ class _Images(threading.Thread):
             self.error = error
 
     def result(self) -> dict[str, str]:
-        """``apptainer`` (the program), ``environments`` (the directory of YAML files), ``venv`` and
-        ``wheels``, once they are there; raises what went wrong."""
+        """Wait for and return ``apptainer`` (the program), ``environments`` (the directory of YAML
+        files), ``venv`` and ``wheels``. Raises the thread's exception if it failed."""
         while self.is_alive():
-            self.join(0.2)  # with a time, so that Ctrl-C is heard
+            self.join(0.2)  # with a timeout, so that Ctrl-C is handled
         if self.error is not None:
             raise self.error
         return self.found
 
 
 def _python(place: Path) -> Path:
-    """The Python of the jobs of images: this one, or where the demo runs from a checkout, a
-    program in ``place`` that finds the portal there."""
+    """Return the Python that runs image jobs: this one or, in a demo run from a checkout, a program
+    in ``place`` that finds the portal there."""
     checkout = Path(__file__).resolve().parents[2]
     if not (checkout / "pyproject.toml").exists():
         return Path(sys.executable)
     place.mkdir(exist_ok=True)
     program = place / "portal-python"
-    # It is asked for as "python -I -m MODULE"; -I leaves PYTHONPATH alone.
+    # It is called as "python -I -m MODULE"; -I ignores PYTHONPATH.
     text = (
         f"import runpy, sys; sys.path.insert(0, {str(checkout)!r}); "
         "runpy.run_module(sys.argv[3], run_name='__main__')"
     )
-    words = [shlex.quote(word) for word in (sys.executable, "-I", "-c", text)]
-    program.write_text(f'#!/bin/sh\nexec {" ".join(words)} "$@"\n')
+    command = [shlex.quote(word) for word in (sys.executable, "-I", "-c", text)]
+    program.write_text(f'#!/bin/sh\nexec {" ".join(command)} "$@"\n')
     program.chmod(0o755)
     return program
 
 
 def _for_root(apptainer: Path, place: Path) -> Path:
-    """A program of the same name in ``place`` that sets what Apptainer needs for root here."""
+    """Return a wrapper in ``place``, of the same name, that sets the variables Apptainer needs for
+    root here, or ``apptainer`` itself if there are none."""
     variables = apptainer_environment()
     if not variables:
         return apptainer
@@ -321,15 +323,15 @@ def _for_root(apptainer: Path, place: Path) -> Path:
 
 
 def sweep(home: Home, say: Say | None = None) -> None:
-    """End the processes that are left of the demo of ``home``: at its end, or after a kill -9."""
+    """End the remaining processes of the demo in ``home``, at its end or after a kill -9."""
 
     def left() -> list[int]:
         return leftovers(home.root, home.run)
 
-    found = left()
-    if found:
+    pids = left()
+    if pids:
         if say:
-            say(f"ending {len(found)} processes that an earlier start left behind")
+            say(f"ending {len(pids)} processes that an earlier start left behind")
         end_all(left)
     for file in home.run.glob("*.process"):
         file.unlink(missing_ok=True)
@@ -339,7 +341,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _interruptible() -> None:
-    """SIGTERM and SIGHUP end the demo as Ctrl-C does."""
+    """Make SIGTERM and SIGHUP end the demo as Ctrl-C does."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

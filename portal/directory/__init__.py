@@ -1,4 +1,4 @@
-"""Directories: who people are, which groups they are in, and logging in to the Hub."""
+"""Directories of people and their groups, and the Hub's authenticators."""
 
 from .authenticator import LDAPAuthenticator, ServerAnswer
 from .choice import directory_of

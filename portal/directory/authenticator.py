@@ -1,4 +1,4 @@
-"""Logging in to the Hub with LDAP, and keeping a person's groups fresh."""
+"""The Hub's LDAP authenticator: logins, and refreshes of people's groups."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from .throttle import Attempt, LoginThrottle
 
 T = TypeVar("T")
 
-_REFUSAL_KEPT = 5.0  # seconds; so often at most is asked for somebody whom it refused
+_REFUSAL_KEPT = 5.0  # seconds between two queries about a refused person
 _LOOKING = ("GET", "HEAD", "OPTIONS")
 
 
 @dataclass(frozen=True)
 class ServerAnswer:
-    """How one server answered a probe: ``seconds`` it took, ``trouble`` in words or None."""
+    """Result of probing a server: ``seconds`` it took, ``trouble`` in words or None."""
 
     uri: str
     seconds: float
@@ -48,7 +48,7 @@ class ServerAnswer:
 
 
 class LDAPAuthenticator(DirectorySettings):
-    """Log in with LDAP: people, nested groups, admins and instructors by group.
+    """LDAP authenticator: people, nested groups, admins and instructors by group.
 
     Example::
 
@@ -60,12 +60,12 @@ class LDAPAuthenticator(DirectorySettings):
         c.LDAPAuthenticator.groups_base = "ou=groups,dc=example,dc=org"
         c.LDAPAuthenticator.admin_groups = {"portal-admins"}
 
-    ldap3 blocks, so it runs in two small pools of threads: refreshes that wait for a hanging
-    server do not stand in the way of logins. Whatever the servers do, a login is answered
-    within ``login_timeout`` and a page waits at most ``refresh_patience``; only who changes
-    something, or was refused before, waits for the answer itself.
+    ldap3 blocks, so it runs in two small thread pools: refreshes that wait for a hanging server do
+    not delay logins. Whatever the servers do, a login is answered within ``login_timeout`` and a
+    page waits at most ``refresh_patience``; only requests that change something, and people who
+    were refused before, wait for the answer itself.
 
-    Raises ConfigurationError when it is made with settings that cannot or must not work.
+    Raises ConfigurationError if created with settings that cannot or must not work.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -75,11 +75,11 @@ class LDAPAuthenticator(DirectorySettings):
         self.rosters = Rosters(self.people)
         self._logins = ThreadPoolExecutor(self.threads, "ldap-login")
         self._refreshes = ThreadPoolExecutor(self.threads, "ldap-refresh")
-        # Refreshes under way, or answered but not yet used: the answer and when it was asked for.
+        # Refreshes running, or finished but not yet used, with their start (monotonic).
         self._asked: dict[str, tuple[asyncio.Task[dict[str, Any] | bool], float]] = {}
-        # The last answer of those that nobody had used when the next was asked for.
+        # Results of refreshes that no page had used when the next one started.
         self._unused: dict[str, dict[str, Any]] = {}
-        # Whom the directory refused, and when: that holds until it says something else.
+        # People refused by the directory, and when; they stay refused until it answers otherwise.
         self._refused: dict[str, float] = {}
         self.throttle = LoginThrottle(
             self.lockout_threshold,
@@ -99,25 +99,25 @@ class LDAPAuthenticator(DirectorySettings):
 
     @property
     def can_refresh(self) -> bool:
-        """Whether groups stay fresh between logins: it takes a search account."""
+        """True if groups are refreshed between logins, which requires a search account."""
         return self.people.can_look_up
 
     # -- login ---------------------------------------------------------------------------------
 
     async def authenticate(self, handler: Any, data: dict[str, str]) -> dict[str, Any] | None:
-        """The person's Hub model, None when name or password is wrong (all alike).
+        """Return the person's Hub model; None if name or password is wrong, whichever it is.
 
-        Raises web.HTTPError, shown on the login form: 503 when no server answers in time, 429
-        after too many wrong passwords, with Retry-After, and 403 where the password was right but
-        the directory wants something else first, or the name is that of a service account.
+        Raises web.HTTPError, shown on the login form: 503 if no server answers in time, 429 with
+        Retry-After after too many wrong passwords, and 403 if the password was right but the
+        directory requires something else first, or if the name is a service account's.
         """
         name = (data.get("username") or "").strip().lower()
         password = data.get("password") or ""
         if not password or not self._well_formed(name):
             return None
         attempt = attempt_of(handler, name)
-        # One password of a name at a time, those of strangers apart from the person's own: as many
-        # wrong ones as may be sent are sent, and not more at once.
+        # Passwords of a name are tried one after another, separately for strangers and for known
+        # places, so that parallel attempts cannot exceed the limit of wrong ones.
         key = f"{bool(self.throttle.known(attempt))} {name}"
         turn = self._turns[key] = self._turns.get(key) or asyncio.Lock()
         try:
@@ -154,23 +154,23 @@ class LDAPAuthenticator(DirectorySettings):
         self.throttle.begin(attempt)
         loop = asyncio.get_running_loop()
         deadline = time.monotonic() + self.login_timeout
-        asked = self._logins.submit(self.people.log_in, attempt.name, password, deadline)
+        future = self._logins.submit(self.people.log_in, attempt.name, password, deadline)
 
-        # Nobody may wait for it any more when it comes: the directory has counted it all the same.
-        def answered(asked: Future[DirectoryPerson | None]) -> None:
-            failed = asked.cancelled() or asked.exception() is not None
-            right = None if failed else asked.result() is not None
+        # The result counts even if nobody waits for it any more: the directory has counted it too.
+        def answered(future: Future[DirectoryPerson | None]) -> None:
+            failed = future.cancelled() or future.exception() is not None
+            right = None if failed else future.result() is not None
             with suppress(RuntimeError):  # the Hub ends
                 loop.call_soon_threadsafe(self.throttle.end, attempt, right)
 
-        asked.add_done_callback(answered)
-        return await asyncio.wrap_future(asked)
+        future.add_done_callback(answered)
+        return await asyncio.wrap_future(future)
 
     def check_allowed(self, username: str, authentication: dict[str, Any] | None = None) -> bool:
-        """Whether somebody whose password was right may use this Hub.
+        """Return True if the person, whose password was right, may use this Hub.
 
-        Raises web.HTTPError 403, shown on the login form, when not: the password was right, so
-        the sentence tells nothing to a stranger.
+        Raises web.HTTPError 403, shown on the login form, if not: the password was right, so the
+        message tells nothing to a stranger.
         """
         if authentication is None:
             return bool(super().check_allowed(username, None))
@@ -186,11 +186,11 @@ class LDAPAuthenticator(DirectorySettings):
     # -- refresh -------------------------------------------------------------------------------
 
     async def refresh_user(self, user: Any, handler: Any = None) -> bool | dict[str, Any]:
-        """Groups and rights as the directory has them now.
+        """Return the person's groups and rights as the directory has them now.
 
-        False, which logs the person out and refuses their tokens, when the directory no longer
-        knows or allows them, and from then on until it does. True keeps what is known: no search
-        account, no answer, or none in time; a later answer is used with the next page.
+        False, which logs the person out and refuses their tokens, if the directory no longer knows
+        or allows them, until it does again. True, which changes nothing, if there is no search
+        account, no answer, or none in time; a late answer is used with the next page.
         """
         if not self.can_refresh:
             return True
@@ -198,33 +198,33 @@ class LDAPAuthenticator(DirectorySettings):
         if now - self._refused.get(user.name, -_REFUSAL_KEPT) < _REFUSAL_KEPT:
             return False
         refused = user.name in self._refused
-        answer, asked = self._asked.get(user.name, (None, now))
-        old = now - asked > self.auth_refresh_age + self.login_timeout
-        if answer and answer.done() and (refused or old):
-            # It waited for its page so long that it is no news any more, unless the next is late.
-            last = answer.result()
+        task, started = self._asked.get(user.name, (None, now))
+        old = now - started > self.auth_refresh_age + self.login_timeout
+        if task and task.done() and (refused or old):
+            # Outdated, since no page used it in time; needed only if the next answer is late.
+            last = task.result()
             if isinstance(last, dict):
                 self._unused[user.name] = last
-            answer = None
+            task = None
         patient = refused or _changes_something(handler)
-        first = answer is None
-        if answer is None:
-            answer = asyncio.ensure_future(self._judged(user.name))
-            self._asked[user.name] = (answer, now)
+        first = task is None
+        if task is None:
+            task = asyncio.ensure_future(self._judged(user.name))
+            self._asked[user.name] = (task, now)
         if first or patient:
             patience = self.login_timeout if patient else self.refresh_patience
-            await asyncio.wait([answer], timeout=patience)
-        if not answer.done():
+            await asyncio.wait([task], timeout=patience)
+        if not task.done():
             if first:
-                answer.add_done_callback(functools.partial(came_late, user))
-            known = self._unused.pop(user.name, None) or not refused
+                task.add_done_callback(functools.partial(came_late, user))
+            result = self._unused.pop(user.name, None) or not refused
         else:
             self._forget(user.name)
-            known = answer.result()
-        return known if isinstance(known, bool) else await self._with_more_groups(known)
+            result = task.result()
+        return result if isinstance(result, bool) else await self._with_more_groups(result)
 
     async def mail_of(self, name: str) -> str | None:
-        """The mail address of somebody with this Hub name; None where the directory has none.
+        """Return the mail address of the person with this Hub name; None if there is none.
 
         Raises DirectoryUnavailable, and ConfigurationError without a search account.
         """
@@ -238,22 +238,22 @@ class LDAPAuthenticator(DirectorySettings):
         return person.mail if person else None
 
     async def known(self, names: Iterable[str]) -> dict[str, DirectoryPerson]:
-        """Those of ``names`` that the directory has, by the name that was asked for; the names in
-        them are the Hub's. Groups are not read.
+        """Return the people among ``names`` whom the directory has, by the requested name.
 
-        Raises DirectoryUnavailable; ConfigurationError without a search account.
+        The names in them are the Hub's. Groups are not read. Raises DirectoryUnavailable;
+        ConfigurationError without a search account.
         """
         hub = {self._directory_name(name): name for name in names}
-        found = await self._ask_rosters(self.rosters.known, frozenset(hub))
+        people = await self._ask_rosters(self.rosters.known, frozenset(hub))
         return {
-            hub[name]: dataclasses.replace(one, name=self.normalize_username(one.name))
-            for name, one in found.items()
+            hub[name]: dataclasses.replace(person, name=self.normalize_username(person.name))
+            for name, person in people.items()
         }
 
     async def members_of(self, group: str) -> tuple[str, ...]:
-        """The Hub names of everyone in a group of the directory, those in groups in it included.
+        """Return the Hub names of all members of a directory group, nested groups included.
 
-        Raises NotFound where there is no such group, and as ``known`` does.
+        Raises NotFound if there is no such group, and as ``known`` does.
         """
         return tuple(
             self.normalize_username(name)
@@ -261,9 +261,9 @@ class LDAPAuthenticator(DirectorySettings):
         )
 
     async def model_of(self, name: str) -> dict[str, Any]:
-        """The Hub's model of somebody who need not have logged in, as a login would give it.
+        """Return the Hub model of a person, as a login would; they need not have logged in.
 
-        Raises NotFound where the directory has nobody of that Hub name, NotAllowed for who may not
+        Raises NotFound if the directory has nobody of that Hub name, NotAllowed if they may not
         log in, and as ``known`` does.
         """
         person = None
@@ -279,8 +279,10 @@ class LDAPAuthenticator(DirectorySettings):
         return await self._with_more_groups(model)
 
     async def may_teach(self, name: str) -> bool:
-        """Whether somebody is in one of ``instructor_groups`` or ``admin_groups``. Raises as
-        ``known`` does."""
+        """Return True if the person is in one of ``instructor_groups`` or ``admin_groups``.
+
+        Raises as ``known`` does.
+        """
         person = await self._ask_rosters(self.people.look_up, self._directory_name(name))
         groups = () if person is None else person.groups
         return self.is_instructor(groups) or _meets(groups, self.admin_groups)
@@ -294,8 +296,8 @@ class LDAPAuthenticator(DirectorySettings):
         return await self._ask(self._refreshes, work, what)
 
     async def _judged(self, name: str) -> bool | dict[str, Any]:
-        """The model of somebody with this Hub name, False for who is refused, and True, or False
-        where they were refused before, when the directory does not answer."""
+        """Return the model of the person with this Hub name; False if they are refused. If the
+        directory does not answer: True, or False if they were refused before."""
         try:
             directory_name = self._directory_name(name)
             person = await self._ask(self._refreshes, self.people.look_up, directory_name)
@@ -316,7 +318,7 @@ class LDAPAuthenticator(DirectorySettings):
         return False
 
     def _forget(self, name: str) -> None:
-        """Drop answers about ``name`` that are used, or older than what is known now."""
+        """Drop answers about ``name`` that are used or outdated."""
         self._asked.pop(name, None)
         self._unused.pop(name, None)
 
@@ -342,15 +344,15 @@ class LDAPAuthenticator(DirectorySettings):
         }
 
     async def _with_more_groups(self, model: dict[str, Any]) -> dict[str, Any]:
-        """``model`` with the groups of ``more_groups`` too. Whether the person is an admin, an
-        instructor or allowed at all is the directory's to say alone."""
+        """Return ``model`` with the groups of ``more_groups`` added. The directory alone decides
+        whether the person is an admin, an instructor or allowed at all."""
         if self.more_groups is None:
             return model
         groups = {*model["groups"], *await self.more_groups(model["name"])}
         return {**model, "groups": sorted(groups)}
 
     def is_instructor(self, groups: Iterable[str]) -> bool:
-        """Whether one of these groups makes an instructor."""
+        """Return True if one of these groups makes a person an instructor."""
         return _meets(groups, self.instructor_groups)
 
     def _allowed(self, name: str, model: dict[str, Any]) -> bool:
@@ -363,18 +365,18 @@ class LDAPAuthenticator(DirectorySettings):
         )
 
     def _welcome(self, model: dict[str, Any]) -> bool:
-        """Whether somebody may use this Hub: they are allowed, and not blocked."""
+        """Return True if the person may use this Hub: allowed and not blocked."""
         name = model["name"]
         return bool(self.check_blocked_users(name, model)) and self._allowed(name, model)
 
     def _directory_name(self, hub_name: str) -> str:
-        """The name before ``username_map``."""
+        """Return the name before ``username_map``."""
         return next((a for a, b in self.username_map.items() if b == hub_name), hub_name)
 
     # -- off the event loop --------------------------------------------------------------------
 
     async def _ask(self, pool: ThreadPoolExecutor, work: Callable[..., T], *args: Any) -> T:
-        """``work(*args, deadline)`` in a thread. Raises DirectoryUnavailable when it is late."""
+        """Run ``work(*args, deadline)`` in a thread. Raises DirectoryUnavailable if it is late."""
         deadline = time.monotonic() + self.login_timeout
         call = functools.partial(work, *args, deadline)
         try:
@@ -386,16 +388,16 @@ class LDAPAuthenticator(DirectorySettings):
             raise DirectoryUnavailable(NO_ANSWER) from error
 
     async def probe(self) -> list[ServerAnswer]:
-        """Ask each server for itself (connection, TLS, search account), for ``portal doctor``."""
+        """Probe each server (connection, TLS, search account), for ``portal doctor``."""
 
-        def one(uri: str, _: float) -> ServerAnswer:
+        def probe_server(uri: str, _: float) -> ServerAnswer:
             start = time.monotonic()
             trouble = self.people.trouble_with(uri)
             return ServerAnswer(uri, time.monotonic() - start, trouble)
 
         async def bounded(uri: str) -> ServerAnswer:
             try:
-                return await self._ask(self._logins, one, uri)
+                return await self._ask(self._logins, probe_server, uri)
             except DirectoryUnavailable:
                 return ServerAnswer(uri, self.login_timeout, "does not answer")
 
@@ -403,12 +405,12 @@ class LDAPAuthenticator(DirectorySettings):
 
 
 def _meets(groups: Iterable[str], wanted: Iterable[str]) -> bool:
-    """Whether a name is in both; LDAP compares names without regard to case."""
+    """Return True if a name is in both; LDAP compares names case-insensitively."""
     return bool({g.casefold() for g in groups} & {w.casefold() for w in wanted})
 
 
 def too_many(seconds: float) -> web.HTTPError:
-    """The answer to who has to wait so long before another password is tried."""
+    """Build the 429 for a login that must wait ``seconds`` before another password is tried."""
     left = math.ceil(seconds)
     wait = f"{left} s" if left < 100 else f"{math.ceil(left / 60)} minutes"
     error = web.HTTPError(
@@ -421,5 +423,5 @@ def too_many(seconds: float) -> web.HTTPError:
 
 
 def _changes_something(handler: Any) -> bool:
-    """Whether a request does more than look: a launch, an action, a new token."""
+    """Return True if a request changes something: a launch, an action, a new token."""
     return handler is not None and handler.request.method not in _LOOKING

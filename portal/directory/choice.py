@@ -1,4 +1,4 @@
-"""The directory that a site has. One more is one more file, and one more line here."""
+"""Choice of a site's directory. A new kind takes a file of its own and a line here."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .ldap import LdapDirectory
 
 
 def directory_of(parent: Configurable, hub: Hub) -> Directory:
-    """Return the one to ask: LDAP where the configuration names servers, also where people log in
-    by something else; the Hub otherwise."""
+    """Return the directory to query: LDAP if the configuration names servers, even if people log in
+    another way, else the Hub."""
     if parent.config.LDAPAuthenticator.get("servers"):
         return LdapDirectory(parent=parent)
     return HubPeople(hub)

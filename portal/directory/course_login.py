@@ -1,8 +1,8 @@
-"""Any authenticator of JupyterHub, with the portal's rules around it.
+"""Mixin that applies the portal's rules to any authenticator of JupyterHub.
 
 JupyterHub replaces a person's groups with the authenticator's at each login and refresh
-(``manage_groups``), so those of courses must be among them. And what another login service says of
-a person is taken for what it is: it names them and their groups, and gives nobody a course.
+(``manage_groups``), so the groups of courses must be among them. A login service only names a
+person and their groups; it cannot put anybody into a course.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _MOST = 1000  # groups of one person
 
 
 class _Asked(NamedTuple):
-    """One question to the login service, and when it was asked (monotonic)."""
+    """Question to the login service, and the time at which it was asked (monotonic)."""
 
     answer: asyncio.Task[dict[str, Any] | bool]
     at: float
 
 
 class CourseLogin(PortalLogin):
-    """Mix it in before an authenticator of JupyterHub's, which then knows courses and instructors.
+    """Mixin, placed before an authenticator of JupyterHub, that adds courses and instructors.
 
     Example::
 
@@ -45,7 +45,7 @@ class CourseLogin(PortalLogin):
 
         c.JupyterHub.authenticator_class = SiteLogin
 
-    For those of ``oauthenticator`` it is ``portal.directory.oauth.OAuthLogin``.
+    For those of ``oauthenticator``, use ``portal.directory.oauth.OAuthLogin``.
     """
 
     refresh_patience = Float(
@@ -60,10 +60,10 @@ class CourseLogin(PortalLogin):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._services = service_accounts(self.config)
-        # Refreshes under way, or answered but not yet used; pages of one person share one.
+        # Refreshes running, or finished but not yet used; the pages of a person share one.
         self._asked: dict[str, _Asked] = {}
-        # Whom a refresh refused, and whether for good (they may not use this Hub any more) or until
-        # they log in again: that holds until the login service says something else.
+        # People refused by a refresh: for good (True: they may no longer use this Hub), or until
+        # they log in again (False). They stay refused until the login service answers otherwise.
         self._refused: dict[str, bool] = {}
 
     @default("manage_groups")
@@ -71,8 +71,8 @@ class CourseLogin(PortalLogin):
         return True
 
     def normalize_username(self, username: str) -> str:
-        """Return the Hub's name. One that is not ASCII stays as it is, and so is no valid name,
-        but for ``username_map``: ``str.lower`` makes a "k", and somebody else, of the Kelvin sign.
+        """Return the Hub's name. A non-ASCII name is left as it is, and so invalid, unless it is in
+        ``username_map``: ``str.lower`` would turn the Kelvin sign into "k", another person's name.
         """
         if not username.isascii():
             return str(self.username_map.get(username, username))
@@ -81,11 +81,10 @@ class CourseLogin(PortalLogin):
     # -- login ---------------------------------------------------------------------------------
 
     async def get_authenticated_user(self, handler: Any, data: Any) -> dict[str, Any] | None:
-        """Return the person's Hub model, with the groups of their courses; None for who is not
-        let in.
+        """Return the person's Hub model with their courses' groups; None if they are not let in.
 
-        It is added here, after JupyterHub has asked who is allowed: nobody is let in, and nobody
-        is an admin, because of a course. Raises web.HTTPError 403 for a service account's name.
+        The groups are added here, after JupyterHub has checked who is allowed: a course lets
+        nobody in and makes nobody an admin. Raises web.HTTPError 403 for a service account's name.
         """
         model = await super().get_authenticated_user(handler, data)
         if model is None:
@@ -96,21 +95,21 @@ class CourseLogin(PortalLogin):
             raise web.HTTPError(403, refusal(name).message)
         self._asked.pop(name, None)
         self._refused.pop(name, None)
-        said = [*(model.get("groups") or ())]
-        given = {*groups_given(said)}
-        if left := [one for one in said if not (isinstance(one, str) and one in given)]:
+        groups = [*(model.get("groups") or ())]
+        fit = {*groups_given(groups)}
+        if left := [group for group in groups if not (isinstance(group, str) and group in fit)]:
             self.log.warning("%d groups of %s are left out, as %.100r", len(left), name, left[0])
         return await self._with_courses(model)
 
     # -- refresh -------------------------------------------------------------------------------
 
     async def refresh_user(self, user: Any, handler: Any = None) -> bool | dict[str, Any]:
-        """Return groups and rights as the login service has them now, and the courses of today.
+        """Return the groups and rights that the login service now gives, and today's courses.
 
-        False, with which a browser is asked to log in again, where the login is over or the person
-        may no longer use this Hub; in the second case their tokens, and launches that others ask
-        for, are refused with web.HTTPError 403. While the login service is away, or slow, everyone
-        stays what they were.
+        False, which asks a browser to log in again, if the login is over or the person may no
+        longer use this Hub; in the second case, their tokens, and launches that others request, are
+        refused with web.HTTPError 403. While the login service is down or slow, everyone keeps
+        their groups and rights.
         """
         name = user.name
         if is_service(name, self._services):
@@ -119,11 +118,11 @@ class CourseLogin(PortalLogin):
         now = time.monotonic()
         asked = self._asked.get(name)
         if asked and asked.answer.done() and now - asked.at > self.auth_refresh_age + 60:
-            asked = None  # it waited for its page so long that it is no news any more
+            asked = None  # outdated: no page used it in time
         first = asked is None
         if asked is None:
-            answer = asyncio.ensure_future(self._judged(user, handler))
-            asked = self._asked[name] = _Asked(answer, now)
+            task = asyncio.ensure_future(self._judged(user, handler))
+            asked = self._asked[name] = _Asked(task, now)
         await asyncio.wait([asked.answer], timeout=self.refresh_patience)
         if not asked.answer.done():
             if first:
@@ -131,33 +130,33 @@ class CourseLogin(PortalLogin):
             return await self._kept(user)
         if self._asked.get(name) is asked:
             del self._asked[name]
-        known = asked.answer.result()
-        if known is False:
+        result = asked.answer.result()
+        if result is False:
             return self._turned_away(name, user, handler)
-        if known is True:
+        if result is True:
             return await self._kept(user)
-        if known.get("groups") is None:  # JupyterHub: as they were
-            known = {**known, "groups": _held(user)}
-        return await self._with_courses({**known, "name": name})
+        if result.get("groups") is None:  # JupyterHub: unchanged
+            result = {**result, "groups": _held(user)}
+        return await self._with_courses({**result, "name": name})
 
     async def ask_again(self, user: Any, handler: Any) -> bool | dict[str, Any]:
-        """Return what the authenticator itself says at a refresh.
+        """Return the result of the authenticator's own refresh.
 
-        Raises DirectoryUnavailable where its login service gives no answer; every other exception
-        is taken for a refusal.
+        Raises DirectoryUnavailable if its login service does not answer; any other exception
+        counts as a refusal.
         """
         return await maybe_future(super().refresh_user(user, handler))
 
     async def _judged(self, user: Any, handler: Any) -> bool | dict[str, Any]:
-        """The model of somebody who is still welcome, without courses; True, or False where they
-        were refused before, while nobody answers. Raises nothing."""
+        """Return the model of a person who is still allowed, without courses; False if refused. If
+        nobody answers: True, or False if they were refused before. Raises nothing."""
         name = user.name
         try:
             model = await self.ask_again(user, handler)
         except DirectoryUnavailable as error:
             self.log.warning("Groups of %s stay as they were: %s", name, error.message)
             return name not in self._refused
-        except Exception:  # a wrong answer, of whichever kind, is no reason to let somebody in
+        except Exception:  # an error of any kind must not let anybody in
             self.log.exception("The refresh of %s failed: they log in again", name)
             model = False
         if model is True:
@@ -176,13 +175,15 @@ class CourseLogin(PortalLogin):
         return False
 
     def _turned_away(self, name: str, user: Any, handler: Any) -> bool:
-        """False, which is a browser's way to the login. JupyterHub lets requests with tokens and
-        other people's launches pass all the same (``auth_refresh_strict`` is off: a session that
-        waited in the queue overnight must come up). Raises web.HTTPError for those where it is for
-        good."""
+        """Return False, which sends a browser to the login.
+
+        JupyterHub lets requests with tokens and other people's launches pass nonetheless
+        (``auth_refresh_strict`` is off: a session that waited in the queue overnight must come up).
+        For those, raises web.HTTPError 403 if the person is refused for good.
+        """
         if handler is None:
             return False
-        if not hasattr(handler, "_token_authenticated"):  # JupyterHub 6.1.1 asks for it unset
+        if not hasattr(handler, "_token_authenticated"):  # JupyterHub 6.1.1 may read it unset
             handler._token_authenticated = False
         own = getattr(handler, "_jupyterhub_user", user) is user
         if self._refused.get(name) and (handler._token_authenticated or not own):
@@ -190,25 +191,25 @@ class CourseLogin(PortalLogin):
         return False
 
     def _same(self, name: str, model: dict[str, Any]) -> bool:
-        """Check that the answer is about the same person; JupyterHub takes it for theirs."""
-        said = model.get("name", name)
-        if isinstance(said, str) and self.normalize_username(said) == name:
+        """Check that the model names the same person, which JupyterHub takes for granted."""
+        claimed = model.get("name", name)
+        if isinstance(claimed, str) and self.normalize_username(claimed) == name:
             return True
-        self.log.warning("The login service now calls %s %.100r", name, said)
+        self.log.warning("The login service now calls %s %.100r", name, claimed)
         return False
 
     async def _welcome(self, name: str, model: dict[str, Any]) -> bool:
-        """Return whether somebody may still use this Hub."""
+        """Return True if the person may still use this Hub."""
         judged = {"admin": None, **model}
         try:
             if not await maybe_future(self.check_blocked_users(name, judged)):
                 return False
             return bool(self.allow_all or await maybe_future(self.check_allowed(name, judged)))
-        except web.HTTPError:  # some authenticators refuse so
+        except web.HTTPError:  # how some authenticators refuse
             return False
 
     async def _kept(self, user: Any) -> bool | dict[str, Any]:
-        """Return what is known of somebody, with today's courses; True where that is the same."""
+        """Return the person's known groups with today's courses; True if nothing changes."""
         if not self.manage_groups:
             return True
         before = _held(user)
@@ -216,7 +217,7 @@ class CourseLogin(PortalLogin):
         return True if before == set(model["groups"]) else model
 
     async def _with_courses(self, model: dict[str, Any]) -> dict[str, Any]:
-        """``model`` with the groups that the login service may give, and those of courses."""
+        """Return ``model`` with the groups that a login service may give, and those of courses."""
         groups = {*groups_given(model.get("groups") or ())}
         if self.more_groups is not None:
             groups |= {*await self.more_groups(model["name"])}
@@ -224,17 +225,17 @@ class CourseLogin(PortalLogin):
 
 
 def groups_given(groups: Iterable[Any]) -> list[str]:
-    """Return those of ``groups``, whatever is in them, that can be a person's, sorted.
+    """Return the entries of ``groups``, whatever it holds, that can be a person's groups, sorted.
 
-    One that is called like a course's says nothing of that course: its roster alone says who is
-    in it. Case does not count, since some databases compare without regard to it.
+    Groups named like a course's are left out: only the course's roster says who is in it. Case is
+    ignored, since some databases ignore it when comparing.
     """
     fit = {
-        one
-        for one in groups
-        if isinstance(one, str) and one.isprintable() and 0 < len(one) <= _LONGEST
+        group
+        for group in groups
+        if isinstance(group, str) and group.isprintable() and 0 < len(group) <= _LONGEST
     }
-    return sorted(one for one in fit if not one.casefold().startswith(_COURSES))[:_MOST]
+    return sorted(group for group in fit if not group.casefold().startswith(_COURSES))[:_MOST]
 
 
 def _held(user: Any) -> set[str]:

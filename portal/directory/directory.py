@@ -1,4 +1,4 @@
-"""Questions about people who are not there."""
+"""Protocol of a directory: queries about people who need not be logged in."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Protocol
 
 
 class Directory(Protocol):
-    """Whoever knows a site's people and their groups.
+    """Source of a site's people and their groups.
 
-    ``on``: whether it can be asked; else nothing is. ``complete``: whether it knows those who have
-    never logged in; else whom it does not know may exist all the same.
+    ``on``: True if it can be queried; otherwise it is not. ``complete``: True if it knows people
+    who have never logged in; otherwise somebody it does not know may exist all the same.
 
-    Every method raises Unavailable where it does not answer, and ConfigurationError.
+    Every method raises Unavailable if the directory does not answer, and ConfigurationError.
     """
 
     @property
@@ -22,17 +22,17 @@ class Directory(Protocol):
     def complete(self) -> bool: ...
 
     async def known(self, names: Collection[str]) -> Mapping[str, str]:
-        """Return the Hub's name of each of ``names`` that is there and not disabled."""
+        """Return the Hub's name of each of ``names`` that exists and is not disabled."""
         ...
 
     async def members_of(self, group: str) -> tuple[str, ...]:
-        """Return the Hub's names of everyone in a group. Raises NotFound."""
+        """Return the Hub's names of all members of a group. Raises NotFound."""
         ...
 
     async def may_teach(self, name: str) -> bool:
-        """Return whether a person may run courses."""
+        """Return True if the person may run courses."""
         ...
 
     async def mail_of(self, name: str) -> str | None:
-        """Return the mail address of a person; None where none is known."""
+        """Return the mail address of a person; None if unknown."""
         ...

@@ -1,4 +1,4 @@
-"""The groups of a person, and the groups that those are in."""
+"""Groups of a person, and the groups that contain those."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Nesting = Literal["search", "ad", "off"]
 # https://learn.microsoft.com/en-us/windows/win32/adsi/search-filter-syntax
 IN_CHAIN = "1.2.840.113556.1.4.1941"
 
-# Of Active Directory: the group that is no member attribute's business, "Domain Users" as a rule.
+# Active Directory: no member attribute lists the primary group, usually "Domain Users".
 PRIMARY_GROUP = ("primaryGroupID", "objectSid")
 
-# So many DNs in one filter: servers limit a request's size (AD: 10 MiB; OpenLDAP before bind:
-# 256 KiB), and a level with more groups is asked in parts.
+# DNs in a filter: servers limit a request's size (AD: 10 MiB; OpenLDAP before bind: 256 KiB), so a
+# level with more groups is queried in parts.
 _PER_SEARCH = 100
 
 _SID = re.compile(r"S-1(-[0-9]+)+")
@@ -30,11 +30,11 @@ _SID = re.compile(r"S-1(-[0-9]+)+")
 
 @dataclass(frozen=True)
 class Groups:
-    """How groups are found below ``base``.
+    """Search for groups below ``base``.
 
     ``member_attributes`` hold DNs, ``name_member_attributes`` plain user names (``memberUid``
     of posixGroup). ``nesting``: "search" asks for the groups of the groups, level by level, at
-    most ``depth`` levels; "ad" lets Active Directory do it in one search; "off" takes the
+    most ``depth`` levels; "ad" lets Active Directory do it in a single search; "off" takes the
     person's own groups only.
     """
 
@@ -53,14 +53,14 @@ class Groups:
     )
 
     def of(self, session: Session, dn: str, name: str, primary: str = "") -> tuple[str, ...]:
-        """Names of all groups of the person ``dn`` with the user name ``name``, sorted. ``primary``
-        is the SID of their primary group, where there is one.
+        """Return the names of all groups of the person ``dn``, user name ``name``, sorted.
 
-        Groups that contain each other end the search, not hang it. Raises ServerTrouble.
+        ``primary``: SID of their primary group, "" if there is none. Groups that contain each
+        other do not hang the search. Raises ServerTrouble.
         """
         if not self.base:
             return ()
-        names: dict[str, str] = {}  # by DN, so that a group is asked about once
+        names: dict[str, str] = {}  # by DN, so that a group is queried once
         level = self._find(session, self.first_filter(dn, name), names)
         if primary:
             group = self._find(session, f"(&{self.filter}(objectSid={primary}))", names)
@@ -71,11 +71,11 @@ class Groups:
             for _ in range(self.depth):
                 if not level:
                     break
-                above: list[str] = []
+                parents: list[str] = []
                 for start in range(0, len(level), _PER_SEARCH):
                     part = level[start : start + _PER_SEARCH]
-                    above += self._find(session, self._containing(part), names)
-                level = above
+                    parents += self._find(session, self._containing(part), names)
+                level = parents
             if level:
                 self.log.warning(
                     "LDAP: groups of %s are nested deeper than %d levels; the rest is left out",
@@ -84,7 +84,7 @@ class Groups:
         return tuple(sorted(set(names.values())))
 
     def first_filter(self, dn: str, name: str) -> str:
-        """The filter for the groups that hold the person (with "ad": nested ones too)."""
+        """Return the filter for the groups that contain the person (with "ad": nested ones too)."""
         if self.nesting == "ad":
             value = escape_filter_chars(dn)
             tests = "".join(f"({a}:{IN_CHAIN}:={value})" for a in self.member_attributes[:1])
@@ -99,7 +99,7 @@ class Groups:
         return f"(&{self.filter}(|{tests}{more}))"
 
     def _find(self, session: Session, filter: str, names: dict[str, str]) -> list[str]:
-        """DNs of the groups that are new; their names are added to ``names``."""
+        """Return the DNs of groups that are not in ``names`` yet, and add their names to it."""
         new: list[str] = []
         for entry in session.search(self.base, filter, [self.name_attribute]):
             name = entry.first(self.name_attribute)
@@ -110,8 +110,8 @@ class Groups:
 
 
 def primary_group(entry: Entry) -> str:
-    """The SID of a person's primary group in Active Directory: their own SID with another last
-    number. "" in other directories."""
+    """Return the SID of a person's primary group in Active Directory, which is their own SID with
+    another last number; "" in other directories."""
     number, sid = (entry.first(attribute) for attribute in PRIMARY_GROUP)
     if not number or not number.isdigit() or not sid or not _SID.fullmatch(sid):
         return ""

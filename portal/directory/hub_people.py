@@ -1,4 +1,4 @@
-"""A directory of people: whom the Hub knows, in the groups that its authenticator gave them."""
+"""Directory of the people whom the Hub knows, in the groups that its authenticator gave them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ..models.course.course import group_of
 
 
 class Hub(Protocol):
-    """The part of the Hub's REST API that is needed (``portal.hubapi``)."""
+    """Required part of the Hub's REST API (``portal.hubapi``)."""
 
     async def people(self, names: Collection[str]) -> Mapping[str, Mapping[str, Any]]: ...
     async def people_of(self, group: str) -> tuple[str, ...]: ...
 
 
 class HubPeople:
-    """Serves every authenticator that manages groups. Somebody's groups and mail address are those
-    of their last visit; who never came is unknown."""
+    """Directory for any authenticator that manages groups. Groups and mail address are those of a
+    person's last visit; people who have never logged in are unknown."""
 
     on = True
     complete = False
@@ -31,8 +31,8 @@ class HubPeople:
         return {name: name for name in await self._hub.people(names)}
 
     async def members_of(self, group: str) -> tuple[str, ...]:
-        """Return everyone in a group. Raises NotFound, also for a course's: its people are those
-        of its roster, which is its staff's to read. Raises HubUnavailable."""
+        """Return all members of a group. Raises NotFound, also for a course's group, whose members
+        are on its roster, which only its staff may read. Raises HubUnavailable."""
         if group.casefold().startswith(group_of("")):
             raise NotFound(f"'{group}' is the group of a course, which is no roster.")
         try:
@@ -41,10 +41,10 @@ class HubPeople:
             raise NotFound(f"Nobody who has logged in was in a group '{group}'.") from None
 
     async def may_teach(self, name: str) -> bool:
-        """Return whether the Hub's roles let this person run courses. Raises HubUnavailable."""
+        """Return True if the Hub's roles let the person run courses. Raises HubUnavailable."""
         return bool((await self._hub.people([name])).get(name, {}).get("teaches"))
 
     async def mail_of(self, name: str) -> str | None:
-        """Return the mail address that the login service told. Raises HubUnavailable."""
+        """Return the mail address given by the login service, or None. Raises HubUnavailable."""
         mail = (await self._hub.people([name])).get(name, {}).get("mail")
         return mail if isinstance(mail, str) and mail else None

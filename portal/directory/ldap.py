@@ -1,4 +1,4 @@
-"""A directory of people: LDAP."""
+"""Directory of people: LDAP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .authenticator import LDAPAuthenticator
 
 
 class LdapDirectory(LoggingConfigurable):
-    """The LDAP servers of ``c.LDAPAuthenticator``, whoever logs people in."""
+    """Directory on the LDAP servers of ``c.LDAPAuthenticator``, whichever authenticator is used."""
 
     complete = True
 
@@ -22,7 +22,7 @@ class LdapDirectory(LoggingConfigurable):
 
     @property
     def on(self) -> bool:
-        """True where the site has some, and an account to search them with."""
+        """True if the site has servers, and an account (or none needed) to search them with."""
         section = self.config.LDAPAuthenticator
         return bool(
             section.get("servers")
@@ -30,19 +30,19 @@ class LdapDirectory(LoggingConfigurable):
         )
 
     async def known(self, names: Collection[str]) -> Mapping[str, str]:
-        """Return the Hub's name of each of ``names`` that is there."""
-        return {name: one.name for name, one in (await self._searched.known(names)).items()}
+        """Return the Hub's name of each of ``names`` that exists."""
+        return {name: person.name for name, person in (await self._searched.known(names)).items()}
 
     async def members_of(self, group: str) -> tuple[str, ...]:
-        """Return the Hub's names of everyone in a group. Raises NotFound."""
+        """Return the Hub's names of all members of a group. Raises NotFound."""
         return await self._searched.members_of(group)
 
     async def may_teach(self, name: str) -> bool:
-        """Return whether a person is in one of ``instructor_groups`` or ``admin_groups``."""
+        """Return True if the person is in one of ``instructor_groups`` or ``admin_groups``."""
         return await self._searched.may_teach(name)
 
     async def mail_of(self, name: str) -> str | None:
-        """Return the person's ``mail_attribute``. Its ConfigurationError says what is missing."""
+        """Return the person's ``mail_attribute``. ConfigurationError names the missing settings."""
         return await self._ldap.mail_of(name)
 
     @property

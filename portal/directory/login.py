@@ -1,4 +1,4 @@
-"""Rules for every way to log in: names, instructors by group, groups of courses."""
+"""Settings of all authenticators: user names, instructors by group, groups of courses."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from traitlets import Set as SetTrait
 
 
 class PortalLogin(Authenticator):
-    """The settings that every authenticator of the portal has; they are written with the name of
-    the one that is used, as ``c.LDAPAuthenticator.…``."""
+    """Settings shared by the portal's authenticators, configured on the class in use, as
+    ``c.LDAPAuthenticator.…``."""
 
     instructor_groups = SetTrait(
         Unicode(), help='Members may run courses. Example: `{"portal-instructors"}`'
@@ -39,12 +39,12 @@ class PortalLogin(Authenticator):
 
     @default("username_pattern")
     def _username_pattern(self) -> str:
-        # What useradd takes, and dots: a session runs as the Unix user of this name.
+        # Names that useradd accepts, and dots: a session runs as the Unix user of this name.
         return r"[a-z_][a-z0-9_.-]{0,31}"
 
     def validate_username(self, username: str) -> bool:
-        """Return whether all of ``username`` matches ``username_pattern`` (JupyterHub: its
-        start)."""
+        """Return True if all of ``username`` matches ``username_pattern`` (JupyterHub checks only
+        its start)."""
         return self._well_formed(username) and bool(super().validate_username(username))
 
     def _well_formed(self, name: str) -> bool:
@@ -52,8 +52,8 @@ class PortalLogin(Authenticator):
 
 
 def came_late(user: Any, answer: asyncio.Task[dict[str, Any] | bool]) -> None:
-    """Make the next page ask again, which finds this answer waiting."""
+    """Make the next page refresh again, so that it uses this late answer."""
     if not answer.cancelled() and answer.exception() is None:
-        # JupyterHub's mark of the last refresh; without it auth_refresh_age would have to pass
-        # once more.
+        # Reset JupyterHub's time of the last refresh; otherwise auth_refresh_age would have to
+        # pass again first.
         user._auth_refreshed = None

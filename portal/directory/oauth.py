@@ -1,7 +1,7 @@
-"""The portal's rules around an authenticator of ``oauthenticator``: OpenID Connect, GitHub, …
+"""Mixin that applies the portal's rules to ``oauthenticator``: OpenID Connect, GitHub, …
 
-That package ends a login when the service that it asks is away for a moment: a refresh raises, or
-says that the person must log in again. Here a service that gives no answer changes nothing.
+``oauthenticator`` ends a login when the login service is briefly down: a refresh raises, or asks
+for a new login. Here, a service that does not answer changes nothing.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from traitlets import Unicode
 from ..errors import DirectoryUnavailable
 from .course_login import CourseLogin
 
-_NO_ANSWER = 599  # tornado's status of a question that nobody answered
-_LATER = (408, 429)  # answers that say nothing of the person
-# What went wrong with the login service during one refresh or login; None outside of these.
+_NO_ANSWER = 599  # tornado's status of a request without a response
+_LATER = (408, 429)  # statuses that say nothing about the person
+# Failures of the login service during the current refresh or login; None outside of these.
 _troubles: ContextVar[list[str] | None] = ContextVar("troubles", default=None)
 
 
 class OAuthLogin(CourseLogin):
-    """Mix it in before an authenticator of ``oauthenticator``'s.
+    """Mixin, placed before an authenticator of ``oauthenticator``.
 
     Example::
 
@@ -35,7 +35,7 @@ class OAuthLogin(CourseLogin):
         c.JupyterHub.authenticator_class = SiteLogin
     """
 
-    # Of oauthenticator's classes, which come behind this one.
+    # Attributes of oauthenticator's classes, which follow this one in the MRO.
     user_auth_state_key: str
     auth_state_groups_key: Any
 
@@ -49,8 +49,8 @@ class OAuthLogin(CourseLogin):
     ).tag(config=True)
 
     async def get_authenticated_user(self, handler: Any, data: Any) -> dict[str, Any] | None:
-        """Return the person's Hub model, as CourseLogin does. Raises web.HTTPError 503, for the
-        page, where the login service does not answer."""
+        """Return the person's Hub model, as CourseLogin does. Raises web.HTTPError 503, shown on
+        the page, if the login service does not answer."""
         token = _troubles.set([])
         try:
             return await super().get_authenticated_user(handler, data)
@@ -66,40 +66,40 @@ class OAuthLogin(CourseLogin):
             _troubles.reset(token)
 
     async def ask_again(self, user: Any, handler: Any) -> bool | dict[str, Any]:
-        """Return what the login service says of ``user`` now. Raises DirectoryUnavailable."""
+        """Return the login service's current answer about ``user``. Raises DirectoryUnavailable."""
         token = _troubles.set([])
         try:
-            answer = await super().ask_again(user, handler)
+            response = await super().ask_again(user, handler)
         except HTTPClientError as error:
             if not _troubles.get():
                 raise
             raise DirectoryUnavailable(str(error)) from error
         else:
-            # oauthenticator takes a token that could not be renewed for one that must not be.
-            if not answer and (troubles := _troubles.get()):
+            # oauthenticator treats a failure to renew a token like a refusal to renew it.
+            if not response and (troubles := _troubles.get()):
                 raise DirectoryUnavailable(troubles[-1])
-            return answer
+            return response
         finally:
             _troubles.reset(token)
 
     async def httpfetch(self, *args: Any, **kwargs: Any) -> Any:
-        """Ask the login service; where it gives no answer, that is noted and HTTPClientError is
-        raised."""
+        """Send a request to the login service. Records a missing answer and raises HTTPClientError
+        for it."""
         try:
             return await super().httpfetch(*args, **kwargs)
         except HTTPClientError as error:
             if error.code < 500 and error.code not in _LATER:
                 raise
             trouble: Exception = error
-        except OSError as error:  # nobody listens, no such name, no trust in its certificate
+        except OSError as error:  # connection refused, unknown host, untrusted certificate
             trouble = error
-        words = f"the login service does not answer ({trouble})"
+        message = f"the login service does not answer ({trouble})"
         if (troubles := _troubles.get()) is not None:
-            troubles.append(words)
-        raise HTTPClientError(_NO_ANSWER, words) from trouble
+            troubles.append(message)
+        raise HTTPClientError(_NO_ANSWER, message) from trouble
 
     def user_info_to_username(self, user_info: Any) -> str:
-        """Return the name in the claims. Raises web.HTTPError 403 where there is none."""
+        """Return the user name in the claims. Raises web.HTTPError 403 if there is none."""
         name = None
         if isinstance(user_info, dict):
             try:
@@ -115,20 +115,20 @@ class OAuthLogin(CourseLogin):
         return name
 
     async def get_user_groups(self, auth_state: dict[str, Any]) -> set[str]:
-        """Return the groups in the claims, of whatever is there; a plain text is one group, not
-        its letters."""
+        """Return the groups in the claims, ignoring values of other types; a plain string is a
+        single group, not its letters."""
         key = self.auth_state_groups_key
         if isinstance(key, str):
-            found: Any = auth_state
+            claim: Any = auth_state
             for part in key.split("."):
-                found = found.get(part) if isinstance(found, dict) else None
-            if isinstance(found, str):
-                return {found}
+                claim = claim.get(part) if isinstance(claim, dict) else None
+            if isinstance(claim, str):
+                return {claim}
         groups = await maybe_future(super().get_user_groups(auth_state))
-        return {one for one in groups if isinstance(one, str)}
+        return {group for group in groups if isinstance(group, str)}
 
     def mail_in(self, auth_state: Any) -> str | None:
-        """Return the mail address in what the Hub keeps of a login; None where there is none."""
+        """Return the mail address in a login's auth state; None if missing or called unverified."""
         claims = auth_state.get(self.user_auth_state_key) if isinstance(auth_state, dict) else None
         if not isinstance(claims, dict) or claims.get("email_verified") in (False, "false"):
             return None

@@ -1,4 +1,4 @@
-"""Login with OpenID Connect: Keycloak, and whatever else speaks it."""
+"""Login with OpenID Connect: Keycloak and other providers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ except ImportError as error:
 
 
 class OIDCAuthenticator(OAuthLogin, GenericOAuthenticator):
-    """Log in with OpenID Connect: people and groups from the claims of a provider.
+    """OpenID Connect authenticator: people and groups from the claims of a provider.
 
     Example::
 
         c.JupyterHub.authenticator_class = "portal-oidc"
 
-    It is `oauthenticator`'s GenericOAuthenticator, with all of its settings, which courses,
-    instructors and notices work with. It comes with `pip install data-scientist-portal[oidc]`.
+    `oauthenticator`'s GenericOAuthenticator with all of its settings, made to work with courses,
+    instructors and notices. Install it with `pip install data-scientist-portal[oidc]`.
     """

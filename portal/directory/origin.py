@@ -1,4 +1,4 @@
-"""Where a login comes from: its address, and the browser that has logged in before."""
+"""Origin of a login: its address, and its browser if known from earlier logins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VALUE = re.compile(r"[0-9a-f]{24}(:[0-9a-f]{24}){1,8}")
 
 
 def attempt_of(handler: Any, name: str) -> Attempt:
-    """The login of ``name`` that this request asks for. No request: nothing is known of it."""
+    """Return the attempt of ``name`` to log in with this request; without one, the name alone."""
     if handler is None:
         return Attempt(name)
     device, marks = _device(handler)
@@ -27,13 +27,13 @@ def attempt_of(handler: Any, name: str) -> Attempt:
 
 
 def remember(handler: Any, name: str) -> None:
-    """Give the browser a cookie, signed by the Hub, that says that ``name`` has logged in there."""
+    """Give the browser a cookie, signed by the Hub, that records a login of ``name`` with it."""
     if handler is None:
         return
     device, marks = _device(handler)
     device = device or secrets.token_hex(12)
     mark = _mark(device, name)
-    marks = [mark, *(one for one in marks if one != mark)][:_MOST]
+    marks = [mark, *(other for other in marks if other != mark)][:_MOST]
     handler._set_cookie(
         _cookie(handler),
         ":".join((device, *marks)),
@@ -44,12 +44,12 @@ def remember(handler: Any, name: str) -> None:
 
 
 def address_of(request: Any) -> str:
-    """The address that a request comes from; "" where proxies of this machine are all that is
-    known. Of IPv6 it is the network (/64), which is one customer's.
+    """Return the address that a request comes from; "" if only proxies of this machine are known.
 
-    As in JupyterHub, the last entry of X-Forwarded-For that is none of
-    `c.JupyterHub.trusted_downstream_ips`. Unlike there, X-Real-Ip does not count, which the
-    proxy passes on from anybody, and neither does X-Forwarded-For from another machine.
+    For IPv6, it is the network (/64), which belongs to a single customer. As in JupyterHub, it is
+    the last entry of X-Forwarded-For that is not in `c.JupyterHub.trusted_downstream_ips`. Unlike
+    there, X-Real-Ip is ignored, which the proxy passes on from anybody, and so is X-Forwarded-For
+    from another machine.
     """
     context = getattr(getattr(request, "connection", None), "context", None)
     peer = getattr(context, "_orig_remote_ip", None) or request.remote_ip or ""
@@ -73,15 +73,15 @@ def address_of(request: Any) -> str:
 
 
 def _own_end(request: Any) -> str:
-    """The address at which this request reached the Hub. A peer with the same one is on this
-    machine: it is the proxy."""
+    """Return the address at which this request reached the Hub. A peer with the same address is on
+    this machine: the proxy."""
     with suppress(AttributeError, OSError, IndexError, TypeError):
         return str(request.connection.stream.socket.getsockname()[0])
     return ""
 
 
 def _device(handler: Any) -> tuple[str, list[str]]:
-    """The browser's own random word and the marks of who has logged in there."""
+    """Return the browser's random id and the marks of the people who have logged in with it."""
     value = handler.get_secure_cookie(_cookie(handler), max_age_days=_DAYS) or b""
     text = value.decode("ascii", "replace")
     if not _VALUE.fullmatch(text):
@@ -91,11 +91,11 @@ def _device(handler: Any) -> tuple[str, list[str]]:
 
 
 def _mark(device: str, name: str) -> str:
-    """Whom a browser knows, without their name: others may look into its cookies."""
+    """Return the mark of a person, without their name: others may look into the cookies."""
     return hashlib.sha256(f"{device} {name}".encode()).hexdigest()[:24]
 
 
 def _cookie(handler: Any) -> str:
-    """With the prefix that keeps it from pages of other hosts, where JupyterHub uses that."""
+    """Return the cookie's name, with the prefix against other hosts if JupyterHub uses that."""
     prefix = "__Host-" if str(handler.hub.cookie_name).startswith("__Host-") else ""
     return prefix + COOKIE

@@ -1,4 +1,4 @@
-"""People in the directory: who they are and whether a password is theirs. All of it blocks."""
+"""People in the directory: look-ups and password checks. All calls block."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ENABLED_PERSON = "(objectCategory=person)(!(userAccountControl:1.2.840.113556.1
 
 @dataclass(frozen=True)
 class DirectoryPerson:
-    """Someone whom the directory knows. ``name`` is the user name as the directory writes it."""
+    """Person in the directory. ``name``: the user name as the directory writes it."""
 
     name: str
     dn: str
@@ -40,10 +40,10 @@ class DirectoryPerson:
 
 @dataclass(frozen=True)
 class People:
-    """How people are found below ``base`` and how they prove who they are.
+    """Search for people below ``base``, and their logins.
 
-    With ``bind_names`` (a DN or UPN with ``{username}``) a login binds as that name; without,
-    the person is searched first, and the bind takes the DN that was found. ``search_name`` and
+    With ``bind_names`` (a DN or UPN with ``{username}``) a login binds as that name; without, the
+    person is searched for first, and the login binds as the DN found. ``search_name`` and
     ``search_password`` are the search account, if there is one.
     """
 
@@ -62,20 +62,20 @@ class People:
     )
 
     def log_in(self, name: str, password: str, deadline: float) -> DirectoryPerson | None:
-        """The person when name and password belong together, else None.
+        """Return the person if name and password belong together, else None.
 
-        ``deadline`` is a time.monotonic(). Raises DirectoryUnavailable, and ConfigurationError
-        when the search account's password file cannot be read; NotAllowed, with a sentence for
-        the person, where the password is right but the directory wants something else first.
+        ``deadline`` is a time.monotonic(). Raises DirectoryUnavailable; ConfigurationError if the
+        search account's password file cannot be read; NotAllowed, with a sentence for the person,
+        if the password is right but the directory requires something else first.
         """
         if not name or not password or "\0" in password:
-            # A NUL may end the password for a server written in C, which leaves an empty one.
+            # A server written in C may end the password at a NUL, which can leave an empty one.
             return None
         by = self._bind_as_user if self.bind_names else self._search_then_bind
         return self.servers.ask(lambda session: by(session, name, password), deadline)
 
     def look_up(self, name: str, deadline: float) -> DirectoryPerson | None:
-        """The person ``name``, read with the search account; None when there is none (any more).
+        """Return the person ``name``, read with the search account; None if not there (any more).
 
         Raises as log_in does.
         """
@@ -87,7 +87,7 @@ class People:
         return self.ask(work, deadline)
 
     def ask(self, work: Callable[[Session], T], deadline: float) -> T:
-        """``work``'s answer, which it reads with the search account. Raises as log_in does."""
+        """Return the result of ``work``, run as the search account. Raises as log_in does."""
 
         def bound(session: Session) -> T:
             self._as_search_account(session)
@@ -97,11 +97,11 @@ class People:
 
     @property
     def can_look_up(self) -> bool:
-        """Whether people can be read without their password."""
+        """True if people can be read without their password."""
         return bool(self.search_name) or self.search_anonymously
 
     def trouble_with(self, uri: str) -> str | None:
-        """What is wrong with one server, in words; None when all is well."""
+        """Return the problem of a server, in words; None if it works."""
         try:
             with self.servers.open(uri) as session:
                 self._as_search_account(session)
@@ -142,7 +142,7 @@ class People:
         return None
 
     def _bind(self, session: Session, bind_name: str, password: str) -> bool:
-        """Whether this is the person's password. Raises NotAllowed where that is not enough."""
+        """Return True if this is the person's password. Raises NotAllowed if that is not enough."""
         right = session.bind(bind_name, password)
         if refusal := session.refusal:
             self.log.warning("LDAP: %s may not log in: %s", bind_name, refusal.reason)
@@ -151,22 +151,22 @@ class People:
         return right and session.refusal is None
 
     def _person_after_bind(self, session: Session, entry: Entry, name: str) -> DirectoryPerson:
-        """Groups are read with the search account when there is one: it sees them all."""
+        """Read the person with the search account, if there is one: it sees all of their groups."""
         if self.search_name:
             self._as_search_account(session)
         return self._person(session, entry, name)
 
     def person(self, name: str) -> str:
-        """The filter for who has this name."""
+        """Return the filter for the person with this name."""
         return self._enabled(self.filter.replace(USERNAME, escape_filter_chars(name)))
 
     def anyone(self) -> str:
-        """The filter for everyone who may be a person of the portal."""
+        """Return the filter for everyone who may be a person of the portal."""
         return self._enabled(self.filter.replace(USERNAME, "*"))
 
     def _enabled(self, filter: str) -> str:
-        """In Active Directory groups and computers have an account name too, and who is disabled
-        keeps theirs: neither is ever a person here, whatever ``filter`` says."""
+        """Return ``filter``, in Active Directory restricted to enabled people: groups and
+        computers have account names too, and disabled people keep theirs."""
         return f"(&{_ENABLED_PERSON}{filter})" if self.groups.nesting == "ad" else filter
 
     # -- reading -------------------------------------------------------------------------------
@@ -184,15 +184,15 @@ class People:
             raise ServerTrouble("the search account is refused")
 
     def _find(self, session: Session, name: str, dn: str | None = None) -> Entry | None:
-        """The one entry of ``name``: below ``base``, or ``dn`` when that is known."""
+        """Return the entry of ``name`` below ``base``, or at ``dn``; None if none or ambiguous."""
         filter = self.person(name)
         attributes = [self.name_attribute, "uidNumber", "gidNumber", "homeDirectory"]
         attributes += [self.mail_attribute, *PRIMARY_GROUP]
-        found = session.search(dn or self.base, filter, attributes, only_base=dn is not None)
-        if len(found) > 1:
-            self.log.warning("LDAP: %d entries match the user name %s; refused", len(found), name)
+        entries = session.search(dn or self.base, filter, attributes, only_base=dn is not None)
+        if len(entries) > 1:
+            self.log.warning("LDAP: %d entries match the user name %s; refused", len(entries), name)
             return None
-        return found[0] if found else None
+        return entries[0] if entries else None
 
     def _person(self, session: Session, entry: Entry, typed: str) -> DirectoryPerson:
         name = self.name_of(entry, typed)
@@ -207,13 +207,13 @@ class People:
         )
 
     def name_of(self, entry: Entry, typed: str) -> str:
-        """The user name as the directory writes it.
+        """Return the user name as the directory writes it.
 
-        An entry with two names (an alias) is one person with one home: the name in the DN
-        counts, else the first.
+        An entry with two names (an alias) is one person with one home: the name in the DN counts,
+        else the first.
         """
         names = entry.attributes.get(self.name_attribute.lower(), ())
-        with suppress(LDAPException):  # a DN that ldap3 cannot take apart
+        with suppress(LDAPException):  # a DN that ldap3 cannot parse
             attribute, value, _ = parse_dn(entry.dn)[0]
             if attribute.lower() == self.name_attribute.lower() and value in names:
                 return str(value)

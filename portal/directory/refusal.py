@@ -1,8 +1,7 @@
-"""Why a directory refused a password, or lets nobody in with a right one: for the log, and a part
-of it for the person.
+"""Reasons why a directory refuses a login, for the log and in part for the person.
 
-What depends on the password being right is told to the person, since they gave it. What a server
-also says after a wrong one, that an account is locked, is for the log only.
+Reasons that imply a right password are shown to the person, who gave it. A reason that servers also
+give after a wrong password, that the account is locked, is only logged.
 
 Sources: Microsoft's LDAP bind errors (the ``data`` of AcceptSecurityContext), the password policy
 control (draft-behera-ldap-password-policy-11, 6.2) of OpenLDAP and 389-ds, and the older control of
@@ -16,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-POLICY = "1.3.6.1.4.1.42.2.27.8.5.1"  # asked for with each bind
+POLICY = "1.3.6.1.4.1.42.2.27.8.5.1"  # requested with each bind
 _EXPIRED = "2.16.840.1.113730.3.4.4"
 
 _DATA = re.compile(r"AcceptSecurityContext error, data ([0-9a-f]+)", re.IGNORECASE)
@@ -24,7 +23,7 @@ _DATA = re.compile(r"AcceptSecurityContext error, data ([0-9a-f]+)", re.IGNORECA
 
 @dataclass(frozen=True)
 class Refusal:
-    """``reason`` is for the log; ``told``, a sentence for the person, "" where nothing is told."""
+    """Refused login. ``reason``: for the log; ``told``: sentence for the person, "" if not told."""
 
     reason: str
     told: str = ""
@@ -59,9 +58,9 @@ _OF_POLICY = {0: PASSWORD_EXPIRED, 1: LOCKED, 2: MUST_CHANGE}
 
 
 def refusal_of(result: Mapping[str, Any]) -> Refusal | None:
-    """What the answer to a bind, as ldap3 gives it, says beyond yes and no; None for nothing."""
-    if found := _DATA.search(str(result.get("message") or "")):
-        return _OF_ACTIVE_DIRECTORY.get(int(found[1], 16))
+    """Return the reason in a bind's result (of ldap3) beyond yes or no; None if there is none."""
+    if match := _DATA.search(str(result.get("message") or "")):
+        return _OF_ACTIVE_DIRECTORY.get(int(match[1], 16))
     controls = result.get("controls") or {}
     if POLICY in controls:
         error = _policy_error(_value(controls[POLICY]))
@@ -77,8 +76,8 @@ def _value(control: Mapping[str, Any]) -> bytes:
 
 
 def _policy_error(value: bytes) -> int | None:
-    """``error [1] ENUMERATED`` of a PasswordPolicyResponseValue in BER; None where there is none
-    (``warning [0]`` alone, or something that is no such value)."""
+    """Return ``error [1] ENUMERATED`` of a PasswordPolicyResponseValue in BER; None if it has none
+    (``warning [0]`` alone) or is no such value."""
     if len(value) < 2 or value[0] != 0x30 or value[1] != len(value) - 2:
         return None
     rest = value[2:]

@@ -1,8 +1,8 @@
-"""The LDAP servers of a site: TLS, timeouts, and which one to ask.
+"""LDAP servers of a site: TLS, timeouts and failover.
 
 Everything here blocks and runs in worker threads; ``authenticator.py`` keeps it off the event
-loop. ``ldap3`` verifies no certificate by default and follows referrals with the same password:
-both are turned around here.
+loop. By default, ``ldap3`` verifies no certificates and follows referrals with the same password;
+both are changed here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NO_ANSWER = (
 )
 
 # Result codes of a bind that mean "not with this name and password" (RFC 4511, appendix A.1):
-# constraintViolation and unwillingToPerform are what some servers say for a locked account.
+# some servers return constraintViolation or unwillingToPerform for a locked account.
 _REFUSED = {
     ldap3.core.results.RESULT_CONSTRAINT_VIOLATION,
     ldap3.core.results.RESULT_NO_SUCH_OBJECT,
@@ -46,7 +46,7 @@ _REFUSED = {
     ldap3.core.results.RESULT_UNWILLING_TO_PERFORM,
 }
 
-# What OpenSSL says with VERIFY_X509_STRICT alone, which Python 3.13's default context sets.
+# Errors of OpenSSL with VERIFY_X509_STRICT only, which Python 3.13's default context sets.
 _STRICT = (
     "Key Identifier",
     "Basic Constraints",
@@ -64,38 +64,38 @@ _SEARCH_REFUSED = {
 
 
 class ServerTrouble(Exception):
-    """This server gave no usable answer; another one may. Never leaves this package."""
+    """No usable answer from this server; another one may give one. Never leaves this package."""
 
 
 class SearchRefused(ServerTrouble):
-    """The server answers, but lets who is bound search nothing."""
+    """Search refused by a server that answers, to the account that is bound."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry: its ``dn`` and its attributes, by lower-case name."""
+    """Entry with its ``dn`` and its attributes, by lower-case name."""
 
     dn: str
     attributes: Mapping[str, tuple[str, ...]]
 
     def first(self, name: str) -> str | None:
-        """The first value of an attribute, None when it has none."""
+        """Return the first value of an attribute; None if it has none."""
         values = self.attributes.get(name.lower())
         return values[0] if values else None
 
 
 class Session:
-    """One open connection, its TLS already up."""
+    """Open connection, with TLS already up."""
 
     def __init__(self, connection: ldap3.Connection) -> None:
         self._connection = connection
-        self.refusal: Refusal | None = None  # what the last bind's answer said beyond yes and no
+        self.refusal: Refusal | None = None  # reason in the result of the last bind
 
     def bind(self, name: str, password: str) -> bool:
-        """Whether the server takes this name (a DN or a UPN) and password.
+        """Bind as ``name`` (a DN or a UPN); return True if the server accepts name and password.
 
         Raises ValueError for an empty password: servers answer it with success and an anonymous
-        session (RFC 4513, 5.1.2). Raises ServerTrouble for every answer but yes and no.
+        session (RFC 4513, 5.1.2). Raises ServerTrouble for any answer but yes or no.
         """
         if not name or not password:
             raise ValueError("a bind needs a name and a password")
@@ -127,20 +127,20 @@ class Session:
         only_base: bool = False,
         page: int = 0,
     ) -> list[Entry]:
-        """Entries under ``base`` (or ``base`` itself) that match; none when there is no ``base``.
-        With ``page`` they are asked for so many at a time (RFC 2696), since servers limit answers.
+        """Return matching entries under ``base`` (or ``base`` itself); none if it does not exist.
 
-        Raises ServerTrouble when the answer is an error or cut short: half an answer would
-        silently take groups away.
+        ``page``: entries to request at a time (RFC 2696), since servers limit answers; 0: all at
+        once. Raises ServerTrouble if the answer is an error or truncated, because a partial answer
+        would silently take groups away.
         """
-        found: list[Entry] = []
+        entries: list[Entry] = []
         cookie: bytes | None = None
         while True:
-            found += self._page(base, filter, attributes, only_base, page, cookie)
+            entries += self._page(base, filter, attributes, only_base, page, cookie)
             controls = self._connection.result.get("controls") or {}
             cookie = controls.get(_PAGED, {}).get("value", {}).get("cookie")
             if not page or not cookie:
-                return found
+                return entries
 
     def _page(
         self,
@@ -151,7 +151,7 @@ class Session:
         page: int,
         cookie: bytes | None,
     ) -> list[Entry]:
-        """One answer, which is all of it where ``page`` is 0."""
+        """Return a page of entries; all of them if ``page`` is 0."""
         try:
             self._connection.search(
                 base,
@@ -173,14 +173,14 @@ class Session:
             raise kind(f"search below {base}: {_words(self._connection.result)}")
         return [
             Entry(
-                found["dn"],
+                item["dn"],
                 {
                     name.lower(): tuple(_text(name, value) for value in values)
-                    for name, values in found["raw_attributes"].items()
+                    for name, values in item["raw_attributes"].items()
                 },
             )
-            for found in self._connection.response or ()
-            if found["type"] == "searchResEntry"  # the rest are referrals; they are not followed
+            for item in self._connection.response or ()
+            if item["type"] == "searchResEntry"  # the rest are referrals; they are not followed
         ]
 
 
@@ -190,10 +190,10 @@ class Servers:
 
     ``uris``: ``ldap://host[:port]`` (StartTLS before anything else is sent, unless
     ``protection`` is "none") or ``ldaps://host[:port]``. Timeouts in whole seconds: ldap3
-    accepts no fractions. A server that failed is asked last for ``avoid_for`` seconds, so that
-    one hanging server costs one timeout and not one each login.
+    accepts no fractions. A server that failed is asked last for ``avoid_for`` seconds, so that a
+    hanging server costs a single timeout, not one per login.
 
-    Raises ConfigurationError for a URI that is none, or a CA file that cannot be used.
+    Raises ConfigurationError for an invalid URI or a CA file that cannot be used.
     """
 
     uris: Sequence[str]
@@ -212,10 +212,10 @@ class Servers:
         self._context = _context(self.protection, self.ca_file)
 
     def ask(self, work: Callable[[Session], T], deadline: float) -> T:
-        """``work``'s answer from the first server that gives one.
+        """Return ``work``'s result from the first server that gives one.
 
-        ``work`` gets an open Session and may run once for each server, so it only binds and
-        reads. After ``deadline`` (time.monotonic()) no other server is tried. Raises
+        ``work`` gets an open Session and may run once per server, so it must only bind and
+        read. After ``deadline`` (time.monotonic()) no other server is tried. Raises
         DirectoryUnavailable.
         """
         for uri in self._in_order():
@@ -224,18 +224,18 @@ class Servers:
                 break
             try:
                 with self.open(uri) as session:
-                    answer = work(session)
+                    result = work(session)
             except ServerTrouble as error:
                 self._failed[uri] = time.monotonic()
                 self.log.warning("LDAP server %s: %s", uri, error)
             else:
                 self._failed.pop(uri, None)
-                return answer
+                return result
         raise DirectoryUnavailable(NO_ANSWER)
 
     @contextmanager
     def open(self, uri: str) -> Iterator[Session]:
-        """A Session with one server, nobody bound yet. Raises ServerTrouble."""
+        """Yield a Session with a server, not bound yet. Raises ServerTrouble."""
         host, port, ldaps = self._addresses[uri]
         server = ldap3.Server(
             host,
@@ -270,16 +270,16 @@ class Servers:
             _close(connection)
 
     def _in_order(self) -> list[str]:
-        """Servers that did not fail lately first; each part in the site's order."""
+        """Return the servers in the site's order, those that failed lately last."""
         now = time.monotonic()
         return sorted(self.uris, key=lambda uri: now - self._failed.get(uri, -1e9) < self.avoid_for)
 
 
 class _Tls(ldap3.Tls):
-    """ldap3's TLS with a context of our own.
+    """ldap3's TLS with the portal's own context.
 
-    ldap3 compares names with ``ssl.match_hostname``, which Python 3.12 no longer has, and its
-    replacement knows no IP addresses. OpenSSL compares them itself when the context says so.
+    ldap3 checks host names with ``ssl.match_hostname``, which Python 3.12 removed, and its
+    replacement does not support IP addresses. OpenSSL checks them itself if the context says so.
     """
 
     def __init__(self, context: ssl.SSLContext) -> None:
@@ -287,7 +287,7 @@ class _Tls(ldap3.Tls):
         self._context = context
 
     def wrap_socket(self, connection: ldap3.Connection, do_handshake: bool = False) -> None:
-        # Several small messages in turn: without this each login waits 40 ms for a delayed ACK.
+        # Without this, each login's series of small messages waits 40 ms for a delayed ACK.
         connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.socket = self._context.wrap_socket(
             connection.socket,
@@ -310,7 +310,7 @@ def _context(protection: Protection, ca_file: str) -> ssl.SSLContext:
 
 
 def _address(uri: str) -> tuple[str, int, bool]:
-    """Host, port and whether it is LDAPS."""
+    """Parse a URI into host, port and True for LDAPS. Raises ConfigurationError."""
     try:
         parts = urlsplit(uri)
         host, port = parts.hostname, parts.port
@@ -329,25 +329,25 @@ def _address(uri: str) -> tuple[str, int, bool]:
 def _close(connection: ldap3.Connection) -> None:
     with suppress(LDAPException, OSError, AttributeError):
         connection.unbind()
-    # unbind leaves the socket of a connection that never came up open; closing twice is harmless.
+    # unbind leaves the socket open if the connection never came up; closing twice is harmless.
     connection.strategy._close_socket()
 
 
 def _text(name: str, value: bytes) -> str:
-    """A value as text; the SID of Active Directory, which is binary, as S-1-5-…"""
+    """Decode a value as text; Active Directory's binary SID as S-1-5-…"""
     if name.lower() == "objectsid":
         return str(format_sid(value))
     return value.decode("utf-8", "replace")
 
 
 def _reason(error: BaseException) -> str:
-    words = str(error) or type(error).__name__
-    if any(sign in words for sign in _STRICT):
-        words += (
+    reason = str(error) or type(error).__name__
+    if any(part in reason for part in _STRICT):
+        reason += (
             ". Python 3.13 and newer take certificates only that follow RFC 5280 strictly, which "
             "those that Samba makes for itself do not: give the server one of your own authority"
         )
-    return words
+    return reason
 
 
 def _words(result: Mapping[str, Any]) -> str:

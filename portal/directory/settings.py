@@ -1,4 +1,4 @@
-"""The settings of the LDAP authenticator, and the check that refuses unsafe or missing ones."""
+"""Settings of the LDAP authenticator, and the check that refuses unsafe or missing ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .servers import Servers
 
 
 class DirectorySettings(PortalLogin):
-    """Settings of ``LDAPAuthenticator``; they are written as ``c.LDAPAuthenticator.…``."""
+    """Settings of ``LDAPAuthenticator``, configured as ``c.LDAPAuthenticator.…``."""
 
     servers = List(
         Unicode(),
@@ -250,7 +250,7 @@ class DirectorySettings(PortalLogin):
 
     @default("auth_refresh_strict")
     def _auth_refresh_strict(self) -> bool:
-        return True  # tokens of who left the directory end with their login
+        return True  # tokens of people who left the directory end with their login
 
     @default("refresh_pre_spawn")
     def _refresh_pre_spawn(self) -> bool:
@@ -258,11 +258,11 @@ class DirectorySettings(PortalLogin):
 
     @default("allow_existing_users")
     def _allow_existing_users(self) -> bool:
-        # JupyterHub's own default lets in everybody who ever was, once allowed_users is set.
+        # JupyterHub's default lets in everybody in its database once allowed_users is set.
         return False
 
     def check_settings(self) -> None:
-        """Raise ConfigurationError, with the way out, for settings that cannot or must not work."""
+        """Raise ConfigurationError, with a remedy, for settings that cannot or must not work."""
         if not self.servers:
             raise ConfigurationError(
                 'LDAPAuthenticator.servers is empty: name at least one, as "ldaps://host".'
@@ -281,7 +281,7 @@ class DirectorySettings(PortalLogin):
                 "also set LDAPAuthenticator.insecure_allow_clear_text_passwords = True."
             )
         templates = self.bind_name_templates
-        if any(USERNAME not in one for one in (*templates, self.people_filter)):
+        if any(USERNAME not in template for template in (*templates, self.people_filter)):
             raise ConfigurationError(
                 "LDAPAuthenticator.people_filter and each of bind_name_templates must contain "
                 f"{USERNAME}."
@@ -291,7 +291,7 @@ class DirectorySettings(PortalLogin):
                 "LDAPAuthenticator can neither bind as the person who logs in nor search for them: "
                 "set bind_name_templates, or search_bind_dn and search_password_file."
             )
-        needs_base = any("=" not in one for one in templates) or not templates
+        needs_base = any("=" not in template for template in templates) or not templates
         if not self.people_base and (needs_base or self.search_bind_dn):
             raise ConfigurationError(
                 "LDAPAuthenticator.people_base is empty: it says below which entry people are, "
@@ -318,7 +318,7 @@ class DirectorySettings(PortalLogin):
             ) from error
 
     def read_search_password(self) -> str:
-        """The search account's password. Raises ConfigurationError."""
+        """Return the search account's password. Raises ConfigurationError."""
         path = Path(self.search_password_file)
         try:
             password = path.read_text().strip("\r\n") if self.search_password_file else ""
@@ -336,7 +336,7 @@ class DirectorySettings(PortalLogin):
         return password
 
     def make_people(self) -> People:
-        """The directory as these settings describe it. Raises ConfigurationError."""
+        """Build the directory that these settings describe. Raises ConfigurationError."""
         protection = "verified" if self.verify_certificates else "unverified"
         servers = Servers(
             tuple(self.servers),

@@ -1,9 +1,9 @@
-"""How often a password may be tried: by name, by address, and within the directory's own lockout.
+"""Limits on password attempts: by name, by address, and below the directory's own lockout.
 
-Pure, but for what it remembers. The directory counts wrong passwords too, and locks an account
-after some: whoever sends it that many locks somebody out. So it never gets that many from here,
-and a part of them is kept for the people themselves, who are told from strangers by having logged
-in before with the same browser or from the same address (OWASP calls it "device cookies").
+No I/O, only state in memory. The directory counts wrong passwords too and locks an account after
+some, so anyone who can send that many locks a person out. The portal never sends that many, and
+reserves some for the people themselves, who are told from strangers by an earlier login with the
+same browser or from the same address ("device cookies" in OWASP's terms).
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any, TypeVar
 
 V = TypeVar("V")
 
-_FREE = 5  # wrong passwords of one name without a wait, where the directory does not lock
-_LONGEST = 300.0  # seconds; the longest wait that doubling makes
-_AT_ONCE = 200  # logins of one address that may be under way: a class behind one router
+_FREE = 5  # wrong passwords of a name without a wait, if the directory does not lock
+_LONGEST = 300.0  # seconds; limit of the doubling wait
+_AT_ONCE = 200  # concurrent logins of an address: a class behind a single router
 _NAMES = 100_000  # remembered at most, of each kind
-_FAMILIAR = 30 * 86400.0  # seconds that an address stays one where somebody has logged in
+_FAMILIAR = 30 * 86400.0  # seconds that an address stays known after a login from it
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """Somebody's password, about to be tried. ``address``: where from, "" where that is not known;
-    ``device``: the browser where this name has logged in before, "" for none."""
+    """Password attempt for ``name``. ``address``: its origin, "" if unknown; ``device``: its
+    browser if this name has logged in with it before, else ""."""
 
     name: str
     address: str = ""
@@ -34,26 +34,26 @@ class Attempt:
 
 @dataclass
 class _Name:
-    """Of one user name: its wrong passwords (when, and from which known place or "")."""
+    """Attempts for a user name. ``wrong``: time and known place ("": none) of wrong passwords."""
 
     wrong: list[tuple[float, str]] = field(default_factory=list)
-    sent: list[float] = field(default_factory=list)  # those since the last right one
+    sent: list[float] = field(default_factory=list)  # times of wrong ones since the last right one
     under_way: int = 0
 
 
 @dataclass
 class _Address:
     wrong: list[float] = field(default_factory=list)
-    names: dict[str, float] = field(default_factory=dict)  # who logged in from there, and when
+    names: dict[str, float] = field(default_factory=dict)  # last login from there, by name
     under_way: int = 0
 
 
 class LoginThrottle:
-    """Says how long a login has to wait before its password is tried.
+    """Waiting times of logins before their passwords are tried.
 
-    ``lockout``: so many wrong passwords within ``window`` seconds lock an account in the
-    directory (0: it locks none); ``each``: how many one login sends there. ``per_address``: wrong
-    passwords of one address without a wait. ``clock`` is in seconds.
+    ``lockout``: wrong passwords within ``window`` seconds that lock an account in the directory
+    (0: it locks none); ``each``: passwords that a login sends there. ``per_address``: wrong
+    passwords of an address without a wait. ``clock`` is in seconds.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class LoginThrottle:
         self.window = window
         self.per_address = per_address
         self.clock = clock
-        # One less than locks; and one of those, where there are two, is for the people themselves.
+        # Stay below the lockout; if that allows two or more, reserve one for the person.
         self.most = max(1, (lockout - 1) // each) if lockout else 0
         self.strangers = max(1, self.most - 1) if lockout else 0
         self._names: dict[str, _Name] = {}
@@ -75,7 +75,7 @@ class LoginThrottle:
         self._familiar: dict[tuple[str, str], float] = {}
 
     def known(self, attempt: Attempt) -> str:
-        """The place where this name has logged in before; "" for a stranger's."""
+        """Return the attempt's place if this name has logged in from it before, else ""."""
         if attempt.device:
             return f"device {attempt.device}"
         since = self._familiar.get((attempt.name, attempt.address))
@@ -84,7 +84,7 @@ class LoginThrottle:
         return ""
 
     def wait(self, attempt: Attempt) -> float:
-        """Seconds that this login has to wait; 0.0: its password may be tried now."""
+        """Return the seconds that this login must wait; 0.0: its password may be tried now."""
         now = self.clock()
         place = self.known(attempt)
         wait = self._wait_for_name(attempt.name, place, now)
@@ -99,7 +99,7 @@ class LoginThrottle:
             _kept(self._addresses, attempt.address, _Address).under_way += 1
 
     def end(self, attempt: Attempt, right: bool | None) -> None:
-        """Take what the directory said: the password was right or wrong; None: it said neither."""
+        """Record the directory's answer: the password was right or wrong; None: neither."""
         now = self.clock()
         name = _kept(self._names, attempt.name, _Name)
         name.under_way = max(0, name.under_way - 1)
@@ -113,30 +113,30 @@ class LoginThrottle:
                 address.wrong.append(now)
         elif right:
             place = self.known(attempt)
-            name.sent = []  # so does the directory
-            # Who logged in did not guess. What strangers did is theirs to wait for.
+            name.sent = []  # as the directory does
+            # A right password clears the wrong ones from its own place; strangers still wait.
             name.wrong = [(at, of) for at, of in name.wrong if not of or of != place]
             if address:
                 address.names[attempt.name] = now
                 self._familiar.pop((attempt.name, attempt.address), None)
                 self._familiar[attempt.name, attempt.address] = now
-        for kept in (self._names, self._addresses, self._familiar):
-            self._bound(kept)
+        for entries in (self._names, self._addresses, self._familiar):
+            self._bound(entries)
 
     # -- the two rules -------------------------------------------------------------------------
 
     def _wait_for_name(self, name: str, place: str, now: float) -> float:
-        found = self._names.get(name)
-        if found is None:
+        record = self._names.get(name)
+        if record is None:
             return 0.0
-        found.wrong = [(at, of) for at, of in found.wrong if now - at < self.window]
-        of_these = [at for at, of in found.wrong if of == place]
+        record.wrong = [(at, of) for at, of in record.wrong if now - at < self.window]
+        here = [at for at, of in record.wrong if of == place]
         if not self.most:
-            return _doubling(of_these, _FREE, now)
-        found.sent = [at for at in found.sent if now - at < self.window]
-        wait = _until(found.sent, self.most - found.under_way, self.window, now)
+            return _doubling(here, _FREE, now)
+        record.sent = [at for at in record.sent if now - at < self.window]
+        wait = _until(record.sent, self.most - record.under_way, self.window, now)
         if not place:
-            wait = max(wait, _until(of_these, self.strangers, self.window, now))
+            wait = max(wait, _until(here, self.strangers, self.window, now))
         return wait
 
     def _wait_for_address(self, address: _Address, now: float) -> float:
@@ -144,36 +144,36 @@ class LoginThrottle:
         address.names = {n: at for n, at in address.names.items() if now - at < self.window}
         if address.under_way >= _AT_ONCE:
             return 1.0
-        # People behind one router mistype too: each who logs in there makes room for another.
+        # People behind a router mistype too: each person who logs in allows one more.
         return _doubling(address.wrong, self.per_address + len(address.names), now)
 
     @staticmethod
-    def _bound(kept: dict[Any, Any]) -> None:
-        """Forget the oldest one of too many."""
-        if len(kept) > _NAMES:
-            oldest = next(iter(kept))
-            if not getattr(kept[oldest], "under_way", 0):
-                del kept[oldest]
+    def _bound(entries: dict[Any, Any]) -> None:
+        """Drop the oldest entry if there are too many."""
+        if len(entries) > _NAMES:
+            oldest = next(iter(entries))
+            if not getattr(entries[oldest], "under_way", 0):
+                del entries[oldest]
 
 
-def _kept(kept: dict[str, V], key: str, make: Callable[[], V]) -> V:
-    """The entry of ``key``, made where there is none, as the newest of all."""
-    entry = kept.pop(key, None) or make()
-    kept[key] = entry
+def _kept(entries: dict[str, V], key: str, make: Callable[[], V]) -> V:
+    """Return the entry of ``key``, created if missing, and make it the newest."""
+    entry = entries.pop(key, None) or make()
+    entries[key] = entry
     return entry
 
 
 def _until(wrong: list[float], most: int, window: float, now: float) -> float:
-    """Seconds until fewer than ``most`` of these are in the window."""
+    """Return the seconds until fewer than ``most`` of these are in the window."""
     if len(wrong) < most:
         return 0.0
-    if most <= 0:  # those under way may be wrong ones
+    if most <= 0:  # those under way may be wrong
         return 1.0
     return max(0.0, wrong[len(wrong) - most] + window - now)
 
 
 def _doubling(wrong: list[float], free: int, now: float) -> float:
-    """Seconds to wait after these wrong passwords: none for ``free`` of them, then 1, 2, 4 …"""
+    """Return the seconds to wait: after ``free`` wrong passwords 1, then 2, 4 …; before, none."""
     if len(wrong) < free:
         return 0.0
     wait = min(_LONGEST, 2.0 ** min(30, len(wrong) - free))

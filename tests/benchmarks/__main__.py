@@ -1,7 +1,7 @@
 """``python -m tests.benchmarks [--only PART,…] [--readme]``, as root.
 
-Prints one table and writes build/bench.json. ``--only`` measures a part and keeps the other rows;
-``--readme`` also renews the table in README.md (with ``--only=`` nothing is measured).
+Prints a table and writes build/bench.json. ``--only`` measures the given parts and keeps the other
+rows; ``--readme`` also updates the table in README.md (with ``--only=`` nothing is measured).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ ORDER = (
     "estimates",
     *ALONE,
 )
-# These use the demo's; the others measure Hubs of their own.
+# These use the demo's Hub; the others measure separate Hubs.
 _OWN_HUB = ("lab", "paint", "launch", "images", "builds", "class-lab")
 _ROWS = {
     "lab": (lab.WHAT,),
@@ -96,12 +96,12 @@ _ROWS = {
 
 
 def main() -> int:
-    """Measure, print, write; 1 when a figure is missing or a goal was not reached."""
+    """Measure, print and write; return 1 if a figure is missing or a goal was not reached."""
     parser = argparse.ArgumentParser(prog="make bench", description="What the portal costs.")
     parser.add_argument("--only", default=",".join(ORDER), help="parts, separated by commas")
     parser.add_argument("--readme", action="store_true", help="renew the table in README.md")
-    words = parser.parse_args()
-    wanted = [name for name in (*PARTS, *ALONE) if name in words.only.split(",")]
+    args = parser.parse_args()
+    wanted = [name for name in (*PARTS, *ALONE) if name in args.only.split(",")]
     file = ROOT / "build" / "bench.json"
     rows = {name: _kept(name, report.read(file)) for name in ORDER}
     if wanted:
@@ -110,7 +110,7 @@ def main() -> int:
     if wanted:
         report.write(result, file)
     print("\n" + report.table(result) + f"\n\nMachine: {report.this_machine()}. Written: {file}")
-    if words.readme and not report.put_into_readme(result, ROOT / "README.md"):
+    if args.readme and not report.put_into_readme(result, ROOT / "README.md"):
         print("README.md has no place for the table.", file=sys.stderr)
         return 1
     return int(any(row.value is None or row.met is False for row in result))
@@ -121,7 +121,7 @@ def _kept(part: str, rows: list[Row]) -> list[Row]:
 
 
 def _measure(wanted: list[str]) -> dict[str, list[Row]]:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all processes are ended
     rows: dict[str, list[Row]] = {}
     began = time.monotonic()
 

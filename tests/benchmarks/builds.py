@@ -1,4 +1,4 @@
-"""Builds of one image from a registry: the first, the same again, and two people at once."""
+"""Builds of an image from a registry: the first, the same again, and two people at once."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .report import Row
 
 WHAT = "A build from a registry (Debian with Python)"
 PATIENCE = 600.0
-_SMALL = 100_000  # bytes: an image's configuration, which tells its architecture
+_SMALL = 100_000  # bytes: an image's configuration, which is read for its architecture
 
 
 def measure(cluster: Cluster) -> list[Row]:
-    """The rows; the image is pulled once by hand and once by the first build."""
+    """Return the rows; the image is pulled once by hand and once by the first build."""
     with registry() as answers, Caller(str(cluster.state["url"]), "grace") as grace:
         for repository in ("bench/first", "bench/second"):
             answers.push(repository, "1", small())
@@ -47,7 +47,7 @@ def measure(cluster: Cluster) -> list[Row]:
 
 
 def _by_hand(cluster: Cluster, answers: Registry) -> float:
-    """Seconds of ``apptainer build`` of the bare image, without a session's server in it."""
+    """Return the seconds of ``apptainer build`` of the bare image, without a session's server."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="bench-", dir="/var/tmp") as place:
         target, source = Path(place) / "hand.sif", f"docker://{answers.host}/bench/first:1"
@@ -60,14 +60,14 @@ def _by_hand(cluster: Cluster, answers: Registry) -> float:
 
 
 def _jobs(cluster: Cluster) -> int:
-    """The number that Slurm gives next."""
+    """Return the next job id."""
     text = cluster.run("scontrol", "show", "config")
-    line = next(one for one in text.splitlines() if one.startswith("NEXT_JOB_ID"))
+    line = next(row for row in text.splitlines() if row.startswith("NEXT_JOB_ID"))
     return int(line.split("=")[1])
 
 
 def _ask(grace: Caller, answers: Registry, name: str, repository: str = "first") -> dict[str, Any]:
-    """A new environment, and its build."""
+    """Create an environment and start its build."""
     source = f"docker://{answers.host}/bench/{repository}:1"
     definition = {"name": name, "title": name, "kind": "container", "source": source}
     _done(grace.post("environments", json={"definition": definition, "comment": ""}))
@@ -76,21 +76,21 @@ def _ask(grace: Caller, answers: Registry, name: str, repository: str = "first")
 
 
 def _built(grace: Caller, answers: Registry, name: str) -> float:
-    """Seconds from the request to the finished image."""
+    """Return the seconds from the request to the finished image."""
     began = time.monotonic()
     build = _ask(grace, answers, name)
 
     def over() -> Any:
-        found = _done(grace.get(f"builds/{build['id']}"))
-        return found["state"] not in ("waiting", "running") and found
+        final = _done(grace.get(f"builds/{build['id']}"))
+        return final["state"] not in ("waiting", "running") and final
 
-    found = build if build["state"] == "passed" else wait_for("the build", over, PATIENCE)
-    if found["state"] != "passed":
-        raise NotMeasured(f"the build has {found['state']}: {found['message']}")
+    final = build if build["state"] == "passed" else wait_for("the build", over, PATIENCE)
+    if final["state"] != "passed":
+        raise NotMeasured(f"the build has {final['state']}: {final['message']}")
     return time.monotonic() - began
 
 
-def _done(answer: Any) -> Any:
-    if answer.status_code >= 400:
-        raise NotMeasured(f"{answer.status_code}: {answer.text[:300]}")
-    return answer.json() if answer.content else None
+def _done(response: Any) -> Any:
+    if response.status_code >= 400:
+        raise NotMeasured(f"{response.status_code}: {response.text[:300]}")
+    return response.json() if response.content else None

@@ -1,4 +1,4 @@
-"""A class of thirty with real JupyterLab in containers, on the demo's own course; and from a
+"""A class of thirty with real JupyterLab in containers, on the demo's course; and the time from a
 student's click to a Lab that was started ahead."""
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ TIMES = 5
 
 
 def measure(cluster: Cluster) -> list[Row]:
-    """The rows; takes some minutes."""
+    """Return the rows; takes some minutes."""
     hand = _by_hand(cluster)
     with Caller(str(cluster.state["url"]), TEACHER) as teacher:
         try:
-            one = Person(str(cluster.state["url"]), STUDENTS[0])
-            one.launch({"course": COURSE}, SERVER).raise_for_status()
-            one.wait_ready(SERVER)
+            student = Person(str(cluster.state["url"]), STUDENTS[0])
+            student.launch({"course": COURSE}, SERVER).raise_for_status()
+            student.wait_ready(SERVER)
             clicks, reloads = _clicks(cluster)
         finally:
             _stop_all(cluster, teacher)
@@ -73,7 +73,7 @@ def measure(cluster: Cluster) -> list[Row]:
 
 
 def _by_hand(cluster: Cluster) -> list[float]:
-    """Seconds until each of as many servers answers that were submitted one after another."""
+    """Submit a server per student, one after another; return the seconds until each answers."""
     environment = shipped(cluster)
     cluster.posts()
     began, jobs = time.monotonic(), []
@@ -104,31 +104,31 @@ def _stop_all(cluster: Cluster, teacher: Caller) -> None:
 
 
 def _start_all(teacher: Caller) -> tuple[list[float], int]:
-    """Seconds from "Start all" to each ready session, and how many there should be."""
-    answer = teacher.post(f"courses/{COURSE}/starts", json={"kind": "all"})
-    if answer.status_code != 202:
-        raise NotMeasured(f"the start was refused: {answer.status_code} {answer.text}")
-    address = f"courses/{COURSE}/starts/{answer.json()['id']}"
+    """Return the seconds from "Start all" to each ready session, and the expected number."""
+    response = teacher.post(f"courses/{COURSE}/starts", json={"kind": "all"})
+    if response.status_code != 202:
+        raise NotMeasured(f"the start was refused: {response.status_code} {response.text}")
+    address = f"courses/{COURSE}/starts/{response.json()['id']}"
 
     def over() -> Any:
-        found = teacher.get(address).json()
-        return found["report"]["left"] == 0 and found
+        progress = teacher.get(address).json()
+        return progress["report"]["left"] == 0 and progress
 
-    found = wait_for("the class", over, PATIENCE, 1.0)
-    began = found["start"]["asked_at"]
-    if found["report"]["failed"]:
-        raise NotMeasured(f"some failed: {found['report']['failures']}")
-    ready = [one["ready_at"] - began for one in found["seats"] if one["ready_at"]]
-    return ready, found["report"]["total"]
+    progress = wait_for("the class", over, PATIENCE, 1.0)
+    began = progress["start"]["asked_at"]
+    if progress["report"]["failed"]:
+        raise NotMeasured(f"some failed: {progress['report']['failures']}")
+    ready = [seat["ready_at"] - began for seat in progress["seats"] if seat["ready_at"]]
+    return ready, progress["report"]["total"]
 
 
 def _clicks(cluster: Cluster) -> tuple[list[float], list[float]]:
-    """Seconds from the click on the course's button to a usable Lab, and of its reloads after."""
+    """Return the seconds from clicks on the course's button to a usable Lab, and of its reloads."""
     if not PROGRAM:
         raise NotMeasured("no chromium on this machine")
     url, clicks, reloads = str(cluster.state["url"]), [], []
     with tempfile.TemporaryDirectory() as profile, sync_playwright() as started:
-        # One that keeps what it has compiled, as a person's own browser does.
+        # A browser that keeps compiled code, as a person's own does.
         browser = started.chromium.launch_persistent_context(
             profile,
             executable_path=PROGRAM,
@@ -152,7 +152,7 @@ def _clicks(cluster: Cluster) -> tuple[list[float], list[float]]:
             began = time.monotonic()
             page.reload(wait_until="commit")
             usable(page)
-            if turn:  # the first one fills the browser's cache, and asks once whether it may
+            if turn:  # the first fills the browser's cache and includes the confirmation page
                 clicks.append(click)
                 reloads.append(time.monotonic() - began)
         browser.close()

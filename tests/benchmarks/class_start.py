@@ -1,8 +1,8 @@
-"""A class of two hundred: its instructor presses "Start all", with the stub in the place of Lab.
+"""A class of two hundred: its instructor presses "Start all", with the stub in place of Lab.
 
-The peers launch as many sessions at once, in the same run: stock batchspawner through a Hub of its
-own, with the same visitors meanwhile; for the floor, without any, a spawner that starts nothing,
-and plain ``sbatch``.
+The peers launch as many sessions at once, in the same run: stock batchspawner through its own Hub,
+with the same visitors meanwhile; for the floor, without visitors, a no-op spawner and plain
+``sbatch``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WHAT = f"A class of {len(STUDENTS)}, from 'Start all'"
 NAME = "bench"
 _STOCK = "batchspawner 1.3.0"
 PATIENCE = 300.0  # seconds until all are ready
-_LATE = 0.5  # seconds: what a login or a page may take meanwhile
+_LATE = 0.5  # seconds: limit for a login or a page meanwhile
 _PAGES = ("/hub/home", "/services/portal/", f"/services/portal/courses/{NAME}/board")
 _PAGES_OF_STOCK = ("/hub/home", "/hub/token", "/hub/home")  # as many
 ROUNDS = 3
@@ -42,16 +42,16 @@ _ALL = (STUDENTS, CLASS_PARTITION)
 
 
 def measure(cluster: Cluster) -> list[Row]:
-    """The rows, medians of the rounds; takes some minutes."""
+    """Return the rows, medians of the rounds; takes some minutes."""
     rounds = [_round(cluster) for _ in range(ROUNDS)]
     last, peer, floor, late, late_at_stock = (
         statistics.median(column)
         for column in zip(
-            *((max(one.ours.seconds), one.peer, one.floor, *one.late) for one in rounds),
+            *((max(turn.ours.seconds), turn.peer, turn.floor, *turn.late) for turn in rounds),
             strict=True,
         )
     )
-    failed = sum(one.ours.failed for one in rounds)
+    failed = sum(turn.ours.failed for turn in rounds)
     return [
         Row(
             f"{WHAT}: all are ready",
@@ -68,7 +68,7 @@ def measure(cluster: Cluster) -> list[Row]:
             failed,
             "sessions",
             _STOCK,
-            sum(one.stock.failed for one in rounds),
+            sum(turn.stock.failed for turn in rounds),
             0,
             "0",
             failed == 0,
@@ -87,8 +87,8 @@ def measure(cluster: Cluster) -> list[Row]:
 
 @dataclass
 class _Round:
-    """One start of the class in each of the ways, and the 95th percentiles of what visitors
-    waited (seconds; with ours, with stock)."""
+    """Start of the class in each of the ways, and the 95th percentiles of the visitors' waiting
+    times (seconds; with ours, with stock)."""
 
     noop: Run
     slurm: Run
@@ -98,18 +98,18 @@ class _Round:
 
     @property
     def floor(self) -> float:
-        """Seconds: the no-op spawner and plain ``sbatch``, one after the other."""
+        """Seconds of the no-op spawner plus those of plain ``sbatch``."""
         return max(self.noop.seconds) + max(self.slurm.seconds)
 
     @property
     def peer(self) -> float:
-        """Seconds until the last is ready at stock batchspawner, of those that become ready."""
+        """Seconds until the last session of stock batchspawner, of those that become ready."""
         return max(self.stock.seconds, default=STOCK_PATIENCE)
 
 
 def _round(cluster: Cluster) -> _Round:
     slurm = told("plain sbatch", plain(cluster, *_ALL))
-    # Slurm sees to the end of those jobs meanwhile.
+    # Meanwhile, Slurm ends those jobs.
     noop = told("no-op spawner", through_hub(cluster, "noop", *_ALL))
     ours, waited = start_all(cluster)
     told("start all", ours)
@@ -119,17 +119,17 @@ def _round(cluster: Cluster) -> _Round:
 
     @contextlib.contextmanager
     def visited(hub: BenchHub) -> Iterator[None]:
-        with _others(hub, _PAGES_OF_STOCK) as found:
+        with _others(hub, _PAGES_OF_STOCK) as waits:
             yield
-        waited_at_stock.extend(found)
+        waited_at_stock.extend(waits)
 
     stock = told("stock batchspawner", through_hub(cluster, "stock", *_ALL, beside=visited))
     late = percentile(waited), percentile(waited_at_stock)
-    one = _Round(noop, slurm, ours, stock, late)
+    turn = _Round(noop, slurm, ours, stock, late)
     last = max(ours.seconds)
-    print(f"  {last / one.floor:.2f} x floor, stock needs {one.peer / last:.2f} x", flush=True)
+    print(f"  {last / turn.floor:.2f} x floor, stock needs {turn.peer / last:.2f} x", flush=True)
     print(f"  pages {late[0]:.2f} s, at stock {late[1]:.2f} s", flush=True)
-    return one
+    return turn
 
 
 def percentile(waits: Sequence[float]) -> float:
@@ -138,26 +138,26 @@ def percentile(waits: Sequence[float]) -> float:
 
 
 def start_all(cluster: Cluster, **settings: str) -> tuple[Run, list[float]]:
-    """Seconds from the press of the button to each ready session, and what others waited."""
+    """Return the run, in seconds from the press of the button, and others' waiting times."""
     with bench_hub(cluster, "course", STUDENTS, CLASS_PARTITION, **settings) as hub:
         _make_course(cluster, hub)
         with Caller(hub.url, TEACHER) as teacher, _others(hub) as waits:
             before = hub.cpu_seconds()
-            answer = teacher.post(f"courses/{NAME}/starts", json={"kind": "all"})
-            if answer.status_code != 202:
-                raise NotMeasured(f"the start was refused: {answer.status_code} {answer.text}")
-            address = f"courses/{NAME}/starts/{answer.json()['id']}"
+            response = teacher.post(f"courses/{NAME}/starts", json={"kind": "all"})
+            if response.status_code != 202:
+                raise NotMeasured(f"the start was refused: {response.status_code} {response.text}")
+            address = f"courses/{NAME}/starts/{response.json()['id']}"
 
             def over() -> Any:
-                found = teacher.get(address).json()
-                return found["report"]["left"] == 0 and found
+                progress = teacher.get(address).json()
+                return progress["report"]["left"] == 0 and progress
 
-            found = wait_for("the class", over, PATIENCE, 0.5)
+            progress = wait_for("the class", over, PATIENCE, 0.5)
             cpu = hub.cpu_seconds() - before
-        seats, began = found["seats"], found["start"]["asked_at"]
-        ready = [one["ready_at"] - began for one in seats if one["ready_at"]]
+        seats, began = progress["seats"], progress["start"]["asked_at"]
+        ready = [entry["ready_at"] - began for entry in seats if entry["ready_at"]]
         words = "; ".join(
-            f"{one['number']} x {one['words']}" for one in found["report"]["failures"]
+            f"{entry['number']} x {entry['words']}" for entry in progress["report"]["failures"]
         )
         return Run(ready, len(STUDENTS) - len(ready), 0, cpu, words=words), list(waits)
 
@@ -190,10 +190,10 @@ def _make_course(cluster: Cluster, hub: BenchHub) -> None:
 
 @contextlib.contextmanager
 def _others(hub: BenchHub, pages: Sequence[str] = _PAGES) -> Iterator[list[float]]:
-    """What somebody else waits for logins and pages as long as the block runs, in seconds."""
+    """Yield the list of another visitor's waiting times for logins and pages, in seconds."""
     waits: list[float] = []
     enough = threading.Event()
-    # Made once: a client of httpx takes 50 ms of the CPU to make, which is no part of a login.
+    # Made once: creating a client of httpx takes 50 ms of CPU, which is not part of a login.
     teacher, visitor = Person(hub.url, TEACHER), Person(hub.url, STUDENTS[0])
 
     def go_on() -> None:

@@ -1,4 +1,4 @@
-"""The demo as the benchmarks use it: a home of its own, two hundred more people, two partitions."""
+"""The demo as used by the benchmarks: its own home, two hundred more people, two partitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from portal.demo.running import Running
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PARTITION = "bench"  # all nodes of the demo: 112 CPUs
-CLASS_PARTITION = "class"  # the same nodes, two jobs to each CPU
+CLASS_PARTITION = "class"  # the same nodes, two jobs per CPU
 STUDENTS = tuple(f"bench{number:03}" for number in range(1, 201))
 TEACHER = "bench201"
 PEOPLE = STUDENTS[:100]
@@ -34,21 +34,21 @@ _STOCK_RULE = "/etc/sudoers.d/zz-bench-stock"
 
 
 class NotMeasured(Exception):
-    """A row could not be measured; the message says why."""
+    """Row that could not be measured; the message says why."""
 
 
 def wait_for(what: str, check: Callable[[], Any], timeout: float, every: float = 0.2) -> Any:
-    """What ``check`` gives once it is true. Raises NotMeasured after ``timeout`` seconds."""
+    """Wait for a true result of ``check`` and return it. Raises NotMeasured after ``timeout`` s."""
     end = time.monotonic() + timeout
-    while not (found := check()):
+    while not (result := check()):
         if time.monotonic() > end:
             raise NotMeasured(f"{what}: not within {timeout:.0f} s")
         time.sleep(every)
-    return found
+    return result
 
 
 class Cluster:
-    """A running demo in ``running``, with STUDENTS and TEACHER, and the stubs' responder."""
+    """Running demo with STUDENTS and TEACHER, and the stubs' responder."""
 
     def __init__(self, running: Running) -> None:
         self.running = running
@@ -60,7 +60,7 @@ class Cluster:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What the demo says of itself."""
+        """State of the demo."""
         state = self.running.state
         if state is None:
             raise NotMeasured("The demo has ended.")
@@ -92,38 +92,38 @@ class Cluster:
             self._responder.wait()
 
     def run(self, *argv: str, check: bool = True, timeout: float = 60) -> str:
-        """The output of a command of Slurm's own account."""
+        """Run a command as Slurm's account and return its output."""
         return self.running.run(list(argv), "slurm", check=check, timeout=timeout).stdout
 
     def jobs(self, *states: str) -> int:
-        """How many jobs there are in the benchmarks' partitions, in any of ``states`` (squeue's
-        words)."""
+        """Count the jobs in the benchmarks' partitions in any of ``states`` (squeue's
+        abbreviations)."""
         where = f"--partition={PARTITION},{CLASS_PARTITION}"
         return len(self.run("squeue", "-h", where, "-o", "%i", f"-t{','.join(states)}").split())
 
     def clear(self) -> None:
-        """Cancel all jobs of these partitions, and return when they are gone."""
+        """Cancel all jobs of these partitions and wait until they are gone."""
         cancel = ("scancel", "--quiet")
         for name in (PARTITION, CLASS_PARTITION):
-            # Two hundred jobs keep a slurmctld on a small machine busy for minutes.
+            # Two hundred jobs keep slurmctld on a small machine busy for minutes.
             self.run(*cancel, f"--partition={name}", check=False, timeout=240)
             self.run(*cancel, "--signal=KILL", f"--partition={name}", check=False, timeout=240)
         wait_for("the jobs' end", lambda: self.jobs("all") == self.jobs(*_ENDED), 240, 0.5)
-        # slurmd and slurmctld work on their ends for longer, and take nodes away where that took
-        # long; what is measured next should not be beside that.
-        with contextlib.suppress(NotMeasured):  # somebody else works here
+        # slurmd and slurmctld still work on the ends of jobs, and drain nodes if that takes long;
+        # the next measurement should not run at the same time.
+        with contextlib.suppress(NotMeasured):  # another load on this machine
             wait_for("Slurm to have nothing to do", lambda: _busy(2) < _QUIET, 60)
         for node in set(self.run("sinfo", "-h", "-N", "-t", "drain", "-o", "%N").split()):
             self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
 
     def posts(self) -> dict[str, tuple[float, str]]:
-        """What was posted to the responder since the last call: name to (Unix seconds, body)."""
-        with urllib.request.urlopen(f"{self.responder_url}/posted", timeout=10) as answer:
-            notes = json.load(answer)
+        """Return the posts to the responder since the last call: name to (Unix seconds, body)."""
+        with urllib.request.urlopen(f"{self.responder_url}/posted", timeout=10) as response:
+            notes = json.load(response)
         return {name: (float(when), str(body)) for name, (when, body) in notes.items()}
 
     def requests_of(self, *names: str) -> int:
-        """RPCs that slurmctld has had from these accounts since it started (sdiag(1))."""
+        """Count the RPCs from these accounts to slurmctld since its start (sdiag(1))."""
         text = self.run("sdiag")
         _, _, by_user = text.partition("Remote Procedure Call statistics by user")
         by_user, _, _ = by_user.partition("Pending RPC")
@@ -134,7 +134,7 @@ class Cluster:
         return sum(int(count) for uid, count in rows if int(uid) in uids)
 
     def uid(self, name: str) -> int:
-        """The number of an account of the demo."""
+        """Return the uid of an account of the demo."""
         done = self.running.run(["id", "-u", name], check=False)
         if done.returncode:
             raise NotMeasured(f"{name} has no account")
@@ -142,9 +142,11 @@ class Cluster:
 
     @contextlib.contextmanager
     def stock_rule(self) -> Iterator[None]:
-        """The sudo rule that stock batchspawner needs: ``sudo -E``, and squeue as the person. With
-        the PAM session that sudo has by itself: deploy/sudoers, which goes without, is for the same
-        account here. Its ``!use_pty`` is left to stock, to its advantage."""
+        """Install the sudo rule of stock batchspawner: ``sudo -E``, and squeue as the person.
+
+        It has sudo's default PAM session, which deploy/sudoers for the same account switches off.
+        The ``!use_pty`` of deploy/sudoers still applies, to the advantage of stock.
+        """
         rule = "portal ALL=(%portal-users) NOPASSWD: SETENV: /usr/bin/sbatch, /usr/bin/squeue, "
         lines = f"{rule}/usr/bin/scancel\nDefaults:portal pam_session, pam_setcred"
         write = f"umask 227; printf '%s\\n' \"$1\" >{_STOCK_RULE}"
@@ -155,9 +157,9 @@ class Cluster:
             self.running.run(["rm", "-f", _STOCK_RULE])
 
     def _sample_seldom(self) -> None:
-        """Slurm looks at what jobs use every 30 s, as it does by itself, and not every 2 s as in
-        the demo: each look reads all of /proc, once for each of the two hundred jobs that are on
-        one machine here and would be on many."""
+        """Have Slurm sample the usage of jobs every 30 s, its default, instead of every 2 s as in
+        the demo: each sample reads all of /proc, for each of the two hundred jobs, which all run
+        on this machine instead of on many."""
         conf = self.running.home.demo / "slurm/etc/slurm.conf"
         text = re.sub(
             r"(?m)^JobAcctGatherFrequency=.*$", "JobAcctGatherFrequency=30", conf.read_text()
@@ -166,7 +168,7 @@ class Cluster:
         self.run("scontrol", "reconfigure")
 
     def _add_people(self) -> None:
-        """Into the accounts of the demo's namespace, which has an /etc of its own."""
+        """Add the people to the accounts of the demo's namespace, which has its own /etc."""
         passwd, groups, shadow = [], [], []
         for number, name in enumerate((*STUDENTS, TEACHER)):
             uid, home = _FIRST_UID + number, self.running.home.people / name
@@ -191,7 +193,7 @@ _QUIET = 0.3  # CPUs
 
 
 def _busy(seconds: float) -> float:
-    """How many CPUs of this machine were busy for so long, by /proc/stat (proc(5))."""
+    """Return the average number of busy CPUs during ``seconds``, from /proc/stat (proc(5))."""
 
     def used() -> float:
         user, nice, system, *_ = map(int, Path("/proc/stat").read_text().split()[1:9])
@@ -212,9 +214,9 @@ def _answers(url: str) -> bool:
 
 @contextlib.contextmanager
 def started(only_slurm: bool) -> Iterator[Cluster]:
-    """A demo for as long as the block runs, in a directory that is removed afterwards.
+    """Run a demo while the block runs, in a directory that is removed afterwards.
 
-    ``only_slurm`` leaves the Hub, the directory and the images out. Raises NotMeasured where it
+    ``only_slurm`` leaves out the Hub, the directory and the images. Raises NotMeasured if the demo
     does not start or has no real accounts.
     """
     if os.geteuid() != 0:

@@ -1,5 +1,5 @@
-"""The live board of a course of three hundred, in a real browser on a synthetic cluster: how soon
-it stands, and what it costs Slurm when many watch."""
+"""The live board of a course of three hundred, in a real browser on a synthetic cluster: time until
+it is complete, and load on Slurm with many viewers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MARKS = """() => ({
 
 
 def measure() -> list[Row]:
-    """The rows; takes a minute and a half."""
+    """Return the rows; takes a minute and a half."""
     if not PROGRAM:
         raise NotMeasured("no chromium on this machine")
     with synthetic_service(100, 1000, interval=2.0) as service:
@@ -45,7 +45,7 @@ def measure() -> list[Row]:
         visits = [_visit(service) for _ in range(VISITS)]
         alone = _asked(service, 1)
         many = _asked(service, WATCHERS)
-    paint, full = (statistics.median(one[index] for one in visits) for index in (0, 1))
+    paint, full = (statistics.median(visit[index] for visit in visits) for index in (0, 1))
     print(f"  first paint, all tiles: {visits} ms; commands of Slurm: {alone}, {many}")
     return [
         Row(f"{WHAT}: first paint", paint, "ms", goal="under 1000", met=paint < 1000),
@@ -63,7 +63,7 @@ def measure() -> list[Row]:
 
 
 async def _course(service: Service) -> None:
-    """The course, with a session of everyone, as Hub and service would have written them."""
+    """Write the course and a session per person, as Hub and service would have."""
     now, today = time.time(), datetime.date.today()
     jobs = parse.jobs(service.squeue.read_text(), "\x1fSEPARATOR").values()
     running = [job for job in jobs if not job.state.pending and job.start_time][:NUMBER]
@@ -83,7 +83,7 @@ async def _course(service: Service) -> None:
         changed_at=now,
     )
     members = [CourseMember(course=NAME, person=TEACHER, role=Role.INSTRUCTOR)]
-    members += [CourseMember(course=NAME, person=one, role=Role.STUDENT) for one in people]
+    members += [CourseMember(course=NAME, person=student, role=Role.STUDENT) for student in people]
     store = Store(url=service.database)
     await store.courses.add(kept, members)
     for person, job in zip(people, running, strict=False):
@@ -116,7 +116,7 @@ async def _course(service: Service) -> None:
 
 
 def _visit(service: Service) -> tuple[float, float]:
-    """Milliseconds from the navigation to the first paint, and to the last tile with its words."""
+    """Return the milliseconds from the navigation to the first paint and to the last full tile."""
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=PROGRAM, args=FLAGS)
         page = browser.new_page(
@@ -137,7 +137,7 @@ def _visit(service: Service) -> tuple[float, float]:
 
 
 def _asked(service: Service, watchers: int) -> int:
-    """How many of Slurm's commands are run while so many watch."""
+    """Count the commands of Slurm that are run while so many people watch."""
     with _watching(service, watchers):
         before = service.asked
         time.sleep(_WATCHED)
@@ -146,7 +146,7 @@ def _asked(service: Service, watchers: int) -> int:
 
 @contextlib.contextmanager
 def _watching(service: Service, number: int) -> Iterator[None]:
-    """As many boards as that, each of which asks every three seconds."""
+    """Poll the board every three seconds, as ``number`` viewers."""
     enough = threading.Event()
 
     def watch() -> None:

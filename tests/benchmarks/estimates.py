@@ -1,8 +1,7 @@
-"""When would it start? What ``sbatch --test-only`` costs Slurm, and a hundred people who choose.
+"""Start estimates: the cost of ``sbatch --test-only`` in Slurm, and of a hundred people choosing.
 
-A real Slurm (22.05 of Debian) with its accounting, sudo and a hundred accounts, filled up and with
-a real queue behind that; only the people's choosing is made up. Slurm's share of the processor is
-read from /proc.
+Slurm is real (Debian's 22.05), with accounting, sudo and a hundred accounts, full nodes and a real
+queue; only the people's choices are synthetic. Slurm's CPU time is read from /proc.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from portal.store import Store
 from .cluster import PARTITION, PEOPLE, Cluster, wait_for
 from .report import Row
 
-QUEUES = (0, 1_000, 10_000)  # jobs that wait
+QUEUES = (0, 1_000, 10_000)  # pending jobs
 _ASKED = 40
 _SECONDS = 60.0
 _BLOCKER = PEOPLE[-1]
 WHAT = "When would it start?"
 
-# Runs as the Hub's account, inside the demo: the seconds of each question, as JSON.
+# Run as the Hub's account inside the demo; prints the seconds of each query, as JSON.
 _TIMED = """
 import json, subprocess, sys, time
 took = []
@@ -48,7 +47,7 @@ for number in range(int(sys.argv[1])):
     took.append(time.monotonic() - began)
 print(json.dumps(took))
 """
-# Real records, of people who queue the like of what is asked for; arrays would be one record each.
+# Real job records, like those that are queried; an array would be a single record.
 _SUBMIT = (
     "seq {number} | xargs -P 3 -I N sbatch --parsable --partition={partition} --gres=gpu:1 "
     "--time=10 --output=/dev/null --wrap true >/dev/null"
@@ -56,14 +55,14 @@ _SUBMIT = (
 
 
 def measure(cluster: Cluster) -> list[Row]:
-    """Rows of what a question costs, then of a hundred people with the longest queue."""
+    """Return the rows of a query's cost, then of a hundred people with the longest queue."""
     _many_jobs(cluster)
     _block(cluster)
     rows, there = [], 0
     for number in QUEUES:
         if number > there:
-            words = _SUBMIT.format(number=number - there, partition=PARTITION)
-            cluster.running.run(["sh", "-c", words], PEOPLE[0], timeout=1200)
+            script = _SUBMIT.format(number=number - there, partition=PARTITION)
+            cluster.running.run(["sh", "-c", script], PEOPLE[0], timeout=1200)
             there = number
         print(f"  {number} jobs wait", flush=True)
         rows += _question(cluster, number)
@@ -73,14 +72,14 @@ def measure(cluster: Cluster) -> list[Row]:
 
 
 def _many_jobs(cluster: Cluster) -> None:
-    """Slurm takes 10,000 jobs by default, those that run included."""
+    """Raise Slurm's limit of jobs, by default 10,000 with running ones."""
     conf = cluster.running.home.demo / "slurm" / "etc" / "slurm.conf"
     with conf.open("a") as file:
         file.write("\nMaxJobCount=30000\n")
     for do in ("stop", "start"):
         cluster.running.tell(do, "slurmctld")
     wait_for("slurmctld", lambda: "UP" in cluster.run("scontrol", "ping", check=False), 30)
-    # Its partition stood in no file.
+    # The partition was not in slurm.conf.
     cluster.run("scontrol", "create", f"PartitionName={PARTITION}", "Nodes=ALL", "State=UP")
 
 
@@ -91,7 +90,7 @@ def _block(cluster: Cluster) -> None:
 
 
 def _slurmctld(cluster: Cluster) -> int:
-    """Its process id."""
+    """Return the process id of slurmctld."""
     return int((cluster.running.home.run / "slurmctld.process").read_text().split()[0])
 
 
@@ -102,8 +101,8 @@ def _cpu(pid: int) -> float:
 
 def _question(cluster: Cluster, waiting: int) -> list[Row]:
     before = _will_run(cluster)
-    words = ["/usr/bin/python3", "-c", _TIMED, str(_ASKED), PEOPLE[1], PARTITION]
-    took = json.loads(cluster.running.run(words, "portal", timeout=300).stdout)
+    command = ["/usr/bin/python3", "-c", _TIMED, str(_ASKED), PEOPLE[1], PARTITION]
+    took = json.loads(cluster.running.run(command, "portal", timeout=300).stdout)
     after = _will_run(cluster)
     inside = (after[1] - before[1]) / max(1, after[0] - before[0]) / 1000
     what = f"{WHAT} `--test-only` through sudo, {waiting} jobs waiting"
@@ -114,16 +113,16 @@ def _question(cluster: Cluster, waiting: int) -> list[Row]:
 
 
 def _will_run(cluster: Cluster) -> tuple[int, int]:
-    """How many such questions slurmctld has had, and the microseconds it took (sdiag(1))."""
-    found = re.search(
+    """Return slurmctld's number of such queries and their total microseconds (sdiag(1))."""
+    match = re.search(
         r"REQUEST_JOB_WILL_RUN\s.*count:(\d+).*total_time:(\d+)", cluster.run("sdiag")
     )
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 @dataclass
 class _Choosing:
-    """Seconds of each answer, and how the choosing went on."""
+    """Seconds of each answer, and state of the choosing."""
 
     took: list[float]
     people: int
@@ -172,7 +171,7 @@ async def _people(cluster: Cluster, waiting: int) -> list[Row]:
 async def _choose(
     name: str, estimates: StartEstimates, watcher: Watcher, choosing: _Choosing
 ) -> None:
-    """A person who changes one thing every one to four seconds, as after the page's pause."""
+    """Act as a person who changes a field every one to four seconds, as after the page's pause."""
     dice = random.Random(name)
     environment = Environment(name="bench", title="Bench", kind=Kind.VENV, path="/v")
     choice: dict[str, Any] = {
@@ -209,17 +208,17 @@ async def _choose(
 
 
 def _wrapped(cluster: Cluster, place: Path) -> dict[str, str]:
-    """Slurm's questions, asked inside the demo as the Hub's account."""
-    found = {}
+    """Write wrappers that run Slurm's commands inside the demo as the Hub's account."""
+    wrappers = {}
     for command in ("squeue", "scontrol", "sacctmgr"):
         file = place / command
         enter = cluster.running.command(["env"], "portal")
-        words = " ".join(f"'{word}'" for word in enter)
+        prefix = " ".join(f"'{word}'" for word in enter)
         file.write_text(
             "#!/bin/sh\n"
-            f'exec {words} SLURM_TIME_FORMAT="$SLURM_TIME_FORMAT" '
+            f'exec {prefix} SLURM_TIME_FORMAT="$SLURM_TIME_FORMAT" '
             f'SQUEUE_FORMAT2="$SQUEUE_FORMAT2" /usr/bin/{command} "$@"\n'
         )
         file.chmod(0o755)
-        found[command] = str(file)
-    return found
+        wrappers[command] = str(file)
+    return wrappers

@@ -1,4 +1,4 @@
-"""One Hub of the benchmarks: started as the account `portal`, asked, measured, ended."""
+"""Hub of the benchmarks: started as the account `portal`, queried, measured and stopped."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Answer:
-    """One launch: HTTP status (0: no answer), what was said, seconds from POST to answer."""
+    """Result of a launch: HTTP status (0: no response), text, seconds from POST to response."""
 
     def __init__(self, status: int, text: str, seconds: float) -> None:
         self.status, self.text, self.seconds = status, text, seconds
 
 
 class BenchHub:
-    """A Hub whose spawner is ``kind`` ("noop", "stock", "ours" or "course"); see hub_config.py."""
+    """Hub with the spawner ``kind`` ("noop", "stock", "ours" or "course"); see hub_config.py."""
 
     def __init__(
         self, cluster: Cluster, kind: str, settings: Mapping[str, str], partition: str = PARTITION
@@ -67,7 +67,7 @@ class BenchHub:
         self.environment = env
         in_place = ["env", f"--chdir={self.place}", *command]
         with self.log.open("wb") as log:
-            # Everything up to the Hub itself only replaces its own process: its id stays.
+            # All wrappers exec the next program, so the Hub has this process id.
             self.process = subprocess.Popen(
                 cluster.running.command(in_place, "portal", env),
                 stdin=subprocess.DEVNULL,
@@ -86,37 +86,35 @@ class BenchHub:
             path.mkdir()
             os.chown(path, uid, -1)
             path.chmod(mode)
-        # The command is the stub, so nothing is looked for below `path`, and no image is opened.
-        words = {"name": "stub", "title": "Stub", "kind": "venv", "path": "/usr"}
+        # The command is the stub, so `path` is not searched and no image is opened.
+        definition = {"name": "stub", "title": "Stub", "kind": "venv", "path": "/usr"}
         if kind == "course":
-            words |= {"kind": "container", "image": str(self.cluster.stub)}
-        (self.place / "environments/stub.yaml").write_text(json.dumps(words))
+            definition |= {"kind": "container", "image": str(self.cluster.stub)}
+        (self.place / "environments/stub.yaml").write_text(json.dumps(definition))
 
     def wait(self, people: Sequence[str]) -> None:
-        """Return when it serves and knows ``people``."""
+        """Wait until the Hub serves, and create ``people``."""
         wait_for("the Hub", lambda: self.process.poll() is not None or self._serves(), 60)
         if self.process.poll() is not None:
             raise NotMeasured(f"the Hub ended at its start: {self.last_words()}")
-        prefer(
-            self.process.pid
-        )  # as in the demo, with its proxy and service; whatever its spawner is
+        prefer(self.process.pid)  # as in the demo, with proxy and service, whatever the spawner
         if people:
             self.ask("POST", "/users", {"usernames": list(people)})
-        time.sleep(1)  # what a Hub does just after its start is not part of a launch
+        time.sleep(1)  # work of a Hub just after its start is not part of a launch
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """A call of the REST API, as the benchmarks' service."""
+        """Call the REST API as the benchmarks' service."""
         request = urllib.request.Request(
             f"{self.url}/hub/api{path}",
             method=method,
             headers={"Authorization": f"token {self._token}"},
             data=None if body is None else json.dumps(body).encode(),
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return json.load(response)
 
     async def launch(self, name: str) -> Answer:
-        """Ask for a session; answers when it is ready (201) or will not be."""
+        """Request a session; return when it is ready (201) or has failed."""
         # Not a client library: a hundred of its connections would cost as much as a Hub's launch.
         host, port = urlsplit(self.url).hostname, urlsplit(self.url).port
         began = time.monotonic()
@@ -137,7 +135,7 @@ class BenchHub:
         return Answer(status, text, time.monotonic() - began)
 
     def stop_server(self, name: str) -> None:
-        """Have the session of ``name`` end; returns when the Hub has heard of it."""
+        """Stop the session of ``name``; return once the Hub has accepted that."""
         request = urllib.request.Request(
             f"{self.url}/hub/api/users/{name}/server",
             method="DELETE",
@@ -146,29 +144,29 @@ class BenchHub:
         urllib.request.urlopen(request, timeout=60).close()
 
     def servers(self) -> int:
-        """Return how many people have a session that runs, starts or stops."""
+        """Count the people with a session that runs, starts or stops."""
         people = self.ask("GET", "/users?limit=200")
-        return sum(bool(one["servers"] or one["pending"]) for one in people)
+        return sum(bool(person["servers"] or person["pending"]) for person in people)
 
     def cpu_seconds(self) -> float:
-        """CPU of the Hub and of the commands it has run to their end (proc(5), stat)."""
+        """Return the CPU time of the Hub and of the commands that have ended (proc(5), stat)."""
         stat = Path(f"/proc/{self.process.pid}/stat").read_text()
         fields = stat[stat.rindex(")") + 2 :].split()
         return sum(int(field) for field in fields[11:15]) / _TICKS
 
     def memory_mib(self) -> float:
-        """Proportional set size of the Hub's process."""
+        """Return the proportional set size of the Hub's process."""
         for line in Path(f"/proc/{self.process.pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) / 1024
         raise NotMeasured("the kernel does not tell the Hub's memory")
 
     def last_words(self) -> str:
-        """The end of its log."""
+        """Return the end of the Hub's log."""
         return " | ".join(self.log.read_text(errors="replace").splitlines()[-4:])
 
     def stop(self) -> None:
-        """End it, and its proxy with it."""
+        """Stop the Hub and its proxy."""
         self.process.terminate()
         try:
             self.process.wait(15)
@@ -192,7 +190,7 @@ def bench_hub(
     partition: str = PARTITION,
     **settings: str,
 ) -> Iterator[BenchHub]:
-    """A Hub that knows ``people``, for as long as the block runs; its jobs end with it."""
+    """Run a Hub that knows ``people`` while the block runs; its jobs end with it."""
     rule = cluster.stock_rule() if kind == "stock" else contextlib.nullcontext()
     with rule:
         hub = BenchHub(cluster, kind, settings, partition)
@@ -208,7 +206,7 @@ def bench_hub(
 
 def _proxy(cache: Path) -> str:
     private = cache / "node/node_modules/.bin/configurable-http-proxy"
-    found = str(private) if private.exists() else shutil.which("configurable-http-proxy")
-    if not found:
+    program = str(private) if private.exists() else shutil.which("configurable-http-proxy")
+    if not program:
         raise NotMeasured("configurable-http-proxy is missing; `make run` installs it")
-    return found
+    return program

@@ -1,7 +1,7 @@
-"""The Hubs of the benchmarks: alike in everything but the spawner (BENCH_SPAWNER).
+"""Configuration of the benchmarks' Hubs, which differ only in the spawner (BENCH_SPAWNER).
 
-What does not stand here is JupyterHub's default for all of them, and what a spawner needs to run
-on this cluster at all stands in its own part.
+Settings not given here have JupyterHub's defaults in all of them; those without which a spawner
+cannot run on this cluster are in its own part.
 """
 
 import os
@@ -26,7 +26,7 @@ c.JupyterHub.authenticator_class = "dummy"
 c.Authenticator.allow_all = True
 c.JupyterHub.cleanup_servers = False
 c.JupyterHub.concurrent_spawn_limit = 0
-# The answer to a launch waits for the server, so that nobody has to ask the Hub when it is ready.
+# The response to a launch waits for the server, so that nobody has to poll the Hub.
 c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 600}
 
 c.JupyterHub.services = [{"name": "bench", "api_token": os.environ["BENCH_TOKEN"]}]
@@ -46,7 +46,7 @@ elif kind == "stock":
     c.SlurmSpawner.req_memory = "100"
     c.SlurmSpawner.req_runtime = "30"
     c.SlurmSpawner.state_exechost_exp = "127.0.0.1"  # the nodes' names do not resolve here
-    c.JupyterHub.default_url = "/hub/home"  # or the login of a visitor would start a server, too
+    c.JupyterHub.default_url = "/hub/home"  # a visitor's login would start a server
     if os.environ.get("BENCH_STOCK_SRUN") == "0":
         c.SlurmSpawner.req_srun = ""
 elif kind in ("ours", "course"):
@@ -54,9 +54,9 @@ elif kind in ("ours", "course"):
     from spawners.hub_setup import set_up_hub
 
     without = os.environ.get("BENCH_WITHOUT", "").split()  # patches.py
-    if unknown := {*without} - {one.name for one in hub_patches.PATCHES}:
+    if unknown := {*without} - {patch.name for patch in hub_patches.PATCHES}:
         raise ValueError(f"BENCH_WITHOUT names no patch: {unknown}")  # it would measure nothing
-    hub_patches.PATCHES = tuple(one for one in hub_patches.PATCHES if one.name not in without)
+    hub_patches.PATCHES = tuple(patch for patch in hub_patches.PATCHES if patch.name not in without)
     set_up_hub()
     c.JupyterHub.spawner_class = "spawners.spawner.PortalSpawner"
     c.PortalSpawner.cmd = [stub, "portal/port", responder]
@@ -71,7 +71,7 @@ elif kind in ("ours", "course"):
     c.EnvironmentCatalog.offer_untested = True
 
 if kind == "course":
-    # The same, with the portal's service, and sessions of a course: the stub in the place of
+    # The same with the portal's service and the sessions of a course: the stub in place of
     # Apptainer.
     from portal.where import data_path
 

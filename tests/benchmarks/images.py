@@ -1,5 +1,5 @@
-"""What a container costs: the same server bare, from a SIF, and from a directory that was unpacked
-on the node's disk; all started by hand, in turns."""
+"""Cost of a container: the same server bare, from a SIF, and from a directory unpacked on the
+node's disk; all started by hand, in turns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIMES = 5
 
 
 def measure(cluster: Cluster) -> list[Row]:
-    """The rows; the bare one is the floor of the others."""
+    """Return the rows; the bare server is the floor of the others."""
     with tempfile.TemporaryDirectory(prefix="bench-", dir="/var/tmp") as place:
         Path(place).chmod(0o755)
         image = shipped(cluster)
@@ -37,9 +37,9 @@ def measure(cluster: Cluster) -> list[Row]:
         for _ in range(TIMES):
             for name, environment in variants.items():
                 seconds[name].append(by_hand(cluster, environment))
-    for name, found in seconds.items():
-        print(f"  {name}: " + ", ".join(f"{one:.2f}" for one in found) + " s", flush=True)
-    bare, *others = (statistics.median(found) for found in seconds.values())
+    for name, times in seconds.items():
+        print(f"  {name}: " + ", ".join(f"{second:.2f}" for second in times) + " s", flush=True)
+    bare, *others = (statistics.median(times) for times in seconds.values())
     rows = [Row(f"{_SERVER}: {next(iter(variants))}", bare, "s")]
     for name, value in zip(list(variants)[1:], others, strict=True):
         rows.append(Row(f"{_SERVER}: {name}", value, "s", floor_value=bare))
@@ -47,7 +47,7 @@ def measure(cluster: Cluster) -> list[Row]:
 
 
 def _unpacked(cluster: Cluster, environment: Environment, target: Path) -> Environment:
-    """The same environment from a directory."""
+    """Unpack the environment's image; return the environment with that directory as its image."""
     apptainer = Apptainer(cluster.state["apptainer"], temporary=str(target.parent))
     try:
         unpack(apptainer, Path(str(environment.image)), target)

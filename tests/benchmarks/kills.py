@@ -1,8 +1,8 @@
-"""``python -m tests.benchmarks.kills [--only ROW,…] [--home DIR]``, as root: a class of thirty is
-started while one process of the site is killed with -9; one row for each.
+"""``python -m tests.benchmarks.kills [--only ROW,…] [--home DIR]``, as root: start a class of
+thirty while a process of the site is killed with -9; a row for each process.
 
-``--home`` names a demo that runs already; without it one is started. Sessions are real JupyterLabs.
-Ends with 1 where somebody was left without a session, or was started twice.
+``--home`` names a running demo; without it, a demo is started. Sessions are real JupyterLabs. The
+exit status is 1 if a student was left without a session or was started twice.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ STUDENTS = tuple(f"student{n:02}" for n in range(1, 31))
 NAME = f"kills-{secrets.token_hex(2)}"
 COURSE, SERVER = f"courses/{NAME}", f"course-{NAME}"
 PATIENCE = 420.0  # seconds until a start is over
-_AWAY = 8.0  # seconds until what was killed is started again
+_AWAY = 8.0  # seconds until the killed process is started again
 _WRITTEN = 8.0  # seconds; SAVE_MAX_WAIT in slurmctld's state_save.c is five
 _LIVING = ("PENDING", "RUNNING", "CONFIGURING")
 
 
 @dataclass(frozen=True)
 class Kill:
-    """``piece`` of the demo is killed ``after`` seconds, and is there again ``away`` seconds later;
-    None: never in this start. "service" is the Hub's child, which starts it again itself."""
+    """Kill of a ``piece`` of the demo ``after`` seconds, restarted ``away`` seconds later (None:
+    not during this start). "service" is the Hub's child, which the Hub itself restarts."""
 
     piece: str
     after: float
@@ -67,7 +67,7 @@ ROWS = {
 
 @dataclass
 class Outcome:
-    """One start of the class; times in seconds from the press of the button."""
+    """Outcome of a start of the class; times in seconds from the press of the button."""
 
     ready: int
     last: float | None
@@ -81,7 +81,7 @@ class Outcome:
 
 
 class Site:
-    """A running demo with a course of thirty."""
+    """Running demo with a course of thirty."""
 
     def __init__(self, running: Running) -> None:
         state = running.state
@@ -103,23 +103,23 @@ class Site:
             "ends": str(today + timedelta(days=30)),
         }
         _good(self.barbara.post("courses", json={"course": values}))
-        found = self.barbara.get(COURSE).json()
-        if found["state"] != "approved":
-            asked = _good(self.barbara.post(f"{COURSE}/submit", json={"number": found["number"]}))
+        course = self.barbara.get(COURSE).json()
+        if course["state"] != "approved":
+            asked = _good(self.barbara.post(f"{COURSE}/submit", json={"number": course["number"]}))
             body = {"number": asked.json()["number"]}
             _good(self.grace.post(f"{COURSE}/approve", json=body))
         _good(self.barbara.post(f"{COURSE}/roster", json={"text": "\n".join(STUDENTS)}))
 
     def jobs(self) -> Counter[str]:
-        """Living jobs of the course by student, as Slurm says. Raises where it says nothing."""
-        said = self.running.run(["squeue", "-h", "-o", "%u %T %k"], timeout=30).stdout
-        rows = [line.split(None, 2) for line in said.splitlines()]
+        """Count the course's living jobs by student. Raises if Slurm does not answer."""
+        output = self.running.run(["squeue", "-h", "-o", "%u %T %k"], timeout=30).stdout
+        rows = [line.split(None, 2) for line in output.splitlines()]
         return Counter(user for user, state, note in rows if _ours(state, note))
 
     def start(self, kill: Kill | None) -> Outcome:
-        """Start the class, kill what is to be killed, and wait until the start is over."""
+        """Start the class, carry out the kill, and wait until the start is over."""
         began = time.monotonic()
-        answer = _good(self.barbara.post(f"{COURSE}/starts", json={"kind": "all"}))
+        response = _good(self.barbara.post(f"{COURSE}/starts", json={"kind": "all"}))
         most: Counter[str] = Counter()
         over = threading.Event()
         watch = threading.Thread(target=self._watch, args=(most, over))
@@ -128,22 +128,22 @@ class Site:
             if kill is not None:
                 time.sleep(max(0.0, kill.after - (time.monotonic() - began)))
                 self._kill(kill)
-            path = f"{COURSE}/starts/{answer.json()['id']}"
-            found = wait_for("the start is over", lambda: self._ended(path), PATIENCE)
+            path = f"{COURSE}/starts/{response.json()['id']}"
+            progress = wait_for("the start is over", lambda: self._ended(path), PATIENCE)
         except NotMeasured:
-            found = self._detail(path)
+            progress = self._detail(path)
         finally:
             over.set()
             watch.join()
         time.sleep(2)
         jobs = wait_for("Slurm answers", self._jobs_or_none, 60)
-        report = found.get("report", {})
+        report = progress.get("report", {})
         return Outcome(
             ready=report.get("ready", 0),
             last=report.get("last"),
             running=sum(1 for number in jobs.values() if number),
-            failures=[f"{one['number']} x {one['words']}" for one in report.get("failures", ())]
-            or [f"{seat['person']}: {seat['state']}" for seat in _not_ready(found)],
+            failures=[f"{row['number']} x {row['words']}" for row in report.get("failures", ())]
+            or [f"{seat['person']}: {seat['state']}" for seat in _not_ready(progress)],
             twice={name: number for name, number in most.items() if number > 1},
         )
 
@@ -151,7 +151,7 @@ class Site:
         """End all sessions of the course."""
         _good(self.barbara.post(f"{COURSE}/stop-all"))
         wait_for("all are stopped", lambda: self._jobs_or_none() == Counter(), 180, every=1)
-        # slurmctld writes their ends down: one that is killed before brings them back as running.
+        # Until slurmctld has saved their ends, killing it would bring them back as running.
         time.sleep(_WRITTEN)
 
     def _watch(self, most: Counter[str], over: threading.Event) -> None:
@@ -166,14 +166,14 @@ class Site:
 
     def _detail(self, path: str) -> dict[str, Any]:
         with contextlib.suppress(httpx.HTTPError, ValueError):
-            answer = self.barbara.get(path)
-            if answer.status_code == 200:
-                return dict(answer.json())
+            response = self.barbara.get(path)
+            if response.status_code == 200:
+                return dict(response.json())
         return {}
 
     def _ended(self, path: str) -> Any:
-        found = self._detail(path)
-        return found if found and found["start"]["ended_at"] else None
+        progress = self._detail(path)
+        return progress if progress and progress["start"]["ended_at"] else None
 
     def _kill(self, kill: Kill) -> None:
         if kill.piece == "service":
@@ -185,29 +185,29 @@ class Site:
             self.running.tell("start", kill.piece)
 
     def _service(self) -> int:
-        """The process of the web service, the Hub's child."""
+        """Return the process id of the web service, the Hub's child."""
         hub = int((self.running.home.run / "hub.process").read_text().split()[0])
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError, ValueError):
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                if parent == hub and b"service" in words:
+                args = (entry / "cmdline").read_bytes().split(b"\0")
+                if parent == hub and b"service" in args:
                     return int(entry.name)
         raise NotMeasured("The web service is not there.")
 
 
-def _not_ready(found: dict[str, Any]) -> list[dict[str, Any]]:
-    return [seat for seat in found.get("seats", ()) if seat["state"] != "ready"]
+def _not_ready(progress: dict[str, Any]) -> list[dict[str, Any]]:
+    return [seat for seat in progress.get("seats", ()) if seat["state"] != "ready"]
 
 
 def _ours(state: str, note: str) -> bool:
     return state in _LIVING and note.endswith(f":{SERVER}")
 
 
-def _good(answer: httpx.Response) -> httpx.Response:
-    if not answer.is_success:
-        raise NotMeasured(f"{answer.request.url}: {answer.status_code} {answer.text[:300]}")
-    return answer
+def _good(response: httpx.Response) -> httpx.Response:
+    if not response.is_success:
+        raise NotMeasured(f"{response.request.url}: {response.status_code} {response.text[:300]}")
+    return response
 
 
 @contextlib.contextmanager
@@ -224,7 +224,7 @@ def _site(home: str) -> Iterator[Site]:
 
 
 def _again(site: Site, kill: Kill | None) -> None:
-    """Have back what a row left dead, and nobody's session."""
+    """Restart pieces that a row left dead, and stop all sessions."""
     if kill is not None and kill.away is None:
         site.running.tell("start", kill.piece)
         ready = _node_ready(site, kill.piece)
@@ -234,32 +234,32 @@ def _again(site: Site, kill: Kill | None) -> None:
 
 def _node_ready(site: Site, node: str) -> Callable[[], bool]:
     def ready() -> bool:
-        said = site.running.run(["sinfo", "-h", "-n", node, "-o", "%T"], check=False).stdout
-        return said.split("\n")[0] in ("idle", "mixed", "allocated")
+        output = site.running.run(["sinfo", "-h", "-n", node, "-o", "%T"], check=False).stdout
+        return output.split("\n")[0] in ("idle", "mixed", "allocated")
 
     return ready
 
 
 def main() -> int:
-    """Go through the rows; print the table."""
+    """Run the rows and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.kills", description=__doc__)
     parser.add_argument("--only", default=",".join(ROWS).replace(", ", "; "))
     parser.add_argument("--home", default="", help="a demo that runs already")
-    words = parser.parse_args()
+    args = parser.parse_args()
     os.chdir(ROOT)
-    wanted = [name.replace("; ", ", ") for name in words.only.split(",")]
+    wanted = [name.replace("; ", ", ") for name in args.only.split(",")]
     lines, good = [], True
-    with _site(words.home) as site:
+    with _site(args.home) as site:
         site.make()
         for name in wanted:
             kill = ROWS[name]
-            made = site.start(kill)
-            good = good and made.good
-            last = "" if made.last is None else f"{made.last:.0f} s"
-            twice = f"twice: {made.twice}" if made.twice else ""
-            notes = "; ".join([*made.failures, twice]).strip("; ")
+            run = site.start(kill)
+            good = good and run.good
+            last = "" if run.last is None else f"{run.last:.0f} s"
+            twice = f"twice: {run.twice}" if run.twice else ""
+            notes = "; ".join([*run.failures, twice]).strip("; ")
             lines.append(
-                f"| {name} | {made.ready} of {len(STUDENTS)} | {made.running} | {last} | {notes} |"
+                f"| {name} | {run.ready} of {len(STUDENTS)} | {run.running} | {last} | {notes} |"
             )
             print(lines[-1], flush=True)
             _again(site, kill)

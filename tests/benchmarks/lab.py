@@ -1,4 +1,4 @@
-"""One JupyterLab session in the container, beside the same server started by hand."""
+"""A JupyterLab session in the container, compared with the same server started by hand."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ WHO = "ada"
 ENVIRONMENT = "jupyterlab"
 RESOURCES: dict[str, Any] = {"gpus": 1, "cpus": 2, "memory": "4G", "time": "0:30:00"}
 TIMES = 5
-PATIENCE = 90.0  # seconds for one start
+PATIENCE = 90.0  # seconds for a start
 
 
 def answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return bool(answer.status == 200)
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return bool(response.status == 200)
     except urllib.error.HTTPError:
         return False
     except OSError:
@@ -42,13 +42,13 @@ def answers(url: str) -> bool:
 
 
 def shipped(cluster: Cluster, name: str = ENVIRONMENT) -> Environment:
-    """The demo's environment of that name."""
-    words = yaml.safe_load((Path(cluster.state["environments"]) / f"{name}.yaml").read_text())
-    return Environment.model_validate(words)
+    """Return the demo's environment of that name."""
+    definition = yaml.safe_load((Path(cluster.state["environments"]) / f"{name}.yaml").read_text())
+    return Environment.model_validate(definition)
 
 
 def by_hand(cluster: Cluster, environment: Environment | None = None) -> float:
-    """Seconds from ``sbatch`` until the server answers; same script, command and resources."""
+    """Return the seconds from ``sbatch`` to an answer; same script, command and resources."""
     with server_by_hand(cluster, environment) as (_, seconds):
         return seconds
 
@@ -57,11 +57,11 @@ def by_hand(cluster: Cluster, environment: Environment | None = None) -> float:
 def server_by_hand(
     cluster: Cluster, environment: Environment | None = None
 ) -> Iterator[tuple[str, float]]:
-    """A server that was started with ``sbatch``, in the demo's container unless another
-    environment is named: its address, and the seconds until it answered.
+    """Start a server with ``sbatch``, in the demo's container unless another environment is given;
+    yield its URL and the seconds until it answered.
 
-    It says its port to the responder instead of a Hub, and asks it who comes, so it does the same
-    work as in a session.
+    It reports its port to the responder instead of a Hub, and asks it for the user of a token, so
+    it does the same work as in a session.
     """
     cluster.posts()
     began = time.monotonic()
@@ -83,7 +83,7 @@ def submit_by_hand(
     wanted: Mapping[str, Any],
     partition: str = "cpu",
 ) -> str:
-    """Submit the job of a server as ``who``; its id. It posts its port as /posted/WHO."""
+    """Submit the job of a server as ``who``; return its id. It posts its port to /posted/WHO."""
     state = cluster.state
     resources = Resources(**wanted, partition=partition)
     home = f"{state['homes']}/{who}"
@@ -106,21 +106,21 @@ def submit_by_hand(
     env |= {f"APPTAINERENV_{name}": value for name, value in server.items()}
     command = session_command(environment, resources, home=home, apptainer=state["apptainer"])
     options = sbatch_options(resources, name="by-hand", output="/dev/null", directory=home)
-    told = cluster.running.run(
+    done = cluster.running.run(
         ["sbatch", "--parsable", *options, str(session_script()), *command], who, env
     )
-    return told.stdout.strip()
+    return done.stdout.strip()
 
 
 def through_portal(cluster: Cluster, person: Person) -> float:
-    """Seconds from the launch to the first answer of the server through the proxy."""
+    """Return the seconds from the launch to the server's first answer through the proxy."""
     began = time.monotonic()
     try:
-        answer = person.launch({"environment": ENVIRONMENT, **RESOURCES})
-        if answer.status_code == 202:
+        response = person.launch({"environment": ENVIRONMENT, **RESOURCES})
+        if response.status_code == 202:
             _follow(person)
-        elif answer.status_code != 201:
-            raise NotMeasured(f"the launch was refused: {answer.status_code} {answer.text}")
+        elif response.status_code != 201:
+            raise NotMeasured(f"the launch was refused: {response.status_code} {response.text}")
         wait_for("the session", lambda: person.session("GET", "api").is_success, 10, 0.02)
         return time.monotonic() - began
     finally:
@@ -129,7 +129,7 @@ def through_portal(cluster: Cluster, person: Person) -> float:
 
 
 def _follow(person: Person) -> None:
-    """Listen to the launch's events, as the progress page does, until it is ready."""
+    """Follow the launch's events, as the progress page does, until the session is ready."""
     with httpx.stream(
         "GET",
         f"{person.url}/hub/api{person.server_path()}/progress",
@@ -147,12 +147,12 @@ def _follow(person: Person) -> None:
 
 
 def wait_for_none(cluster: Cluster) -> None:
-    """Return once no job is left of the last turn."""
+    """Wait until no job of the last turn is left."""
     wait_for("no job of the last turn", lambda: not cluster.run("squeue", "-h").split(), 60)
 
 
 def measure(cluster: Cluster) -> list[Row]:
-    """The row of one session; the two take turns, after one start each that warms the caches."""
+    """Return the row of a session; the two take turns, after a start each to warm the caches."""
     person = Person(str(cluster.state["url"]), WHO)
     by_hand(cluster)
     through_portal(cluster, person)

@@ -1,5 +1,5 @@
-"""The launch page and the catalog's page with two hundred environments, as Hub and service of a
-running demo answer them."""
+"""The launch page and the catalog's page with two hundred environments, from the Hub and the
+service of a running demo."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TEXT = "What it is for, with **CUDA** and `pip`.\n\n- one\n- [two](https://exam
 
 
 def measure(cluster: Cluster) -> list[Row]:
-    """The rows; takes half a minute."""
+    """Return the rows; takes half a minute."""
     person = Person(str(cluster.state["url"]), WHO)
     if not person.logged_in:
         raise NotMeasured(f"{WHO} could not log in")
@@ -60,11 +60,11 @@ def measure(cluster: Cluster) -> list[Row]:
 
 @contextlib.contextmanager
 def environments(directory: Path) -> Iterator[list[str]]:
-    """As many more files in the catalog for as long as the block runs; their titles."""
-    made, titles = [], []
+    """Add NUMBER files to the catalog while the block runs; yield their titles."""
+    files, titles = [], []
     try:
         for number in range(NUMBER):
-            one = {
+            definition = {
                 "name": f"bench-{number:03}",
                 "title": f"Benchmark environment {number:03}",
                 "kind": "venv",
@@ -74,22 +74,22 @@ def environments(directory: Path) -> Iterator[list[str]]:
                 "default": {"cpus": 2, "memory": "4G"},
                 "order": 500 + number,
             }
-            made.append(directory / f"{one['name']}.yaml")
-            made[-1].write_text(json.dumps(one))
-            titles.append(str(one["title"]))
+            files.append(directory / f"{definition['name']}.yaml")
+            files[-1].write_text(json.dumps(definition))
+            titles.append(str(definition["title"]))
         yield titles
     finally:
-        for path in made:
+        for path in files:
             path.unlink()
 
 
 def _percentile(person: Person, page: str) -> float:
-    """Milliseconds from the request to the last byte, by a client on the same machine."""
+    """Return the 95th percentile of the milliseconds from request to last byte, on this machine."""
     times = []
     for _ in range(TIMES):
         began = time.perf_counter()
-        answer = person.http.get(page)
+        response = person.http.get(page)
         times.append((time.perf_counter() - began) * 1000)
-        if answer.status_code != 200 or answer.url.path != page:
-            raise NotMeasured(f"{page} answered {answer.status_code} from {answer.url.path}")
+        if response.status_code != 200 or response.url.path != page:
+            raise NotMeasured(f"{page} answered {response.status_code} from {response.url.path}")
     return statistics.quantiles(times, n=20)[-1]

@@ -1,4 +1,4 @@
-"""A spawner that starts nothing: what a launch costs in JupyterHub itself."""
+"""Spawner that starts nothing: the cost of a launch in JupyterHub itself."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from jupyterhub.spawner import Spawner
 
 
 class NoopSpawner(Spawner):
-    """Every server is the benchmarks' one responder."""
+    """Spawner whose servers are all the benchmarks' responder."""
 
     running = False
 
     async def start(self) -> str:
-        """The responder's URL, at once."""
+        """Return the responder's URL at once."""
         self.running = True
         return f"http://127.0.0.1:{os.environ['BENCH_PORT']}"
 
     async def poll(self) -> int | None:
-        """It runs from start to stop."""
+        """Return None from start to stop, else 0."""
         return None if self.running else 0
 
     async def stop(self, now: bool = False) -> Any:
-        """Forget it."""
+        """Mark the server as stopped."""
         self.running = False

@@ -1,5 +1,5 @@
-"""The cluster page in a real browser on a synthetic cluster: how soon the grid stands, how it
-scrolls, and what a refresh costs. All figures are the browser's own (its performance API)."""
+"""The cluster page in a real browser on a synthetic cluster: time until the grid is painted,
+scrolling, and cost of a refresh. All figures are from the browser's performance API."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ _TASKS = """(wait) => new Promise((resolve) => {
 
 
 def measure() -> list[Row]:
-    """The rows; takes a minute."""
+    """Return the rows; takes a minute."""
     if not PROGRAM:
         raise NotMeasured("no chromium on this machine")
     with synthetic_service(NODES, JOBS, telemetry="simulated") as service:
         visits = [visit(service, watch=5) for _ in range(VISITS - 1)]
         visits.append(visit(service, watch=20))
-    middle = {name: statistics.median(one[name] for one in visits) for name in visits[0]}
+    middle = {name: statistics.median(figures[name] for figures in visits) for name in visits[0]}
     frames = middle["frames_per_second"]
     return [
         Row(
@@ -94,8 +94,8 @@ def measure() -> list[Row]:
 def visit(service: Service, watch: float) -> dict[str, float]:
     """Open the page, wait for the grid, scroll, and watch ``watch`` seconds of refreshes.
 
-    Times in milliseconds: ``grid`` from the board's arrival to the painted grid, ``open`` from the
-    navigation to it. Raises NotMeasured where the grid does not come.
+    Return times in milliseconds: ``grid`` from the board's arrival to the painted grid, ``open``
+    from the navigation to it. Raises NotMeasured if the grid does not appear.
     """
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=PROGRAM, args=FLAGS)
@@ -105,7 +105,7 @@ def visit(service: Service, watch: float) -> dict[str, float]:
         )
         page.route("**/hub/static/**", hubs_own)
         page.goto(service.url)
-        # wait_for_function() would be eval, which the page's policy forbids.
+        # wait_for_function() uses eval, which the page's policy forbids.
         for _ in range(600):
             marks = page.evaluate(_MARKS)
             if marks["grid_there"]:
@@ -131,7 +131,7 @@ def visit(service: Service, watch: float) -> dict[str, float]:
 
 
 def hubs_own(route: Any) -> None:
-    """JupyterHub's own styles and scripts, which its Hub would serve."""
+    """Serve JupyterHub's own styles and scripts in place of a Hub."""
     path = Path(DATA_FILES_PATH) / "static" / route.request.url.split("/hub/static/")[1]
     path = Path(str(path).split("?")[0])
     kind = mimetypes.guess_type(path)[0] or "text/plain"

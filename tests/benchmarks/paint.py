@@ -1,4 +1,4 @@
-"""From the click on Start to a JupyterLab that can be used, in a real browser, beside the same
+"""Time from the click on Start to a usable JupyterLab in a real browser, compared with the same
 server started by hand and opened in the same browser."""
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _MOST = (1.1, 0.5)  # times the peer, plus seconds
 
 
 def measure(cluster: Cluster) -> list[Row]:
-    """The row; the two take turns, after one of each that warms the caches of the machine.
+    """Return the row; the two take turns, after one start each to warm the machine's caches.
 
-    The browser's own cache is empty each time, for both: by hand each server has an address that
-    no browser has seen.
+    The browser's own cache is empty each time, for both: by hand, each server has a URL that no
+    browser has seen.
     """
     if not PROGRAM:
         raise NotMeasured("no chromium on this machine")
@@ -58,7 +58,7 @@ def measure(cluster: Cluster) -> list[Row]:
 
 
 def by_hand(cluster: Cluster, browser: Browser) -> float:
-    """Seconds from ``sbatch`` to a usable Lab, opened the moment that the server answers."""
+    """Return the seconds from ``sbatch`` to a usable Lab, opened as soon as the server answers."""
     with server_by_hand(cluster) as (url, seconds):
         page = _page(browser)
         began = time.monotonic()
@@ -70,7 +70,7 @@ def by_hand(cluster: Cluster, browser: Browser) -> float:
 
 
 def through_portal(cluster: Cluster, browser: Browser, person: Person) -> float:
-    """Seconds from the click on Start to a usable Lab; the person has logged in before."""
+    """Return the seconds from the click on Start to a usable Lab, for a person logged in."""
     page = _page(browser)
     try:
         page.goto(f"{person.url}/hub/login")

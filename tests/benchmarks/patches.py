@@ -1,4 +1,4 @@
-"""A class of two hundred without one of the patches of JupyterHub at a time: what each earns."""
+"""A class of two hundred without a single patch of JupyterHub at a time: benefit of each."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from .report import Row
 from .startup import Run, told
 
 WHAT = f"A class of {len(STUDENTS)} without the patch"
-# Of spawners/hub_patches/, a file each, with those that cannot be without it.
+# Patches of spawners/hub_patches/, a file each; _WITH adds those that depend on one.
 NAMES = ("spawn-commits", "spawn-queue", "early-response", "database-ping")
 _WITH = {"early-response": "early-response stop-context"}
 _NONE = ""  # all patches
 
 
 def measure(cluster: Cluster) -> list[Row]:
-    """The rows, medians of the rounds, with all patches and, as the peer, without one. Those who
-    do not get a session count as failed."""
-    found: dict[str, list[tuple[Run, float]]] = {name: [] for name in (_NONE, *NAMES)}
+    """Return the rows, medians of the rounds, with all patches and, as the peer, without one.
+    People who do not get a session count as failed."""
+    results: dict[str, list[tuple[Run, float]]] = {name: [] for name in (_NONE, *NAMES)}
     for _ in range(ROUNDS):
-        for name, runs in found.items():
+        for name, runs in results.items():
             run, waits = start_all(cluster, BENCH_WITHOUT=_WITH.get(name, name))
             told(f"without {name}" if name else "all patches", run)
             runs.append((run, percentile(waits)))
             print(f"  pages {runs[-1][1]:.2f} s", flush=True)
-    return [row for name in NAMES for row in _rows(name, found[_NONE], found[name])]
+    return [row for name in NAMES for row in _rows(name, results[_NONE], results[name])]
 
 
 def _rows(name: str, runs: list[tuple[Run, float]], without: list[tuple[Run, float]]) -> list[Row]:

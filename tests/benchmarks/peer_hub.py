@@ -1,6 +1,6 @@
-"""``python -m jupyterhub`` as it is without the portal: for the Hubs that ours is compared with.
+"""``python -m jupyterhub`` as without the portal, for the Hubs that ours is compared with.
 
-A Hub imports every spawner that is installed; here it leaves ours and its modules out.
+A Hub imports every installed spawner; here, it does not import ours and its modules.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jupyterhub.app import main
 
 def _of_others(group: str) -> list[EntryPoint]:
     ours = ("portal", "spawners")
-    return [one for one in entry_points(group=group) if one.module.split(".")[0] not in ours]
+    return [entry for entry in entry_points(group=group) if entry.module.split(".")[0] not in ours]
 
 
 hub_traitlets.entry_points = _of_others

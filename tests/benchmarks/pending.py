@@ -1,4 +1,4 @@
-"""Sessions that wait in Slurm's queue: what watching them costs."""
+"""Sessions that wait in Slurm's queue: the cost of watching them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SETTLE = 10.0  # seconds, after the launches
 
 
 async def _watch(cluster: Cluster, hub: BenchHub, seconds: float) -> tuple[float, float]:
-    """Requests to slurmctld a second, and the share of one core."""
+    """Return the requests to slurmctld per second, and the share of a core."""
     tasks = [asyncio.create_task(hub.launch(name)) for name in WAITING]
     try:
         await asyncio.to_thread(
@@ -35,7 +35,7 @@ async def _watch(cluster: Cluster, hub: BenchHub, seconds: float) -> tuple[float
 
 
 def _requests(cluster: Cluster) -> int:
-    """Only those of the Hub's account and of the people: not the nodes', not this program's."""
+    """Count the requests of the Hub's account and of the people, without nodes and this program."""
     return cluster.requests_of("portal", *WAITING)
 
 
@@ -46,14 +46,14 @@ def _run(cluster: Cluster, kind: str, seconds: float) -> tuple[float, float]:
 
 
 def _block(cluster: Cluster) -> None:
-    """One job takes every node, so that all others wait."""
+    """Submit a job that takes all nodes, so that all others wait."""
     where = [f"--partition={PARTITION}", "--nodes=8", "--exclusive", "--output=/dev/null"]
     cluster.running.run(["sbatch", *where, "--wrap=sleep 1200"], BLOCKER)
     wait_for("the job that takes all nodes", lambda: cluster.jobs("R") == 1, 30)
 
 
 def measure(cluster: Cluster) -> list[Row]:
-    """Rows of queries a second and of CPU."""
+    """Return the rows of queries per second and of CPU."""
     stock = _run(cluster, "stock", 20)
     ours = _run(cluster, "ours", 60)
     what, peer = f"{len(WAITING)} pending sessions", "batchspawner 1.3.0"

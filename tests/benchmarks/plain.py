@@ -1,8 +1,8 @@
-"""Submits the stub as plain jobs, as root in the demo's namespace: what Slurm itself costs.
+"""Submission of the stub as plain jobs, as root in the demo's namespace: the cost of Slurm itself.
 
-python plain.py STUB URL PARTITION NAME… : one ``sbatch`` per name, as that person, as many at the
-same time as the portal's spawner has (SlurmRunner.concurrency). Prints when it began (Unix
-seconds) and how many were refused.
+python plain.py STUB URL PARTITION NAME… : one ``sbatch`` per name, as that person, with the same
+concurrency as the portal's spawner (SlurmRunner.concurrency). Prints the time of its start (Unix
+seconds) and the number of refusals.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AT_ONCE = 8
 
 
 def main(stub: str, url: str, partition: str, *names: str) -> None:
-    """Submit one job for each name."""
+    """Submit a job per name."""
     people = [pwd.getpwnam(name) for name in names]
     port = url.rpartition(":")[2]
 

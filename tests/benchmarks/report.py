@@ -1,4 +1,4 @@
-"""The rows: build/bench.json, the table in the terminal, and the one in the README."""
+"""Rows of figures: build/bench.json, and the tables in the terminal and the README."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _START, _END = "<!-- bench:start -->", "<!-- bench:end -->"
 
 @dataclass
 class Row:
-    """One figure. ``value``: ours, in ``unit``; None where it could not be measured (``reason``).
+    """Row of a figure. ``value``: ours, in ``unit``; None if it could not be measured (``reason``).
 
-    ``peer`` names what else does the same and ``peer_value`` is its figure in the same run;
-    ``floor_value`` is what the parts below cost by themselves. ``goal`` in words, ``met`` whether
-    it was reached; both None where nothing was promised.
+    ``peer``: another program that does the same, ``peer_value``: its figure in the same run;
+    ``floor_value``: cost of the underlying parts alone. ``goal``: in words; ``met``: True if it was
+    reached; both None if there is no goal.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Row:
     machine: str = ""
 
     def cells(self) -> list[str]:
-        """The row in words, one for each of the headings."""
+        """Return the cells of the row, one per heading."""
         peer = f"{_number(self.peer_value)} ({self.peer})" if self.peer_value is not None else "—"
         value = f"not measured: {self.reason}" if self.value is None else _number(self.value)
         unit = f" {self.unit}" if self.value is not None and self.unit else ""
@@ -57,13 +57,13 @@ def _number(value: float | None) -> str:
 
 
 def this_machine() -> str:
-    """The machine in a few words: processors, memory, system."""
+    """Describe the machine: processors, memory, system."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     model = ""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        found = re.search(r"(?m)^model name\s*: (.*)$", cpuinfo.read_text())
-        model = f" ({found[1].strip()})" if found else ""
+        match = re.search(r"(?m)^model name\s*: (.*)$", cpuinfo.read_text())
+        model = f" ({match[1].strip()})" if match else ""
     try:
         system = platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
     except OSError:
@@ -72,7 +72,7 @@ def this_machine() -> str:
 
 
 def write(rows: list[Row], path: Path) -> None:
-    """Write build/bench.json; rows of other benchmarks that it already has are kept."""
+    """Write build/bench.json; rows measured elsewhere keep their ``machine``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     machine = this_machine()
     for row in rows:
@@ -81,12 +81,12 @@ def write(rows: list[Row], path: Path) -> None:
 
 
 def read(path: Path) -> list[Row]:
-    """The rows of build/bench.json; none when there is no such file."""
+    """Return the rows of build/bench.json; none if there is no such file."""
     return [Row(**row) for row in json.loads(path.read_text())] if path.exists() else []
 
 
 def table(rows: list[Row]) -> str:
-    """The rows for a terminal, in columns."""
+    """Format the rows for a terminal, in columns."""
     cells = [list(_HEADINGS), *(row.cells() for row in rows)]
     widths = [max(len(line[n]) for line in cells) for n in range(len(_HEADINGS))]
     lines = [
@@ -97,7 +97,7 @@ def table(rows: list[Row]) -> str:
 
 
 def markdown(rows: list[Row]) -> str:
-    """The rows for the README, with the command and the machine."""
+    """Format the rows for the README, with the command and the machine."""
     lines = [f"| {' | '.join(_HEADINGS)} |", "|" + " --- |" * len(_HEADINGS)]
     lines += [f"| {' | '.join(row.cells())} |" for row in rows]
     machines = " / ".join(dict.fromkeys(row.machine for row in rows if row.machine))
@@ -105,7 +105,7 @@ def markdown(rows: list[Row]) -> str:
 
 
 def put_into_readme(rows: list[Row], readme: Path) -> bool:
-    """Replace what stands between the two markers; False when they are not there."""
+    """Replace the text between the two markers; return False if they are missing."""
     text = readme.read_text()
     before, start, rest = text.partition(_START)
     _, end, after = rest.partition(_END)

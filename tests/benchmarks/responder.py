@@ -1,8 +1,8 @@
-"""The one HTTP server behind all stub sessions, and the clock of those without a Hub.
+"""HTTP server behind all stub sessions, and the clock of those without a Hub.
 
-Any request is answered as a ready single-user server does. What is posted below ``/posted/NAME``
-is noted with its time; ``GET /posted`` gives the notes as JSON, {NAME: [Unix seconds, body]}, and
-starts anew. ``GET /posted/NAME/user`` is answered as a Hub would that knows the token as NAME's.
+All requests are answered as by a ready single-user server. Posts below ``/posted/NAME`` are
+recorded with their time; ``GET /posted`` returns the records as JSON, {NAME: [Unix seconds, body]},
+and clears them. ``GET /posted/NAME/user`` is answered as by a Hub that knows the token as NAME's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ notes: dict[str, list[object]] = {}
 
 
 def person(name: str) -> dict[str, object]:
-    """What a Hub answers a server that asks whose token this is."""
+    """Return a Hub's answer to a server that asks for the user of a token."""
     return {
         "kind": "user",
         "name": name,
@@ -27,7 +27,7 @@ def person(name: str) -> dict[str, object]:
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer the requests of one connection until it ends."""
+    """Answer the requests of a connection until it ends."""
     try:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -37,19 +37,19 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
                 if line.startswith("content-length:"):
                     length = int(line.partition(":")[2])
             body = (await reader.readexactly(length)).decode() if length else ""
-            answer = b'{"version": "0"}'
+            content = b'{"version": "0"}'
             if path == "/posted" and method == "GET":
-                answer = json.dumps(notes).encode()
+                content = json.dumps(notes).encode()
                 notes.clear()
             elif path.startswith("/posted/") and path.split("?")[0].endswith("/user"):
-                answer = json.dumps(person(path.split("/")[2])).encode()
+                content = json.dumps(person(path.split("/")[2])).encode()
             elif path.startswith("/posted/") and method == "POST":
                 notes.setdefault(path.split("/")[2], [time.time(), body])
             writer.write(
                 b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
                 + f"X-JupyterHub-Version: {VERSION}\r\n".encode()
-                + f"Content-Length: {len(answer)}\r\n\r\n".encode()
-                + answer
+                + f"Content-Length: {len(content)}\r\n\r\n".encode()
+                + content
             )
             await writer.drain()
     except (asyncio.IncompleteReadError, ConnectionError, ValueError):
@@ -59,7 +59,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def main(port: int) -> None:
-    """Serve on ``port`` of loopback until this process is ended."""
+    """Serve on the loopback port ``port`` until this process ends."""
     server = await asyncio.start_server(serve, "127.0.0.1", port, backlog=512)
     async with server:
         await server.serve_forever()

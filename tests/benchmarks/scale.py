@@ -1,5 +1,5 @@
-"""What the dashboard costs on a large cluster. Slurm is synthetic (synthetic.py), and so is the Hub
-of the service (synthetic_service.py): both are said so in each row. All else is real."""
+"""Cost of the dashboard on a large cluster. Slurm (synthetic.py) and the Hub of the service
+(synthetic_service.py) are synthetic, as stated in each row. All else is real."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ SIZES = (10, 100, 300, 1000)  # nodes of 8 GPUs; ten jobs for each
 _REFRESHES = 10
 _STREAMS = 50
 _INTERVAL = 5.0  # seconds between two refreshes of the service
-_LOOKS = 5  # refreshes for which it is watched
+_LOOKS = 5  # refreshes during which it is measured
 
 
 def measure() -> list[Row]:
-    """The rows; takes some minutes."""
+    """Return the rows; takes some minutes."""
     rows = asyncio.run(_inside(SIZES[-1]))
     rows += _large(SIZES[-1])
     return rows + [_size(nodes) for nodes in SIZES]
@@ -67,7 +67,7 @@ async def _inside(nodes: int) -> list[Row]:
             with Pauses().kept_short():
                 first = await _cpu(dashboard)
                 later = await _later(dashboard, slurm)
-        one, many = [await _questions(slurm, viewers) for viewers in (1, 200)]
+        single, many = [await _questions(slurm, viewers) for viewers in (1, 200)]
         pause, idle = await _pause(slurm)
     return [
         Row(f"{what}: CPU of the first refresh", first, "s", goal="under 1", met=first < 1),
@@ -85,15 +85,15 @@ async def _inside(nodes: int) -> list[Row]:
             many,
             "",
             "1 viewer",
-            one,
+            single,
             goal="the same",
-            met=one == many,
+            met=single == many,
         ),
     ]
 
 
 async def _cpu(dashboard: Dashboard) -> float:
-    """CPU seconds of this process for one refresh, history and accounting included."""
+    """Return the CPU seconds of this process for a refresh, with history and accounting."""
     began = time.process_time()
     await dashboard.refreshed()
     took = time.process_time() - began
@@ -103,15 +103,15 @@ async def _cpu(dashboard: Dashboard) -> float:
 
 
 async def _later(dashboard: Dashboard, slurm: Synthetic) -> float:
-    found = []
+    times = []
     for _ in range(_REFRESHES):
         await asyncio.to_thread(slurm.step)
-        found.append(await _cpu(dashboard))
-    return statistics.median(found)
+        times.append(await _cpu(dashboard))
+    return statistics.median(times)
 
 
 async def _questions(slurm: Synthetic, viewers: int) -> int:
-    """Commands that were run for some refreshes while so many look and follow."""
+    """Count the commands run during _REFRESHES refreshes with so many viewers and streams."""
     async with _dashboard(slurm) as dashboard:
         await dashboard.refreshed()
         before = sum(dashboard.cluster.runner.runs.values())
@@ -127,15 +127,15 @@ async def _questions(slurm: Synthetic, viewers: int) -> int:
 
 
 async def _pause(slurm: Synthetic) -> tuple[float, float]:
-    """The longest pause that a task of the loop meets while the dashboard runs, first refresh
-    included; and the longest on this machine in as long a time without it."""
+    """Return the longest pause of a task of the event loop while the dashboard runs, first refresh
+    included, and the longest in the same time without it, in seconds."""
     seconds = 20.0
     idle = await _ticked(seconds)
     async with _dashboard(slurm) as dashboard:
         dashboard.refresh_interval = 2.0
         running = asyncio.create_task(dashboard.run())
         stepping = asyncio.create_task(_stepped(slurm, 2.0))
-        await asyncio.sleep(0)  # the loop has begun; what it does before is no refresh
+        await asyncio.sleep(0)  # let the tasks start: work before that is no refresh
         pause = await _ticked(seconds)
         for task in (running, stepping):
             task.cancel()
@@ -166,7 +166,7 @@ async def _stepped(slurm: Synthetic, interval: float) -> None:
 
 @dataclass
 class _Cost:
-    """What a service took: CPU seconds a refresh, memory in MiB, bytes of each step's events."""
+    """Cost of a service: CPU seconds a refresh, memory in MiB, bytes of each step's events."""
 
     cpu: float = 0.0
     memory: float = 0.0
@@ -207,7 +207,7 @@ def _followed(nodes: int, streams: int) -> _Cost:
 
 
 async def _watched(service: Service, streams: int) -> _Cost:
-    """What the service takes while so many follow. One person may have eight streams."""
+    """Measure the service while so many streams are open. A person may have eight streams."""
     cost = _Cost()
     named = min(8, streams)
     tokens = [ADMIN_TOKEN] * named
@@ -228,7 +228,7 @@ async def _watched(service: Service, streams: int) -> _Cost:
 
 
 async def _follow(service: Service, token: str, steps: list[int]) -> None:
-    """A viewer. A step is all that comes for one version: what all get, and what is theirs."""
+    """Read a viewer's stream. A step is all events of a version: common ones and the viewer's."""
     parts = urlsplit(service.url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(
@@ -248,5 +248,5 @@ async def _follow(service: Service, token: str, steps: list[int]) -> None:
         raise OSError("a stream ended")
     finally:
         writer.close()
-        # The first is all that is the viewer's own, which comes once.
+        # The first step has all of the viewer's own data, which is sent once.
         steps += list(sizes.values())[1:]

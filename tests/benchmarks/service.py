@@ -1,9 +1,9 @@
-"""What a viewer of a large cluster waits for: the first page, and a change.
+"""Waiting times of viewers of a large cluster: for the first page, and for a change.
 
-The service is real, Slurm and the Hub are synthetic (synthetic_service.py), and each row says so.
-One visit asks for what a browser asks for: the page, the board (compressed), then together the
-first jobs and what is the viewer's own. A change is a job that the synthetic squeue did not have
-before: its delay counts from the moment at which squeue would have said it.
+The service is real; Slurm and the Hub are synthetic (synthetic_service.py), as stated in each row.
+A visit sends a browser's requests: the page, the board (compressed), then concurrently the first
+jobs and the viewer's own data. A change is a job that the synthetic squeue did not have before; its
+delay counts from the time at which squeue would have listed it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STREAMS = 50
 VISITS = 10.0  # a second
 SECONDS = 60.0
 INTERVAL = 5.0  # of the dashboard
-_STEP = 3.7  # of the cluster: changes come at any moment between two looks
+_STEP = 3.7  # of the cluster: changes come at any time between two refreshes
 WHAT = f"Viewers of {NODES} synthetic nodes, {STREAMS} streams, {VISITS:g} visits a second"
 
 _PARTS = ("page", "board", "jobs", "own")
@@ -36,17 +36,17 @@ _PARTS = ("page", "board", "jobs", "own")
 
 @dataclass
 class Seen:
-    """What was measured. Times are Unix seconds, durations seconds."""
+    """Measurements. Times are Unix seconds, durations seconds."""
 
     visits: list[float] = field(default_factory=list)
     parts: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in _PARTS})
     arrivals: dict[int, list[float]] = field(default_factory=dict)  # of each version
-    jobs: dict[int, set[str]] = field(default_factory=dict)  # that were news in it
-    steps: list[tuple[float, str]] = field(default_factory=list)  # when squeue said what
+    jobs: dict[int, set[str]] = field(default_factory=dict)  # new in each version
+    steps: list[tuple[float, str]] = field(default_factory=list)  # time and output of squeue
     failures: list[str] = field(default_factory=list)
 
     def delays(self) -> Iterator[float]:
-        """Of each change to each viewer."""
+        """Yield the delay of each change for each viewer, in seconds."""
         before: set[str] | None = None
         for at, text in self.steps:
             now = set(parse.jobs(text, "\x1fSEPARATOR"))
@@ -58,7 +58,7 @@ class Seen:
 
 
 def measure() -> list[Row]:
-    """The rows; takes a minute and a half."""
+    """Return the rows; takes a minute and a half."""
     with synthetic_service(NODES, JOBS, interval=INTERVAL, step=_STEP) as service:
         began, cpu = time.monotonic(), service.cpu_seconds()
         seen = asyncio.run(_load(service))
@@ -118,7 +118,7 @@ async def _load(service: Service) -> Seen:
 
 
 def _token(number: int) -> str:
-    """Every eighth viewer may see all names: nobody has more streams than eight."""
+    """Return a viewer's token: every eighth sees all names, as a person may have eight streams."""
     return f"user{number % STREAMS:03d}-token" if number % 8 else ADMIN_TOKEN
 
 
@@ -166,7 +166,7 @@ async def _follow(service: Service, token: str, seen: Seen) -> None:
 
 
 async def _watch(service: Service, seen: Seen) -> None:
-    """When squeue's text changed, and to what."""
+    """Record the changes of squeue's output, with their times."""
     path = service.squeue
     last = 0.0
     while True:
@@ -179,7 +179,7 @@ async def _watch(service: Service, seen: Seen) -> None:
 
 
 async def get(service: Service, path: str, token: str) -> bytes:
-    """The body of an answer. Raises OSError for anything but a success."""
+    """Return the body of a response. Raises OSError unless it is a success."""
     reader, writer, length = await _asked(service, path, token)
     try:
         return await (reader.readexactly(length) if length is not None else reader.read())

@@ -1,5 +1,5 @@
-"""What a thousand sessions cost that ask about themselves every ten seconds, as JupyterLab's status
-bar does, each with its own token. The service is real, Slurm and the Hub are synthetic."""
+"""Cost of a thousand sessions that ask about themselves every ten seconds, as JupyterLab's status
+bar does, each with its own token. The service is real; Slurm and the Hub are synthetic."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .synthetic_service import Service, session_tokens, synthetic_service
 
 NODES, JOBS = 1000, 10_000
 SESSIONS = 1000
-EVERY = 10.0  # seconds between two questions of one session
+EVERY = 10.0  # seconds between two requests of a session
 SECONDS = 30.0
-AT_ONCE = 4000  # questions one behind the other, for the CPU of each
-INTERVAL = 20.0  # of the dashboard, whose own work is taken off
+AT_ONCE = 4000  # requests without a pause, for the CPU of each
+INTERVAL = 20.0  # of the dashboard, whose own CPU time is subtracted
 WHAT = f"{SESSIONS} synthetic sessions that each ask about themselves every {EVERY:g} s"
 
 
 def measure() -> list[Row]:
-    """The rows; takes two minutes."""
+    """Return the rows; takes two minutes."""
     with synthetic_service(NODES, JOBS, churn=0, interval=INTERVAL) as service:
         tokens = session_tokens(service, SESSIONS)
-        asyncio.run(_all(service, tokens))  # the Hub is asked whose tokens they are
+        asyncio.run(_all(service, tokens))  # makes the service ask the Hub for their users
         cpu = service.cpu_seconds()
         time.sleep(2 * INTERVAL)
         alone = (service.cpu_seconds() - cpu) / (2 * INTERVAL)
@@ -50,7 +50,7 @@ def measure() -> list[Row]:
 
 
 async def _all(service: Service, tokens: Iterable[str]) -> None:
-    """One question with each token, eight at a time. Raises NotMeasured."""
+    """Send a request with each token, eight at a time. Raises NotMeasured on failures over 1 %."""
     left = iter(tokens)
     failures: list[str] = []
     asked = 0
@@ -70,22 +70,22 @@ async def _all(service: Service, tokens: Iterable[str]) -> None:
 
 
 async def _paced(service: Service, tokens: list[str]) -> list[float]:
-    """Everyone asks every EVERY seconds, spread evenly; how long each answer took."""
+    """Send each token's requests every EVERY seconds, spread evenly; return the seconds of each."""
     took: list[float] = []
 
-    async def one(token: str) -> None:
+    async def timed(token: str) -> None:
         began = time.monotonic()
         await _all(service, [token])
         took.append(time.monotonic() - began)
 
-    asked: list[asyncio.Task[None]] = []
+    tasks: list[asyncio.Task[None]] = []
     due = time.monotonic()
     for number in range(int(len(tokens) * SECONDS / EVERY)):
-        asked.append(asyncio.create_task(one(tokens[number % len(tokens)])))
+        tasks.append(asyncio.create_task(timed(tokens[number % len(tokens)])))
         due += EVERY / len(tokens)
         await asyncio.sleep(max(0, due - time.monotonic()))
-    await asyncio.wait(asked, timeout=20)
-    failed = sum(not task.done() or task.exception() is not None for task in asked)
-    if failed > len(asked) / 100:
-        raise NotMeasured(f"{failed} of {len(asked)} were not answered")
+    await asyncio.wait(tasks, timeout=20)
+    failed = sum(not task.done() or task.exception() is not None for task in tasks)
+    if failed > len(tasks) / 100:
+        raise NotMeasured(f"{failed} of {len(tasks)} were not answered")
     return took

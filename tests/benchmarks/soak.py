@@ -1,4 +1,4 @@
-"""What a Hub keeps of sessions that are over: the same people start and stop again and again."""
+"""Memory that ended sessions leave in a Hub: the same people start and stop repeatedly."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .report import Row
 
 WHO = PEOPLE[:50]
 SECONDS = float(os.environ.get("BENCH_SOAK", "660"))  # of each Hub; an hour shows more
-_WARM = 330.0  # seconds; squeue shows jobs for MinJobAge (300 s), and the watcher what it shows
+_WARM = 330.0  # seconds; squeue, and so the watcher, lists jobs for MinJobAge (300 s)
 _LEAST = 4  # rounds after that
-_SETTLE = 2.0  # seconds after a round, for what the Hub does behind its answers
-_PATIENCE = 120.0  # seconds of one round
+_SETTLE = 2.0  # seconds after a round, for the Hub's work in the background
+_PATIENCE = 120.0  # seconds of a round
 
 
 async def _round(hub: BenchHub) -> None:
-    """Have everyone start a session and stop it. Raises NotMeasured where one does not start."""
+    """Have everyone start and stop a session. Raises NotMeasured if a session does not start."""
     answers = await asyncio.gather(*(hub.launch(name) for name in WHO))
     for answer in answers:
         if answer.status != 201:
@@ -37,7 +37,7 @@ async def _round(hub: BenchHub) -> None:
 
 
 def _growth(cluster: Cluster, kind: str) -> tuple[float, int]:
-    """KiB that a session leaves in the memory of a Hub with this spawner, and of how many."""
+    """Return the KiB per session that stay in a Hub with this spawner, and the sessions."""
     number, rounds = 0, list[tuple[float, int, float]]()  # seconds, sessions, MiB
     with bench_hub(cluster, kind, WHO) as hub:
         began = time.monotonic()
@@ -53,12 +53,12 @@ def _growth(cluster: Cluster, kind: str) -> tuple[float, int]:
 
 
 def _warm(rounds: Sequence[tuple[float, int, float]]) -> list[tuple[float, int, float]]:
-    """The rounds that began after _WARM."""
+    """Return the rounds that began after _WARM."""
     return [row for row in rounds if row[0] > _WARM]
 
 
 def measure(cluster: Cluster) -> list[Row]:
-    """The row of the memory that ended sessions leave."""
+    """Return the row of the memory that ended sessions leave."""
     stock, _ = _growth(cluster, "stock")
     ours, number = _growth(cluster, "ours")
     return [

@@ -17,12 +17,12 @@ from .hub import BenchHub, bench_hub
 from .report import Row
 
 ROUNDS = 3
-PATIENCE = 120.0  # seconds for one run
+PATIENCE = 120.0  # seconds for a run
 
 
 @dataclass
 class Run:
-    """One run: seconds to ready of each session that became ready, and what it cost."""
+    """Run: seconds to ready of each session that became ready, and the cost."""
 
     seconds: list[float]
     failed: int
@@ -33,18 +33,18 @@ class Run:
 
     @property
     def median(self) -> float:
-        """Seconds."""
+        """Median of the seconds."""
         return statistics.median(self.seconds) if self.seconds else float("nan")
 
 
 def plain(cluster: Cluster, people: Sequence[str] = PEOPLE, partition: str = PARTITION) -> Run:
-    """The stub as jobs of ``sbatch``: until each has posted."""
+    """Submit the stub as plain jobs of ``sbatch`` and wait until each has posted."""
     cluster.posts()
-    words = [str(cluster.stub), cluster.responder_url, partition, *people]
+    args = [str(cluster.stub), cluster.responder_url, partition, *people]
     try:
-        done = cluster.running.run([sys.executable, str(HERE / "plain.py"), *words], timeout=120)
-        answer = json.loads(done.stdout)
-        wanted = len(people) - answer["refused"]
+        done = cluster.running.run([sys.executable, str(HERE / "plain.py"), *args], timeout=120)
+        report = json.loads(done.stdout)
+        wanted = len(people) - report["refused"]
         posted: dict[str, tuple[float, str]] = {}
 
         def all_there() -> bool:
@@ -54,7 +54,7 @@ def plain(cluster: Cluster, people: Sequence[str] = PEOPLE, partition: str = PAR
         wait_for("the plain jobs", all_there, PATIENCE, 0.5)
     finally:
         cluster.clear()
-    return Run([when - answer["began"] for when, _ in posted.values()], answer["refused"], 0)
+    return Run([when - report["began"] for when, _ in posted.values()], report["refused"], 0)
 
 
 def through_hub(
@@ -65,8 +65,8 @@ def through_hub(
     beside: Callable[[BenchHub], AbstractContextManager[object]] = contextlib.nullcontext,
     **settings: str,
 ) -> Run:
-    """Everyone's launch at once, through a Hub with one of the spawners. ``beside``: what else goes
-    on there meanwhile."""
+    """Launch everyone's session at once, through a Hub with the spawner ``kind``. ``beside``: a
+    context for other load on the Hub meanwhile."""
     with bench_hub(cluster, kind, people, partition, **settings) as hub, beside(hub):
         run = asyncio.run(_launch_all(hub, people))
         run.memory = hub.memory_mib()
@@ -91,7 +91,7 @@ async def _launch_all(hub: BenchHub, people: Sequence[str]) -> Run:
 
 
 def middle(runs: list[Run]) -> Run:
-    """The run in the middle by its time; all failures count."""
+    """Return the run with the median time, with the failures of all runs."""
     chosen = sorted(runs, key=lambda run: run.median)[len(runs) // 2]
     return replace(
         chosen,
@@ -112,14 +112,14 @@ def told(kind: str, run: Run) -> Run:
 
 
 def measure(cluster: Cluster) -> list[Row]:
-    """The rows of the hundred sessions and of the Hub's memory with them."""
-    noops, plains, stocks, others = [], [], [], []
+    """Return the rows of the hundred sessions and of the Hub's memory with them."""
+    noops, plains, stocks, portals = [], [], [], []
     for _ in range(ROUNDS):
         noops.append(told("no-op spawner", through_hub(cluster, "noop")))
         plains.append(told("plain sbatch", plain(cluster)))
         stocks.append(told("stock batchspawner", through_hub(cluster, "stock")))
-        others.append(told("portal", through_hub(cluster, "ours")))
-    noop, slurm, stock, ours = map(middle, (noops, plains, stocks, others))
+        portals.append(told("portal", through_hub(cluster, "ours")))
+    noop, slurm, stock, ours = map(middle, (noops, plains, stocks, portals))
     if not ours.seconds or not stock.seconds:
         raise NotMeasured(f"no session became ready: {ours.words or stock.words}")
     floor = noop.median + slurm.median

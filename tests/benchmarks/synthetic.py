@@ -1,9 +1,8 @@
-"""A synthetic cluster of any size: what squeue and scontrol would print of it.
+"""A synthetic cluster of any size: the output of its squeue and scontrol.
 
-Nothing here is Slurm. A program of its own keeps the cluster and writes the texts, in the form that
-was recorded from Slurm 22.05 (tests/slurm_outputs); two small scripts print them in the place of
-squeue and scontrol. So whatever reads them is the real runner and the real parser, and what the
-texts cost to make is in nobody's figures.
+Nothing here is Slurm. A separate program simulates the cluster and writes the output, in the form
+recorded from Slurm 22.05 (tests/slurm_outputs); two small scripts print it in place of squeue and
+scontrol. So the real runner and parser read it, and the cost of making it is not in the figures.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 RECORDED = ROOT / "tests" / "slurm_outputs" / "22.05"
 
-PEOPLE = 200  # user000 …; a part of them has portal sessions
+PEOPLE = 200  # user000 …; some of them have portal sessions
 _SIZES = ((1, 70), (2, 17), (4, 8), (8, 4), (16, 1))  # GPUs of a job, and how often
 _WITHOUT = 0.1  # share of jobs without GPUs
-_REMEMBERED = 60  # steps for which an ended job is still named (MinJobAge of 300 s)
+_REMEMBERED = 60  # steps for which an ended job is still listed (MinJobAge of 300 s)
 _TYPES = ("h100", "a100", "v100")
 
 _SQUEUE = """#!/bin/sh
@@ -81,8 +80,10 @@ class _Job:
 
 
 class SyntheticSlurm:
-    """``nodes`` nodes of 8 GPUs, with ``jobs`` jobs that wait or run; in a ``step``, a third
-    of ``churn`` (a share of the jobs) ends, as many start and as many come, and a few nodes change.
+    """Cluster of ``nodes`` nodes with 8 GPUs each, and ``jobs`` pending or running jobs.
+
+    In a ``step``, a third of ``churn`` (a share of the jobs) ends, as many start and as many are
+    submitted, and a few nodes change.
     """
 
     def __init__(self, nodes: int, jobs: int, churn: float, seed: int = 1) -> None:
@@ -106,7 +107,7 @@ class SyntheticSlurm:
         self._start(len(self.waiting))
 
     def step(self) -> None:
-        """A refresh later: some jobs have ended, others started and came."""
+        """Advance by a refresh: some jobs end, others start and are submitted."""
         self._now = int(time.time())
         number = max(1, round(self._churn * (len(self.waiting) + len(self.running)) / 3))
         some = self._random.sample(sorted(self.running), min(number, len(self.running)))
@@ -120,7 +121,7 @@ class SyntheticSlurm:
             node.load, node.free = self._random.uniform(0, 64), self._random.randrange(900_000)
 
     def write(self, place: Path) -> None:
-        """The texts, each file replaced at once."""
+        """Write the output files into ``place``, each replaced atomically."""
         texts = {
             "squeue": "".join(self._squeue()),
             "node": "".join(self._lines.node(node) for node in self.nodes.values()),
@@ -163,7 +164,7 @@ class SyntheticSlurm:
         )
 
     def _start(self, most: int) -> None:
-        """Give ``most`` jobs their GPUs, first come first served; who finds no room waits on."""
+        """Start at most ``most`` jobs, first come, first served; the others stay pending."""
         left: deque[_Job] = deque()
         misses = 0
         while self.waiting and most and misses < 500:
@@ -213,7 +214,7 @@ class SyntheticSlurm:
 
 
 class _Lines:
-    """Records in Slurm's own form, made from recorded ones."""
+    """Formatter of records in Slurm's own form, made from recorded ones."""
 
     def __init__(self) -> None:
         self._node = _template(
@@ -321,7 +322,7 @@ def _recorded(noun: str, start: str) -> str:
 
 
 def _template(line: str, *names: str) -> str:
-    """The line with a place for each of these fields."""
+    """Return the line with a placeholder for each of these fields."""
     line = line.replace("%", "%%")
     for name in names:
         line = re.sub(rf"(^|\s){name}=\S*", rf"\1{name}=%({name})s", line, count=1)
@@ -330,7 +331,7 @@ def _template(line: str, *names: str) -> str:
 
 @dataclass
 class Synthetic:
-    """The running generator: ``bin`` holds the stand-ins for squeue and scontrol."""
+    """Running generator; ``bin`` holds the substitutes for squeue and scontrol."""
 
     place: Path
     process: subprocess.Popen[str]
@@ -340,7 +341,7 @@ class Synthetic:
         return self.place / "bin"
 
     def step(self) -> None:
-        """A refresh later."""
+        """Advance by a refresh."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write("step\n")
@@ -352,13 +353,13 @@ class Synthetic:
 def synthetic(
     nodes: int, jobs: int, churn: float = 0.01, interval: float | None = None
 ) -> Iterator[Synthetic]:
-    """A synthetic cluster for as long as the block runs. It changes by ``step``, or every
-    ``interval`` seconds."""
+    """Run a synthetic cluster while the block runs. It changes by ``step``, or every ``interval``
+    seconds."""
     with tempfile.TemporaryDirectory(prefix="synthetic-", dir="/var/tmp") as place:
-        words = [f"--nodes={nodes}", f"--jobs={jobs}", f"--churn={churn}", f"--place={place}"]
+        options = [f"--nodes={nodes}", f"--jobs={jobs}", f"--churn={churn}", f"--place={place}"]
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "tests.benchmarks.synthetic", *words),
+                *(sys.executable, "-m", "tests.benchmarks.synthetic", *options),
                 *([f"--interval={interval}"] if interval else []),
             ],
             stdin=subprocess.PIPE,
@@ -376,26 +377,26 @@ def synthetic(
 
 
 def main() -> None:
-    """The generator: a step at each line of standard input, or every ``--interval`` seconds."""
+    """Run the generator: a step per line of standard input, or every ``--interval`` seconds."""
     parser = argparse.ArgumentParser(description="Write a synthetic cluster's texts.")
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=10_000)
     parser.add_argument("--churn", type=float, default=0.01)
     parser.add_argument("--interval", type=float)
     parser.add_argument("--place", type=Path, required=True)
-    words = parser.parse_args()
-    (words.place / "bin").mkdir()
+    args = parser.parse_args()
+    (args.place / "bin").mkdir()
     for name, text in (("squeue", _SQUEUE), ("scontrol", _SCONTROL)):
-        script = words.place / "bin" / name
+        script = args.place / "bin" / name
         script.write_text(text)
         script.chmod(0o755)
     parent = os.getppid()
-    cluster = SyntheticSlurm(words.nodes, words.jobs, words.churn)
+    cluster = SyntheticSlurm(args.nodes, args.jobs, args.churn)
     while True:
-        cluster.write(words.place)
+        cluster.write(args.place)
         print("written", flush=True)
-        if words.interval:
-            time.sleep(words.interval)
+        if args.interval:
+            time.sleep(args.interval)
             if os.getppid() != parent:
                 return  # nobody reads it any longer
         elif not sys.stdin.readline():

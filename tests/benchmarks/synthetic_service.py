@@ -1,11 +1,10 @@
 """The real service on a synthetic cluster: ``python -m tests.benchmarks.synthetic_service``.
 
-The service is the one that the Hub starts, as a process of its own, with its real runner, parser,
-database and web server. Two things are stood in for, and the figures say so: Slurm (synthetic.py),
-and the Hub, of which a service sees one address, ``/hub/api/user``. Whoever asks with the token
-``admin-token`` is grace, who may read everything; with ``user-token`` it is user000, and with
-``USER-token`` anybody else. A browser sends it as a header to every address. ``USER/SERVER-token``
-is the token of a session.
+The service is the one that the Hub starts, in its own process, with its real runner, parser,
+database and web server. Two parts are synthetic, as stated with the figures: Slurm (synthetic.py),
+and the Hub, of which a service uses a single URL, ``/hub/api/user``. ``admin-token`` is the token
+of grace, who may read everything; ``user-token`` is user000's, ``USER-token`` any other person's.
+A browser sends it as a header with every request. ``USER/SERVER-token`` is a session's token.
 """
 
 from __future__ import annotations
@@ -58,9 +57,9 @@ c.PortalService.log_level = "WARN"
 
 @dataclass(frozen=True)
 class Service:
-    """The running service: ``url`` ends with the prefix's slash; ``pid`` is its process;
-    ``squeue`` is the text that squeue prints now; ``environments`` is the catalog's directory, and
-    ``database`` the URL of its database."""
+    """Running service. ``url``: ends with the prefix's slash; ``pid``: its process; ``squeue``:
+    file with squeue's current output; ``environments``: the catalog's directory; ``database``: the
+    URL of its database."""
 
     url: str
     pid: int
@@ -69,25 +68,25 @@ class Service:
     database: str
 
     def get(self, path: str = "", token: str = ADMIN_TOKEN, seconds: float = 30) -> bytes:
-        """The body of an answer. Raises OSError for anything but a success."""
+        """Return the body of a response. Raises OSError unless it is a success."""
         request = urllib.request.Request(
             f"{self.url}{path}", headers={"Authorization": f"token {token}"}
         )
-        with urllib.request.urlopen(request, timeout=seconds) as answer:
-            return bytes(answer.read())
+        with urllib.request.urlopen(request, timeout=seconds) as response:
+            return bytes(response.read())
 
     @property
     def asked(self) -> int:
-        """How many of Slurm's commands were run so far."""
+        """Number of Slurm's commands run so far."""
         return self.squeue.with_name("asked").stat().st_size
 
     def memory_mib(self) -> float:
-        """Resident memory of the process (proc(5), status)."""
+        """Return the resident memory of the process (proc(5), status)."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
     def cpu_seconds(self) -> float:
-        """CPU of the process so far, without that of the commands that it runs (proc(5), stat)."""
+        """Return the CPU time of the process so far, without its commands' (proc(5), stat)."""
         stat = Path(f"/proc/{self.pid}/stat").read_text()
         fields = stat[stat.rindex(")") + 2 :].split()
         return sum(int(field) for field in fields[11:13]) / os.sysconf("SC_CLK_TCK")
@@ -105,9 +104,9 @@ def synthetic_service(
     port: int = 0,
     settings: str = "",
 ) -> Iterator[Service]:
-    """The service, ready and with its first view, for as long as the block runs. It looks at the
-    cluster every ``interval`` seconds, which changes every ``step`` (None: as often). ``settings``
-    are more lines of its configuration."""
+    """Run the service, ready and with its first view, while the block runs. It refreshes every
+    ``interval`` seconds; the cluster changes every ``step`` (None: as often). ``settings``:
+    additional lines of its configuration."""
     with (
         synthetic(nodes, jobs, churn, step or interval) as slurm,
         tempfile.TemporaryDirectory(prefix="synthetic-service-", dir="/var/tmp") as place,
@@ -154,7 +153,7 @@ def synthetic_service(
 
 
 def _variables(address: str, hub: str) -> dict[str, str]:
-    """What the Hub gives to a managed service (jupyterhub.services.service.Service.start)."""
+    """Return the variables of a managed service (jupyterhub.services.service.Service.start)."""
     return {
         "PYTHONPATH": str(ROOT),
         "JUPYTERHUB_SERVICE_NAME": "portal",
@@ -173,7 +172,7 @@ def _variables(address: str, hub: str) -> dict[str, str]:
 
 
 def _sessions(slurm: Path, place: Path) -> None:
-    """Portal sessions for the jobs of some people, as the Hub would have written them."""
+    """Write portal sessions for the jobs of some people, as the Hub would have."""
     import asyncio
 
     jobs = parse.jobs((slurm / "squeue.txt").read_text(), "\x1fSEPARATOR")
@@ -195,7 +194,7 @@ def _sessions(slurm: Path, place: Path) -> None:
         for job in jobs.values()
         if job.user in with_sessions and len(job.nodes) < 2
     ]
-    records.sort(key=lambda one: one.state is SessionState.PENDING)
+    records.sort(key=lambda item: item.state is SessionState.PENDING)
 
     async def save() -> None:
         store = Store(url=f"sqlite:///{place}/portal.sqlite")
@@ -208,15 +207,15 @@ def _sessions(slurm: Path, place: Path) -> None:
 
 
 def session_tokens(service: Service, number: int) -> list[str]:
-    """The tokens of as many sessions that live."""
-    found: list[str] = []
+    """Return the tokens of ``number`` living sessions."""
+    tokens: list[str] = []
     after = ""
-    while len(found) < number and after is not None:
+    while len(tokens) < number and after is not None:
         path = f"api/v1/sessions?all=true&ended=false&limit=200{after and f'&after={after}'}"
-        answer = json.loads(service.get(path))
-        found += [f"{one['user']}/{one['server']}-token" for one in answer["items"]]
-        after = answer["next"]
-    return found[:number]
+        page = json.loads(service.get(path))
+        tokens += [f"{session['user']}/{session['server']}-token" for session in page["items"]]
+        after = page["next"]
+    return tokens[:number]
 
 
 def _wait(service: Service, process: subprocess.Popen[bytes]) -> None:
@@ -232,7 +231,7 @@ def _wait(service: Service, process: subprocess.Popen[bytes]) -> None:
 
 
 class _Hub(http.server.BaseHTTPRequestHandler):
-    """What a service asks of the Hub: whose token this is."""
+    """Handler of a service's only request to the Hub: the user of a token."""
 
     protocol_version = "HTTP/1.1"
 
@@ -260,7 +259,7 @@ class _Hub(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: Any) -> None:
-        """Nobody reads it."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager
@@ -283,10 +282,10 @@ def main() -> None:
     parser.add_argument("--interval", type=float, default=5.0)
     parser.add_argument("--telemetry", choices=("none", "simulated"), default="none")
     parser.add_argument("--port", type=int, default=0)
-    words = vars(parser.parse_args())
-    nodes, jobs = words.pop("nodes"), words.pop("jobs")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is ended
-    with synthetic_service(nodes, jobs, **words) as service:
+    options = vars(parser.parse_args())
+    nodes, jobs = options.pop("nodes"), options.pop("jobs")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all processes are ended
+    with synthetic_service(nodes, jobs, **options) as service:
         tokens = {"grace": ADMIN_TOKEN, "user000": USER_TOKEN}
         print(json.dumps({"url": service.url, "pid": service.pid, "tokens": tokens}), flush=True)
         with contextlib.suppress(KeyboardInterrupt):

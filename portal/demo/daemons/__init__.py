@@ -1,1 +1,1 @@
-"""The demo's daemons: the Hub, LDAP, Slurm, and how each is kept running."""
+"""The demo's daemons (the Hub, LDAP, Slurm) and their supervision."""

@@ -1,6 +1,6 @@
-"""A certificate authority made on the spot, for servers that listen on loopback only.
+"""Throwaway certificate authority for servers that listen on loopback only.
 
-``cryptography`` comes with JupyterHub (through certipy), so no program has to be installed.
+``cryptography`` is a dependency of JupyterHub (through certipy), so no program has to be installed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TOO_OLD = datetime.timedelta(days=30)
 
 @dataclass(frozen=True)
 class Certificates:
-    """Files of one server: the authority's certificate, the server's, and the server's key."""
+    """Files of a server: the CA's certificate, the server's certificate and its key."""
 
     ca_file: Path
     certificate: Path
@@ -31,10 +31,10 @@ class Certificates:
 
 
 def make_certificates(directory: Path, name: str = "server") -> Certificates:
-    """Certificates for 127.0.0.1, ::1 and localhost under ``directory``, valid for ten years.
+    """Make certificates for 127.0.0.1, ::1 and localhost in ``directory``, valid for ten years.
 
-    What is there already is kept, unless it ends within a month. The authority's own key is
-    thrown away: nobody can sign a second certificate with it.
+    Existing ones are kept unless they expire within 30 days. The CA's own key is thrown away, so
+    nobody can sign a second certificate with it.
     """
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(0o755)  # clients read ca.pem; the key has its own mode
@@ -83,7 +83,7 @@ def make_certificates(directory: Path, name: str = "server") -> Certificates:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write ``text`` so that only this account can ever read it (mode 600 from the start)."""
+    """Write ``text`` to a new file that only this account can read (created with mode 600)."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
@@ -95,7 +95,7 @@ def _usable(made: Certificates) -> bool:
         ca = x509.load_pem_x509_certificate(made.ca_file.read_bytes())
         certificate.verify_directly_issued_by(ca)
     except (OSError, ValueError, TypeError, InvalidSignature):
-        return False  # none yet, cut short, or of another authority
+        return False  # missing, truncated, or of another CA
     left = certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
     return made.key.exists() and left > _TOO_OLD
 

@@ -1,4 +1,4 @@
-"""Which GPUs the demo's Slurm offers: the machine's NVIDIA GPUs, else simulated ones."""
+"""GPUs of the demo's Slurm: the machine's NVIDIA GPUs, else simulated ones."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# slurmd accepts character devices only (gres.conf(5), File); these four are on every machine, and
-# nothing is ever read from or written to them.
+# slurmd accepts character devices only (gres.conf(5), File). These four exist on every machine;
+# nothing reads or writes them.
 _STAND_INS = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random")
 
 
 @dataclass(frozen=True)
 class Gpus:
-    """``devices``: the machine's NVIDIA devices (empty: simulated); ``kind``: their Slurm type."""
+    """NVIDIA ``devices`` of the machine (empty: simulated GPUs) and their Slurm type ``kind``."""
 
     devices: tuple[str, ...] = ()
     kind: str = ""
 
     @property
     def simulated(self) -> bool:
-        """Whether the cluster's GPUs are simulated."""
+        """True if the cluster's GPUs are simulated."""
         return not self.devices
 
     @classmethod
     def of_this_machine(cls) -> Gpus:
-        """The NVIDIA GPUs here; simulated when there are none, or PORTAL_SIMULATE_GPUS=1."""
-        found = [p for p in Path("/dev").glob("nvidia*") if re.fullmatch(r"nvidia\d+", p.name)]
-        if not found or os.environ.get("PORTAL_SIMULATE_GPUS") == "1":
+        """Return this machine's NVIDIA GPUs; simulated if none or PORTAL_SIMULATE_GPUS=1."""
+        devices = [p for p in Path("/dev").glob("nvidia*") if re.fullmatch(r"nvidia\d+", p.name)]
+        if not devices or os.environ.get("PORTAL_SIMULATE_GPUS") == "1":
             return cls()
-        found.sort(key=lambda path: int(path.name.removeprefix("nvidia")))
-        return cls(tuple(map(str, found)), _type_name())
+        devices.sort(key=lambda path: int(path.name.removeprefix("nvidia")))
+        return cls(tuple(map(str, devices)), _type_name())
 
     def words(self) -> Iterator[tuple[str, str]]:
-        """Words of deploy/demo/slurm/nodes*.conf and gres*.conf."""
+        """Yield the template variables of deploy/demo/slurm/nodes*.conf and gres*.conf."""
         if self.simulated:
             yield "gpu_devices", ",".join(_STAND_INS)
             yield "gpu_devices_2", ",".join(_STAND_INS[:2])
@@ -50,16 +50,16 @@ class Gpus:
 
 
 def _type_name() -> str:
-    """The first GPU's model as Slurm's type: "NVIDIA H200" is ``h200``, "Tesla T4" ``t4``."""
+    """Return the first GPU's Slurm type: ``h200`` for "NVIDIA H200", ``t4`` for "Tesla T4"."""
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
             capture_output=True,
             text=True,
             timeout=30,
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
-        said = ""
-    name = said.split("\n")[0].lower()
+        output = ""
+    name = output.split("\n")[0].lower()
     words = [word for word in re.findall(r"[a-z0-9]+", name) if re.search(r"\d", word)]
     return words[0] if words else "nvidia"

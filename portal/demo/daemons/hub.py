@@ -1,4 +1,4 @@
-"""The demo's Hub and its proxy, both unprivileged; the proxy outlives a restart of the Hub."""
+"""The demo's Hub and its proxy, both unprivileged; the proxy survives restarts of the Hub."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class DemoHub:
-    """``proxy`` and ``hub``: two daemons that serve ``url`` together.
+    """Daemons ``proxy`` and ``hub``, which serve ``url`` together.
 
-    It is the Hub's own host; each person's sessions have one below it (NAME.localhost), which
-    browsers take for this machine by themselves (RFC 6761, 6.3).
+    ``url`` is the Hub's host; each person's sessions have a subdomain (NAME.localhost), which
+    browsers resolve to this machine by themselves (RFC 6761, 6.3).
 
-    ``account``: whom they run as. ``settings`` is the file that the Hub's configuration
-    (deploy/demo/jupyterhub_config.py) reads. Raises ConfigurationError where a part is missing.
+    ``account`` runs both. ``settings`` is the file that the Hub's configuration
+    (deploy/demo/jupyterhub_config.py) reads. Raises ConfigurationError if a part is missing.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class DemoHub:
         proxy = _proxy_command(home.cache)
         _check_reach(shared, *map(Path, proxy))
         self._directory(place, 0o700)
-        # Everyone's jobs put their log here; its owner and the Hub alone can read it.
+        # All jobs put their logs here; only a log's owner and the Hub can read it.
         self._directory(home.demo / "sessions", 0o711)
         self._directory(home.demo / "image-logs", 0o711)
         env = {
@@ -100,7 +100,7 @@ class DemoHub:
             log=home.log,
             env=env,
             account=account,
-            # The service asks for a login; while it is not there yet, the Hub says 404.
+            # The service answers 403 without a login; before it is up, the Hub answers 404.
             ready=lambda: (
                 _answers(f"{self.url}/hub/health")
                 and _says(f"{self.url}/services/portal/api/v1/cluster") == HTTPStatus.FORBIDDEN
@@ -117,7 +117,7 @@ class DemoHub:
         path.chmod(mode)
 
     def _token(self, name: str) -> str:
-        """A secret, which is kept in the home and which the Hub's account can read."""
+        """Return the secret ``name``, created on first use and readable by the Hub's account."""
         path = self.place / name
         if not path.exists():
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
@@ -128,20 +128,20 @@ class DemoHub:
 
     @property
     def tests_token(self) -> str:
-        """With which the demo, and `portal environments test`, speak to the service."""
+        """Token of the demo and of `portal environments test` for the service's API."""
         return self._token("environments-token")
 
 
 def _answers(url: str) -> bool:
-    """Whether an HTTP server answers at ``url``, whatever it says short of a server error."""
+    """Return True if ``url`` answers with a status below 500."""
     return 0 < _says(url) < HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _says(url: str) -> int:
-    """The status that ``url`` answers with; 0 for none."""
+    """Return the HTTP status of ``url``; 0 if it does not answer."""
     try:
-        with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - http, made here
-            return int(answer.status)
+        with urllib.request.urlopen(url, timeout=2) as response:  # noqa: S310 - http, made here
+            return int(response.status)
     except urllib.error.HTTPError as error:
         return error.code
     except OSError:
@@ -150,8 +150,8 @@ def _says(url: str) -> int:
 
 def _proxy_command(cache: Path) -> list[str]:
     private = cache / "node" / "node_modules" / ".bin" / "configurable-http-proxy"
-    found = str(private) if private.exists() else shutil.which("configurable-http-proxy")
-    if not found:
+    proxy = str(private) if private.exists() else shutil.which("configurable-http-proxy")
+    if not proxy:
         raise ConfigurationError(
             f"configurable-http-proxy is missing in {private.parent} and on PATH. "
             "`make run` installs it."
@@ -159,14 +159,14 @@ def _proxy_command(cache: Path) -> list[str]:
     node = shutil.which("node", path=_PATH) or shutil.which("node")
     if not node:
         raise ConfigurationError("node (Node.js) is missing. `make run` installs it.")
-    return [node, found]
+    return [node, proxy]
 
 
 def _check_reach(shared: bool, *programs: Path) -> None:
-    """Other accounts must be able to run this Python and ``programs``, and read this package.
+    """Raise ConfigurationError if other accounts cannot reach this Python, package or ``programs``.
 
-    A Python that a version manager put into root's home, or an environment in a private
-    directory, cannot serve the Hub's account.
+    The Hub's account cannot use a Python that a version manager put into root's home, or an
+    environment in a private directory. No check unless ``shared``.
     """
     if not shared:
         return

@@ -1,4 +1,4 @@
-"""Free ports on loopback: picked at the first start, held, and remembered for the next ones."""
+"""Free loopback ports: picked and held at the first start, reused by later ones."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import random
 import socket
 from pathlib import Path
 
-# Below the range from which the kernel takes ports for outgoing connections (ip(7),
-# ip_local_port_range: 32768 on), so that no connection takes a remembered port between two starts.
+# Below the ephemeral ports (ip(7), ip_local_port_range: from 32768), so that no outgoing connection
+# takes a remembered port between two starts.
 _RANGE = range(20000, 32000)
 
 
 def free(port: int) -> bool:
-    """Whether ``port`` can be bound on 127.0.0.1 and on every address of this machine."""
+    """Return True if ``port`` can be bound on 127.0.0.1 and on all addresses of this machine."""
     for address in ("127.0.0.1", "0.0.0.0"):  # noqa: S104 - asked, not served
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -25,8 +25,8 @@ def free(port: int) -> bool:
 
 
 def own_address() -> str | None:
-    """The loopback address that this machine's name stands for (127.0.0.1, or 127.0.1.1 as Debian
-    writes it into /etc/hosts); None where the name means an address of the network, or nothing."""
+    """Return the loopback address of this machine's name (127.0.0.1, or Debian's 127.0.1.1 in
+    /etc/hosts); None if the name resolves to an address of the network, or not at all."""
     try:
         address = socket.gethostbyname(socket.gethostname())
     except OSError:
@@ -35,21 +35,21 @@ def own_address() -> str | None:
 
 
 def free_port() -> int:
-    """Pick a free port. It stays this process's until that ends: no other process picks it too,
-    though the server for which it is starts much later."""
+    """Pick a free port and hold it until this process ends, so that no other process picks it
+    before its server starts."""
     while not (free(port := random.choice(_RANGE)) and _hold(port)):  # noqa: S311 - no secret
         pass
     return port
 
 
-_holders: list[socket.socket] = []  # bound as long as this process lives
+_holders: list[socket.socket] = []  # bound until this process ends
 
 
 def _hold(port: int) -> bool:
-    """Bind ``port`` and do not listen; return whether nobody else holds it.
+    """Bind ``port`` without listening; return True unless somebody else holds it.
 
-    A server that sets SO_REUSEADDR can still bind it (socket(7)), and all of the portal's do; the
-    bind here goes without, so two processes that pick at the same moment do not both get it.
+    Servers that set SO_REUSEADDR, as all of the portal's do, can still bind it (socket(7)). This
+    bind does not set it, so two processes that pick at the same moment cannot both get the port.
     """
     holder = socket.socket()
     try:
@@ -63,7 +63,7 @@ def _hold(port: int) -> bool:
 
 
 class Ports:
-    """Ports by name, kept in the file ``path`` (JSON)."""
+    """Ports by name, stored in the file ``path`` (JSON)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -73,11 +73,11 @@ class Ports:
             self._ports = {}
 
     def __getitem__(self, name: str) -> int:
-        """The port called ``name``."""
+        """Return the port called ``name``."""
         return self._ports[name]
 
     def pick(self, *names: str) -> None:
-        """See that each name has a port that is free now; keep the remembered one if it is."""
+        """Give each name a port that is free now: the remembered one if possible."""
         for name in names:
             port = self._ports.get(name)
             while port is None or not free(port) or port in self._others(name):

@@ -1,6 +1,6 @@
-"""One daemon of the demo: started in the foreground, known by process id *and* start time.
+"""A daemon of the demo: started in the foreground, identified by process id *and* start time.
 
-A process id alone is not enough after a crash: the kernel gives it to another process.
+A process id alone is not enough after a crash: the kernel may reuse it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from ..namespace import OWNER
 from ..people import Account
 
 MARK = "PORTAL_DEMO_HOME"
-"""In the environment of every daemon: the home of its demo."""
+"""Environment variable of every daemon that holds the home of its demo."""
 
 
 def start_time(pid: int) -> str | None:
-    """When ``pid`` started, in clock ticks since boot (proc(5), stat, field 22); None if gone."""
+    """Return the start time of ``pid`` in clock ticks since boot (proc(5), stat, field 22).
+
+    None if the process is gone or a zombie.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -34,7 +37,7 @@ def start_time(pid: int) -> str | None:
 
 
 def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
-    """Ask ``condition`` until it is true, at most ``seconds`` long; whether it became true."""
+    """Poll ``condition`` for at most ``seconds``; return True once it holds, False on timeout."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -43,32 +46,34 @@ def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-# The nodes are this machine here, and each job is a scheduling group of its own: without it, sixty
-# that start within one second take the turns of what everyone waits for. On a site they start
-# elsewhere. At -10, forty jobs left the Hub a third of a CPU.
+# In the demo all nodes are this machine, and each job is a scheduling group of its own: without
+# this, sixty jobs that start within a second starve the daemons that everyone waits for. At a real
+# site, jobs start on other machines. At -10, forty jobs left the Hub a third of a CPU.
 FIRST = -20
-"""The nice value of the Hub, its proxy and its service, and of Slurm's controllers."""
+"""Nice value of the Hub, its proxy and its service, and of Slurm's controllers."""
 
 
 def prefer(pid: int, nice: int = FIRST) -> None:
-    """Have the kernel share out the CPUs between sessions (setsid(2)) with this nice value for
-    those of ``pid`` and of its children (sched(7), "The autogroup feature"). Nothing happens where
-    the kernel has no such feature, or this account may not."""
+    """Set the autogroup nice value of the sessions (setsid(2)) of ``pid`` and its children.
+
+    The kernel shares the CPUs between sessions by it (sched(7), "The autogroup feature"). Does
+    nothing if the kernel lacks the feature or this account may not use it.
+    """
     family = [str(pid)]
     with contextlib.suppress(OSError):
         family += Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    for one in family:
+    for member in family:
         with contextlib.suppress(OSError):
-            Path(f"/proc/{one}/autogroup").write_text(str(nice))
+            Path(f"/proc/{member}/autogroup").write_text(str(nice))
 
 
 class Daemon:
-    """A child process ``name`` that can be started again and again.
+    """Child process ``name`` that can be restarted.
 
-    ``argv``: what runs, in the foreground; ``log``: where its output goes; ``ready``: answers
-    whether it serves (asked until true, at most ``patience`` seconds); ``account``: whom it runs
-    as, None for this process's own account; ``nice``: see ``prefer``. The pid file in ``run``
-    outlives a kill -9.
+    ``argv``: its command line, run in the foreground; ``log``: directory of its output; ``ready``:
+    returns True once it serves (polled for at most ``patience`` seconds); ``account``: its account,
+    None for this process's own; ``nice``: see ``prefer``. The pid file in ``run`` survives a
+    kill -9.
     """
 
     def __init__(
@@ -99,17 +104,17 @@ class Daemon:
 
     @property
     def running(self) -> bool:
-        """Whether the process lives."""
+        """True while the process is alive."""
         return self.process is not None and self.process.poll() is None
 
     def start(self, wait: bool = True) -> None:
-        """Start it and, unless ``wait`` is false, return when it is ready. Running: no change.
+        """Start the process and, if ``wait``, wait until it is ready. No change if it is running.
 
-        Raises Unavailable, with the end of its log, when it ends or is not ready in time.
+        Raises Unavailable, with the end of its log, if it ends or is not ready in time.
         """
         if self.running:
             return
-        # Who logs in when, and from where, is not for everyone on the machine.
+        # The log tells who logs in when and from where: not readable by everyone.
         with os.fdopen(
             os.open(self.log, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o640), "ab"
         ) as out:
@@ -131,7 +136,10 @@ class Daemon:
             self.wait()
 
     def wait(self) -> None:
-        """Return when it is ready. What it has started by then counts with it (``nice``)."""
+        """Wait until the process is ready, then apply ``nice`` to its children too.
+
+        Raises Unavailable as ``start`` does.
+        """
         served = wait_for(lambda: not self.running or self.ready(), self.patience)
         if not self.running:
             raise Unavailable(f"{self.name} ended at its start. {self._last_words()}")
@@ -143,19 +151,19 @@ class Daemon:
             prefer(self.process.pid, self.nice)
 
     def terminate(self) -> None:
-        """Ask it to end; do not wait."""
+        """Send SIGTERM; do not wait."""
         if self.running and self.process:
             self.process.terminate()
 
     def kill(self) -> None:
-        """End it at once (SIGKILL) and wait for that."""
+        """Send SIGKILL and wait for the end."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
         self.pid_file.unlink(missing_ok=True)
 
     def stop(self, timeout: float = 5) -> None:
-        """Ask it to end, wait ``timeout`` seconds, then kill it."""
+        """Send SIGTERM, wait at most ``timeout`` seconds, then kill the process."""
         self.terminate()
         if self.process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -163,7 +171,7 @@ class Daemon:
         self.kill()
 
     def once(self, argv: list[str | Path], timeout: float = 60) -> subprocess.CompletedProcess[str]:
-        """Run another program to its end, as this one runs: its account, environment and folder."""
+        """Run another program to its end with this daemon's account, environment and directory."""
         return subprocess.run(
             argv,
             stdin=subprocess.DEVNULL,
@@ -194,18 +202,18 @@ class Daemon:
 
 
 def leftovers(home: Path, run: Path) -> list[int]:
-    """Processes of the demo in ``home``, wherever they hang in the process tree.
+    """Return the processes of the demo in ``home``, anywhere in the process tree.
 
-    Found by the pid files in ``run`` (with the start time that they name), by MARK in their
-    environment, by a mount namespace whose /etc is this demo's (``namespace.OWNER``), as
-    slurmstepd with a file of this demo, and below any of these. This process and what is above it
-    are left out.
+    They are found by the pid files in ``run`` (with the start time in them), by MARK in their
+    environment, by a mount namespace whose /etc is this demo's (``namespace.OWNER``), as a
+    slurmstepd with a file of this demo open, and as descendants of any of these. This process and
+    its ancestors are left out.
     """
-    found: set[int] = set()
+    pids: set[int] = set()
     for file in run.glob("*.process"):
         pid, _, started = file.read_text().strip().partition(" ")
         if pid.isdigit() and start_time(int(pid)) == started:
-            found.add(int(pid))
+            pids.add(int(pid))
     mark = f"{MARK}={home}\0".encode()
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
@@ -217,32 +225,33 @@ def leftovers(home: Path, run: Path) -> list[int]:
             parents[pid_number] = int(stat[stat.rindex(")") + 2 :].split()[1])
             marked = mark in (entry / "environ").read_bytes() + b"\0"
             if marked or _is_inside(entry, home) or _is_step_of(entry, home):
-                found.add(pid_number)
+                pids.add(pid_number)
     grew = True
     while grew:
-        more = {pid for pid, parent in parents.items() if parent in found} - found
-        found |= more
+        more = {pid for pid, parent in parents.items() if parent in pids} - pids
+        pids |= more
         grew = bool(more)
-    mine = os.getpid()
-    while mine:
-        found.discard(mine)
-        mine = parents.get(mine, 0)
-    return sorted(found)
+    ancestor = os.getpid()
+    while ancestor:
+        pids.discard(ancestor)
+        ancestor = parents.get(ancestor, 0)
+    return sorted(pids)
 
 
 def _is_inside(process: Path, home: Path) -> bool:
-    """Whether ``process`` is in the namespace of the demo in ``home``."""
+    """Return True if ``process`` is in the mount namespace of the demo in ``home``."""
     try:
-        # A link is read without being followed or opened, whatever a container has put there.
+        # The link is read but never followed or opened: a container may have put anything there.
         return (process / "root" / OWNER).readlink() == home
     except FileNotFoundError:
         return False
 
 
 def _is_step_of(process: Path, home: Path) -> bool:
-    """Whether ``process`` is a slurmstepd of this demo.
+    """Return True if ``process`` is a slurmstepd of this demo.
 
-    It hangs below init and writes its title over its environment; its log file tells.
+    slurmstepd is a child of init and overwrites its environment with its title; its open log file
+    identifies it.
     """
     if (process / "comm").read_text().strip() != "slurmstepd":
         return False
@@ -251,7 +260,7 @@ def _is_step_of(process: Path, home: Path) -> bool:
 
 
 def end_all(pids: Callable[[], list[int]], timeout: float = 3) -> None:
-    """End the processes that ``pids`` names: ask, wait ``timeout`` seconds, then kill."""
+    """Send SIGTERM to the processes of ``pids`` and, after ``timeout`` seconds, SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in pids():
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -1,7 +1,7 @@
 """The demo's LDAP server: Debian's slapd, run in the foreground from a private directory.
 
-Its configuration and entries are the templates in ``deploy/demo/directory/``. It listens on
-loopback only, on free ports that are remembered, and nothing under /etc/ldap is changed.
+Its configuration and entries come from the templates in ``deploy/demo/directory/``. It listens on
+loopback only, on free ports that are remembered. Nothing under /etc/ldap is changed.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sb
 
 
 class Slapd:
-    """One slapd with the demo's people and groups.
+    """An slapd with the demo's people and groups.
 
-    ``home`` is the directory that it owns; ``deploy`` the portal's ``deploy`` directory (the
-    templates are in ``demo/directory`` below it); ``homes`` the directory that
-    ``homeDirectory`` of each person starts with. ``reader_uid``: the account that may read the
-    search account's password file (the Hub's); without it, only the account that starts slapd.
+    ``home``: its own directory; ``deploy``: the portal's ``deploy`` directory (the templates are in
+    ``demo/directory`` below it); ``homes``: the parent directory in each person's
+    ``homeDirectory``; ``reader_uid``: the account that may read the search account's password file
+    (the Hub's), None: only the account that starts slapd.
 
-    Raises ConfigurationError when slapd is not installed or a template is missing, and
-    PortalError, with the end of slapd's log, when it does not come up.
+    Raises ConfigurationError if slapd is not installed or a template is missing, and PortalError,
+    with the end of slapd's log, if it does not come up.
     """
 
     base_dn = BASE_DN
@@ -69,21 +69,21 @@ class Slapd:
 
     @property
     def uri(self) -> str:
-        """``ldap://``, where StartTLS works; a password without TLS is refused."""
+        """``ldap://`` URI, which supports StartTLS; passwords without TLS are refused."""
         return f"ldap://127.0.0.1:{self.port}"
 
     @property
     def ldaps_uri(self) -> str:
-        """``ldaps://``: TLS from the first byte."""
+        """``ldaps://`` URI: TLS from the first byte."""
         return f"ldaps://127.0.0.1:{self.ldaps_port}"
 
     @property
     def pid(self) -> int | None:
-        """slapd's process id while it runs."""
+        """Process id of slapd; None if it is not running."""
         return self.process.pid if self.process and self.process.poll() is None else None
 
     def start(self, timeout: float = 120.0) -> None:
-        """Start it and return when it answers (``timeout`` in seconds); usually well below 1 s."""
+        """Start slapd and wait until it answers; usually well below 1 s. ``timeout`` in seconds."""
         if self.pid:
             return
         slapd = _program("slapd")
@@ -110,7 +110,7 @@ class Slapd:
         self._wait(timeout)
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Stop it (SIGTERM, and SIGKILL after ``timeout`` seconds). Nothing when it is down."""
+        """Stop slapd (SIGTERM, SIGKILL after ``timeout`` seconds). Does nothing if it is down."""
         process, self.process = self.process, None
         if process is None:
             return
@@ -128,10 +128,10 @@ class Slapd:
         return self.home / "slapd.conf"
 
     def _write_configuration(self) -> None:
-        """Certificates, secrets, slapd.conf and, when a template has changed, the entries."""
+        """Write the certificates and, if anything changed, the secrets, slapd.conf and entries."""
         tls = make_certificates(self.home / "tls", "slapd")
         self.ca_file = tls.ca_file
-        words = {
+        values = {
             "HOME": str(self.home),
             "HOMES": str(self.homes),
             "BASE_DN": BASE_DN,
@@ -140,11 +140,11 @@ class Slapd:
             "KEY": str(tls.key),
         }
         stamp = self.home / "entries.stamp"
-        digest = hashlib.sha256(repr((sorted(words.items()), STUDENTS)).encode())
+        digest = hashlib.sha256(repr((sorted(values.items()), STUDENTS)).encode())
         for name in ("slapd.conf.in", "people.ldif.in", "student.ldif.in", "groups.ldif.in"):
             digest.update(self._template(name).encode())
-        kept = self._configuration.exists() and self.bind_password_file.exists()
-        if kept and stamp.exists() and stamp.read_text() == digest.hexdigest():
+        exists = self._configuration.exists() and self.bind_password_file.exists()
+        if exists and stamp.exists() and stamp.read_text() == digest.hexdigest():
             return
         stamp.unlink(missing_ok=True)
         hashes = {
@@ -152,24 +152,24 @@ class Slapd:
             "ADMIN_HASH": _hash(_secret(self.admin_password_file)),
             "PEOPLE_HASH": _hash(PASSWORD),
         }
-        words |= hashes
-        write_private(self._configuration, _fill(self._template("slapd.conf.in"), words))
-        self._load(words)
+        values |= hashes
+        write_private(self._configuration, _fill(self._template("slapd.conf.in"), values))
+        self._load(values)
         stamp.write_text(digest.hexdigest())
 
-    def _load(self, words: dict[str, str]) -> None:
-        """A fresh database with the entries of the templates."""
+    def _load(self, values: dict[str, str]) -> None:
+        """Create a new database with the entries of the templates."""
         data = self.home / "data"
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir(mode=0o700)
-        parts = [_fill(self._template("people.ldif.in"), words)]
+        parts = [_fill(self._template("people.ldif.in"), values)]
         numbers = [f"{n:02d}" for n in range(1, STUDENTS + 1)]
         student = self._template("student.ldif.in")
         for place, number in enumerate(numbers):
-            one = {"NUMBER": number, "UID": str(FIRST_STUDENT_UID + place)}
-            parts.append(_fill(student, words | one))
+            person = {"NUMBER": number, "UID": str(FIRST_STUDENT_UID + place)}
+            parts.append(_fill(student, values | person))
         members = "\n".join(f"member: uid=student{n},{self.people_dn}" for n in numbers)
-        parts.append(_fill(self._template("groups.ldif.in"), words | {"STUDENT_MEMBERS": members}))
+        parts.append(_fill(self._template("groups.ldif.in"), values | {"STUDENT_MEMBERS": members}))
         entries = self.home / "entries.ldif"
         write_private(entries, "\n".join(parts))
         done = subprocess.run(
@@ -195,11 +195,11 @@ class Slapd:
     # -- ports and readiness -------------------------------------------------------------------
 
     def _ports(self) -> tuple[int, int]:
-        """The ports of last time when they are still free, else two free ones."""
+        """Return the remembered ports if they are still free, else two free ones."""
         memory = self.home / "ports.json"
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            known = json.loads(memory.read_text())
-            ports = (int(known["ldap"]), int(known["ldaps"]))
+            remembered = json.loads(memory.read_text())
+            ports = (int(remembered["ldap"]), int(remembered["ldaps"]))
             if all(map(_free, ports)):
                 return ports
         with _bound(0) as first, _bound(0) as second:
@@ -214,9 +214,9 @@ class Slapd:
                 assert self.process is not None
                 ended = self.process.poll() is not None
                 if ended or time.monotonic() > deadline:
-                    said = "ended at once" if ended else f"did not answer in {timeout:.0f} s"
+                    fault = "ended at once" if ended else f"did not answer in {timeout:.0f} s"
                     self.stop()
-                    raise PortalError(f"slapd {said}. The end of {self.log_file}:\n{self._tail()}")
+                    raise PortalError(f"slapd {fault}. The end of {self.log_file}:\n{self._tail()}")
                 with contextlib.suppress(OSError):
                     socket.create_connection(("127.0.0.1", port), 1).close()
                     break
@@ -227,29 +227,29 @@ class Slapd:
 
 
 def _program(name: str) -> str:
-    found = shutil.which(name, path=_PATH)
-    if not found:
+    path = shutil.which(name, path=_PATH)
+    if not path:
         raise ConfigurationError(
             f"The program '{name}' is not installed (Debian and Ubuntu: apt install slapd)."
         )
-    return found
+    return path
 
 
-def _fill(template: str, words: dict[str, str]) -> str:
-    for word, value in words.items():
-        template = template.replace(f"@{word}@", value)
+def _fill(template: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        template = template.replace(f"@{name}@", value)
     return template
 
 
 def _secret(path: Path) -> str:
-    """The secret in ``path``; made when there is none."""
+    """Return the secret in ``path``, created if missing."""
     if not path.exists():
         write_private(path, secrets.token_urlsafe(24) + "\n")
     return path.read_text().strip()
 
 
 def _hash(password: str) -> str:
-    """``password`` as {SSHA} (RFC 2307 with a salt), which every slapd can check."""
+    """Hash ``password`` as {SSHA} (RFC 2307 with a salt), which every slapd can check."""
     salt = secrets.token_bytes(8)
     digest = hashlib.sha1(password.encode() + salt).digest()  # noqa: S324 - slapd's own scheme
     return "{SSHA}" + base64.b64encode(digest + salt).decode()

@@ -1,6 +1,6 @@
 """The demo's private Slurm: munged, MariaDB, slurmdbd, slurmctld and a slurmd for each node.
 
-Start one from a shell, and enter it from another (root: as any of the demo's people)::
+Start it from a shell and enter it from another (root: as any of the demo's people)::
 
     portal demo --only=slurm --home=/var/tmp/mine      # Ctrl-C ends it
     portal demo --status --home=/var/tmp/mine          # prints the commands to enter it
@@ -9,7 +9,7 @@ From Python, portal.demo.running.Running does the same: ``Running(Home.find("/va
 .run(["sinfo"], user="ada")``. Client commands need SLURM_CONF=HOME/demo/slurm/etc/slurm.conf in
 the one-account form; in the root form the file is at /etc/slurm inside the namespace.
 
-The configuration stands in deploy/demo/slurm/; slurm_place.py fills in its $words.
+The configuration templates are in deploy/demo/slurm/; slurm_place.py fills them in.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from .slurm_place import SlurmPlace
 
 
 class PrivateSlurm(SlurmPlace):
-    """The daemons of one cluster. ``daemons`` has each by name; nodes have their own names.
+    """Daemons of a cluster. ``daemons`` maps names to them; a slurmd has the name of its node.
 
-    ``prepared``: where a new accounting database comes from; None: it is made.
+    ``prepared``: cache to take a new accounting database from; None: always create one.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class PrivateSlurm(SlurmPlace):
         self.daemons: dict[str, Daemon] = {}
 
     def start(self, progress: Callable[[str], None]) -> None:
-        """Start all daemons; return when slurmctld answers. ``progress`` gets sentences.
+        """Start all daemons and wait until slurmctld answers. ``progress`` gets sentences.
 
-        Raises Unavailable, with the end of the log, when one of them does not come up.
+        Raises Unavailable, with the end of its log, if a daemon does not come up.
         """
         self._make_daemons()
         daemons = self.daemons
@@ -69,7 +69,7 @@ class PrivateSlurm(SlurmPlace):
         daemons["mariadbd"].start()
         daemons["munged"].wait()
         daemons["slurmdbd"].start()
-        daemons["slurmctld"].start()  # it makes the cluster and its TRES known to slurmdbd
+        daemons["slurmctld"].start()  # registers the cluster and its TRES with slurmdbd
         for node in self.nodes:
             daemons[node].start(wait=False)
         if not done.exists() or done.read_text() != wanted:
@@ -77,14 +77,14 @@ class PrivateSlurm(SlurmPlace):
             self._add_accounts()
             done.write_text(wanted)
             if self.address != "127.0.0.1":
-                # slurmdbd sends changes to the address from which slurmctld has called it, and on
-                # loopback the kernel calls from 127.0.0.1: a new slurmctld reads them instead.
+                # slurmdbd sends changes to the address that slurmctld has connected from, which the
+                # kernel makes 127.0.0.1 on loopback: a restarted slurmctld reads them instead.
                 daemons["slurmctld"].stop()
                 daemons["slurmctld"].start()
             self._keep_database(wanted)
 
     def wait_for_nodes(self) -> None:
-        """Return when Slurm says that every node is up. Raises Unavailable."""
+        """Wait until all nodes are up. Raises Unavailable after 120 s or if a slurmd has ended."""
         up = {"idle", "mixed", "allocated", "completing"}
 
         def all_up() -> bool:
@@ -92,8 +92,8 @@ class PrivateSlurm(SlurmPlace):
                 if not self.daemons[name].running:
                     raise Unavailable(f"slurmd of {name} ended. See {self.home.log}.")
             states = self.client("sinfo", "--noheader", "--Node", "-o", "%N %T").stdout.split("\n")
-            words = [line.split() for line in states if line]
-            return len(words) == len(self.nodes) and all(state in up for _, state in words)
+            rows = [line.split() for line in states if line]
+            return len(rows) == len(self.nodes) and all(state in up for _, state in rows)
 
         if not wait_for(all_up, 120):
             raise Unavailable(
@@ -101,7 +101,7 @@ class PrivateSlurm(SlurmPlace):
             )
 
     def stop(self) -> None:
-        """End the jobs, then the daemons, in the order in which they need each other."""
+        """End the jobs, then the daemons in the order of their dependencies."""
         if not self.daemons:
             return
         if self.daemons["slurmctld"].running:
@@ -113,7 +113,7 @@ class PrivateSlurm(SlurmPlace):
                 self.daemons[name].stop(timeout=10)
 
     def client(self, *argv: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
-        """Run a client command as SlurmUser; its output is text, its status is not checked."""
+        """Run a client command as SlurmUser with text output; the exit status is not checked."""
         return subprocess.run(
             argv,
             env=self.daemon_env(),
@@ -154,7 +154,7 @@ class PrivateSlurm(SlurmPlace):
                 f"--pid-file={munge / 'pid'}",
                 f"--seed-file={munge / 'seed'}",
                 "--num-threads=4",
-                # It insists on a directory that every account can enter; one account needs none.
+                # munged insists on a directory that every account can enter, unless forced.
                 *([] if self.real_accounts else ["--force"]),
             ],
             self.munge,
@@ -174,7 +174,7 @@ class PrivateSlurm(SlurmPlace):
             add(node, ["slurmd", "-D", "-N", node], myself(), serves, nice=0)
 
     def _listens(self, name: str) -> bool:
-        """Whether someone accepts connections on the port called ``name``."""
+        """Return True if the port called ``name`` accepts connections."""
         with socket.socket() as probe:
             return probe.connect_ex((self.address, self.ports[name])) == 0
 
@@ -186,7 +186,7 @@ class PrivateSlurm(SlurmPlace):
         return self.place / "mariadb" / "data"
 
     def _ingredients(self, accounts: str) -> list[str]:
-        """Return what the accounting database is made from, ``accounts`` included."""
+        """Return the inputs of the accounting database, ``accounts`` included."""
         programs = (["slurmdbd", "-V"], ["mariadbd", "--version"])
         versions = [self.client(*program).stdout for program in programs]
         return [accounts, self.mysql.name, self.slurm.name, *versions]
@@ -197,7 +197,7 @@ class PrivateSlurm(SlurmPlace):
         )
 
     def _keep_database(self, accounts: str) -> None:
-        """Keep the new database for the next demo that begins with one."""
+        """Cache the new database for the next prepared demo."""
         made_of = self._ingredients(accounts)
         if self._prepared is None or self._prepared.has_accounting(*made_of):
             return
@@ -223,7 +223,7 @@ class PrivateSlurm(SlurmPlace):
 
     def _add_accounts(self) -> None:
         commands = self._filled("accounts.txt")
-        told = subprocess.run(
+        done = subprocess.run(
             ["sacctmgr", "-i"],
             input="\n".join(line for line in commands.splitlines() if line and line[0] != "#"),
             env=self.daemon_env(),
@@ -235,22 +235,22 @@ class PrivateSlurm(SlurmPlace):
             extra_groups=[] if self.real_accounts else None,
         )
         log = self.home.log / "accounts.log"
-        log.write_text(told.stdout + told.stderr)
-        wrong = [line for line in (told.stdout + told.stderr).splitlines() if _is_error(line)]
-        # At a later start, after an update of the file, most of it is there already.
-        known = " Nothing new added." in told.stdout.splitlines()
-        if wrong or (told.returncode != 0 and not known):
-            raise Unavailable(f"sacctmgr refused: {' | '.join(wrong)} ({log})")
+        log.write_text(done.stdout + done.stderr)
+        errors = [line for line in (done.stdout + done.stderr).splitlines() if _is_error(line)]
+        # A later start, after a change of accounts.txt, finds most of it in place.
+        known = " Nothing new added." in done.stdout.splitlines()
+        if errors or (done.returncode != 0 and not known):
+            raise Unavailable(f"sacctmgr refused: {' | '.join(errors)} ({log})")
 
     def _end_jobs(self) -> None:
-        """Cancel every job and give Slurm a moment to end their processes."""
+        """Cancel all jobs and kill their processes."""
         try:
             jobs = self.client("squeue", "--noheader", "-o", "%A", timeout=20).stdout.split()
             if jobs:
                 self.client("scancel", "--quiet", *jobs, timeout=5)
                 self.client("scancel", "--quiet", "--signal=KILL", *jobs, timeout=5)
         except subprocess.TimeoutExpired:
-            return  # slurmctld does not answer; the sweep after the stop ends the processes
+            return  # slurmctld does not answer; the sweep after the stop ends their processes
 
     def _run_checked(self, *argv: str) -> None:
         log = self.home.log / f"{Path(argv[0]).name}.out"
@@ -268,7 +268,7 @@ def _is_error(line: str) -> bool:
 
 
 def _answers(path: Path) -> bool:
-    """Whether someone accepts connections on the Unix socket ``path``."""
+    """Return True if the Unix socket ``path`` accepts connections."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))

@@ -1,6 +1,6 @@
-"""The files of the demo's private Slurm: directories, key, and configuration with its $words.
+"""Files of the demo's private Slurm: directories, munge key and configuration.
 
-The configuration stands in deploy/demo/slurm/; this module says what its words are.
+The configuration templates are in deploy/demo/slurm/; this module computes their $variables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COMMANDS = (
     "sacctmgr",
     "sbatch",
 )
-# What terminals in the demo's container find of the machine's own (Debian's and Ubuntu's places).
+# The machine's programs for terminals in the demo's container (paths of Debian and Ubuntu).
 _IN_CONTAINERS = (
     "sbatch",
     "srun",
@@ -54,7 +54,7 @@ _LIBRARIES = (
     "*/slurm-wlm",
     "*/libmunge.so.2",
     "*/libproc2.so.*",
-    # What srun takes from 24.11 on, and a small image has not; 26.05 has one parser or the other.
+    # Needed by srun from 24.11 on and absent from small images; 26.05 links either HTTP parser.
     "*/liblz4.so.1",
     "*/libxxhash.so.0",
     "*/libhttp_parser.so.*",
@@ -66,8 +66,8 @@ _LIBRARIES = (
 _SBIN = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-# cgroup.conf(5): without it slurmd wants cgroups from this version on; older ones do not know the
-# word.
+# cgroup.conf(5): from this version on, slurmd requires cgroups unless this option is set; older
+# versions do not know it.
 _CGROUP_PLUGIN_SINCE = (23, 2)
 _NO_CGROUPS = (
     b"# This demo's jobs need no rights over the machine's cgroups.\nCgroupPlugin=disabled\n"
@@ -75,10 +75,10 @@ _NO_CGROUPS = (
 
 
 class SlurmPlace:
-    """What a private Slurm in ``home`` is made of. ``real_accounts``: the root form.
+    """Files, accounts and addresses of a private Slurm in ``home``.
 
-    ``env`` is what a client command needs in its environment. ``gpus.simulated`` tells whether
-    the GPUs are.
+    ``real_accounts``: the root form. ``env``: environment variables of client commands.
+    ``gpus.simulated``: True if the GPUs are simulated.
     """
 
     def __init__(
@@ -108,14 +108,14 @@ class SlurmPlace:
 
     @property
     def nodes(self) -> list[str]:
-        """The nodes' names."""
+        """Names of the nodes."""
         gpu_nodes = [f"gpu{n:02}" for n in range(1, 7)] if self.gpus.simulated else ["gpu01"]
         return [*gpu_nodes, "cpu01", "cpu02"]
 
     def commands_for_containers(self) -> list[str]:
-        """What a container must see so that Slurm's commands and `module` work in it: programs,
-        libraries, configuration, munge's socket, and the accounts that Slurm names."""
-        wanted = [
+        """Return the paths to bind into a container so that Slurm's commands and `module` work in
+        it: programs, libraries, configuration, munge's socket, and Slurm's accounts."""
+        paths = [
             *(f"/usr/bin/{name}" for name in _IN_CONTAINERS),
             *_MODULES,
             str(self.etc),
@@ -124,13 +124,13 @@ class SlurmPlace:
         ]
         libraries = Path("/usr/lib")
         for pattern in _LIBRARIES:
-            wanted += [str(path) for path in sorted(libraries.glob(pattern))]
-        return [path for path in wanted if Path(path).exists()]
+            paths += [str(path) for path in sorted(libraries.glob(pattern))]
+        return [path for path in paths if Path(path).exists()]
 
     def prepare(self) -> None:
-        """Make directories, key and configuration. To be called before the namespace is entered.
+        """Create directories, key and configuration. Call it before entering the namespace.
 
-        Raises ConfigurationError where a program is missing.
+        Raises ConfigurationError if a program is missing.
         """
         missing = [name for name in _COMMANDS if shutil.which(name, path=_SBIN) is None]
         if missing:
@@ -156,7 +156,7 @@ class SlurmPlace:
         self._write_configuration()
 
     def daemon_env(self) -> dict[str, str]:
-        """The environment of the daemons and of the commands that the demo itself runs."""
+        """Return the environment variables of the daemons and of the demo's own commands."""
         return {
             "PATH": _SBIN,
             "LANG": "C.UTF-8",
@@ -238,13 +238,13 @@ class SlurmPlace:
 
 
 def _slurm_version() -> tuple[int, ...]:
-    """(24, 11) of "slurm-wlm 24.11.5"; () where slurmctld does not say it."""
+    """Return the version of slurmctld as (24, 11); () if unknown."""
     program = shutil.which("slurmctld", path=_SBIN) or "slurmctld"
-    said = subprocess.run([program, "-V"], capture_output=True, text=True, timeout=30).stdout
-    return version_in(said)
+    output = subprocess.run([program, "-V"], capture_output=True, text=True, timeout=30).stdout
+    return version_in(output)
 
 
-def version_in(said: str) -> tuple[int, ...]:
-    """(24, 11) of "slurm-wlm 24.11.5" or "slurm 24.11.5-1"; () where there is none."""
-    found = re.search(r"(?:^|\s)([0-9]{2})\.([0-9]{2})\b", said)
-    return (int(found[1]), int(found[2])) if found else ()
+def version_in(output: str) -> tuple[int, ...]:
+    """Return (24, 11) for "slurm-wlm 24.11.5" or "slurm 24.11.5-1"; () if there is no version."""
+    match = re.search(r"(?:^|\s)([0-9]{2})\.([0-9]{2})\b", output)
+    return (int(match[1]), int(match[2])) if match else ()

@@ -1,4 +1,4 @@
-"""What keeps the demo's pieces: starts them in order, watches them, ends them in reverse."""
+"""Supervisor of the demo's pieces: watches them and controls them through a socket."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from portal.errors import PortalError
 
 from .process import Daemon
 
-_LOOK_EVERY = 2.0  # seconds between two looks at the daemons
+_LOOK_EVERY = 2.0  # seconds between two checks of the pieces
 
 
 class Piece(Protocol):
-    """A part of the demo that can be started again and again."""
+    """Part of the demo that can be restarted."""
 
     def start(self) -> None:
-        """Return when it serves."""
+        """Start the piece and wait until it serves."""
 
     def stop(self) -> None:
-        """Return when it is over."""
+        """Stop the piece and wait for its end."""
 
 
 class Supervisor:
-    """Pieces by name, and the control socket ``path`` through which they are commanded."""
+    """Pieces by name, and the control socket ``path``. ``say`` is told of pieces that end."""
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
         self.path = path
@@ -59,11 +59,11 @@ class Supervisor:
                 self.path.unlink(missing_ok=True)
 
     def status(self) -> dict[str, str]:
-        """Each piece's name with "up" or "down"."""
+        """Return "up" or "down" for each piece, by name."""
         return {name: "up" if _up(piece) else "down" for name, piece in self.pieces.items()}
 
     def _answer(self, connection: socket.socket) -> bool:
-        """One command; False when it is the last one."""
+        """Answer a command; return False if it was "quit"."""
         connection.settimeout(5)
         text = b""
         while not text.endswith(b"\n"):
@@ -71,13 +71,13 @@ class Supervisor:
             if not more:
                 return True
             text += more
-        words: dict[str, Any] = json.loads(text)
+        command: dict[str, Any] = json.loads(text)
         try:
-            answer = self._do(words.get("do", ""), words.get("name", ""))
+            response = self._do(command.get("do", ""), command.get("name", ""))
         except (PortalError, OSError) as error:
-            answer = {"error": str(error)}
-        connection.sendall(json.dumps(answer).encode())
-        return words.get("do") != "quit"
+            response = {"error": str(error)}
+        connection.sendall(json.dumps(response).encode())
+        return command.get("do") != "quit"
 
     def _do(self, do: str, name: str) -> dict[str, Any]:
         if do == "status":
@@ -91,7 +91,7 @@ class Supervisor:
             piece.start()
             self._told_dead.discard(name)
         elif do in ("stop", "kill"):
-            self._told_dead.add(name)  # on purpose: nothing to say about it
+            self._told_dead.add(name)  # intended, so not reported
             if do == "kill" and isinstance(piece, Daemon):
                 piece.kill()
             else:

@@ -1,1 +1,1 @@
-"""Parts of the demo's environments."""
+"""The demo's environments: Apptainer, a container image, a virtual environment and modules."""

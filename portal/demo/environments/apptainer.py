@@ -1,9 +1,8 @@
 """Apptainer for the demo: the one on PATH, or a private copy under the cache directory.
 
-Debian packages Apptainer in sid only, built against a newer libc than the stable releases have.
-The package is unpacked, never installed, together with the libraries that it needs, and the two
-programs are told where those are (patchelf). The mirror is the one that this machine's apt is
-configured for.
+Debian packages Apptainer in sid only, built against a newer libc than that of the stable releases.
+The package is unpacked, not installed, together with the libraries that it needs, and its two
+programs are pointed at those (patchelf). The mirror is the one configured for this machine's apt.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .making import Progress, locked, new_directory, run, timed
 
 _PACKAGES = ("apptainer", "libc6", "libseccomp2", "libsqlite3-0")
 _SUITE = "sid"
-# The Debian game "singularity" has the same name, so the answer is read.
+# A Debian game is called "singularity" too, so the output is checked.
 _VERSION = re.compile(r"^(apptainer|singularity(-ce|-pro)?) version (\S+)", re.MULTILINE)
 _CAP_SYS_RESOURCE = 24  # linux/capability.h
 _INSTALL = (
@@ -33,23 +32,23 @@ _INSTALL = (
 
 
 def ensure_apptainer(cache: Path, progress: Progress) -> Path:
-    """The ``apptainer`` (or ``singularity``) program to use: an absolute path.
+    """Return the absolute path of the ``apptainer`` (or ``singularity``) program to use.
 
-    The one on PATH wins; else a private copy in ``cache``/apptainer, made now (about 5 s and
-    21 MB of packages) when it is not there, and adjusted when the directory was moved.
-    ``progress`` gets a line for each long step. Raises ConfigurationError with the way out.
+    The one on PATH is preferred; else a private copy in ``cache``/apptainer, which is made if
+    missing (about 5 s and 21 MB of packages) and adjusted if the directory was moved.
+    ``progress`` gets a line for each long step. Raises ConfigurationError with a remedy.
     """
     for name in ("apptainer", "singularity"):
-        found = shutil.which(name)
-        if found and apptainer_version(Path(found)):
-            return Path(found)
+        path = shutil.which(name)
+        if path and apptainer_version(Path(path)):
+            return Path(path)
     prefix = cache.absolute() / "apptainer"
     program = prefix / "bin" / "apptainer"
     if program.exists() and apptainer_version(program):
         return program
     _need("patchelf", "apt-get", "dpkg-deb")
     with locked(cache, "apptainer", progress):
-        if program.exists() and apptainer_version(program):  # made while this one waited
+        if program.exists() and apptainer_version(program):  # made while waiting for the lock
             return program
         with new_directory(prefix) as new:
             if program.exists():
@@ -66,22 +65,22 @@ def ensure_apptainer(cache: Path, progress: Progress) -> Path:
 
 
 def apptainer_version(program: Path) -> str:
-    """What ``program --version`` says ("1.4.5"), or an empty string when it is not Apptainer."""
+    """Return the version that ``program --version`` prints ("1.4.5"); "" if it is not Apptainer."""
     try:
-        answer = subprocess.run(
+        done = subprocess.run(
             [program, "--version"], capture_output=True, text=True, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    match = _VERSION.search(answer.stdout)
-    return match.group(3) if match and answer.returncode == 0 else ""
+    match = _VERSION.search(done.stdout)
+    return match.group(3) if match and done.returncode == 0 else ""
 
 
 def apptainer_environment() -> dict[str, str]:
-    """Variables that Apptainer needs on this machine: empty, except for a limited root.
+    """Return the environment variables that Apptainer needs here: none, except for a limited root.
 
-    Apptainer gives root's containers every capability; where CAP_SYS_RESOURCE is not to be had
-    (a container or a small virtual machine) it fails, unless told to leave it out.
+    Apptainer gives root's containers all capabilities; without CAP_SYS_RESOURCE (in a container or
+    a small virtual machine) it fails unless told to drop it.
     """
     if os.geteuid() != 0:
         return {}
@@ -93,9 +92,9 @@ def apptainer_environment() -> dict[str, str]:
 
 
 def users_can_mount() -> bool:
-    """Whether every user of this machine can run an image file (SIF) without unpacking it.
+    """Return True if every user of this machine can run an image file (SIF) without unpacking it.
 
-    That takes a /dev/fuse that all may open, and squashfuse.
+    This requires squashfuse and a /dev/fuse that everyone may open.
     """
     try:
         mode = Path("/dev/fuse").stat().st_mode
@@ -110,7 +109,7 @@ def users_can_mount() -> bool:
 
 
 def _unpack(prefix: Path, progress: Progress) -> None:
-    """Fetches sid's packages with a private apt and unpacks them into ``prefix``."""
+    """Fetch sid's packages with a private apt and unpack them into ``prefix``."""
     if os_release().get("ID") != "debian" or not distribution_mirror():
         raise ConfigurationError(
             f"Apptainer is not installed, and apt here knows no Debian mirror. {_INSTALL}"
@@ -126,21 +125,21 @@ def _unpack(prefix: Path, progress: Progress) -> None:
         shutil.copytree(root / "usr", prefix, symlinks=True, dirs_exist_ok=True)
         for part in ("etc", "var"):
             shutil.copytree(root / part, prefix / part, symlinks=True)
-            # The starter looks three levels up from where it is, which is lib.
+            # The starter looks three levels above itself, which is lib.
             (prefix / "lib" / part).symlink_to(f"../{part}")
         for part in ("share/doc", "share/man", "share/lintian", "share/bash-completion"):
             shutil.rmtree(prefix / part, ignore_errors=True)
-        # spython and others know the old name only.
+        # spython and others know only the old name.
         link = prefix / "bin" / "singularity"
         link.unlink(missing_ok=True)
         link.symlink_to("apptainer")
 
 
 def _point_at_libraries(new: Path, prefix: Path) -> None:
-    """Makes the programs in ``new`` use the libc beside them once ``new`` is at ``prefix``.
+    """Make the programs in ``new`` use the libc beside them once ``new`` is moved to ``prefix``.
 
-    The kernel wants an absolute path for the loader, so moving the directory means doing this
-    again. A wrapper around the loader would not do: the starter reads /proc/self/exe.
+    The kernel requires an absolute path of the loader, so this is repeated after a move of the
+    directory. A wrapper around the loader would not work: the starter reads /proc/self/exe.
     """
     programs = [new / "bin/apptainer", *new.glob("lib/*/apptainer/bin/starter")]
     if len(programs) < 2:
@@ -158,7 +157,7 @@ def _point_at_libraries(new: Path, prefix: Path) -> None:
                 "patchelf",
                 "--set-interpreter",
                 prefix / loader.relative_to(new),
-                # RUNPATH would not reach what libsqlite3 itself needs; RPATH does.
+                # RPATH also applies to the dependencies of libsqlite3; RUNPATH does not.
                 "--force-rpath",
                 "--set-rpath",
                 f"$ORIGIN/{libraries}",

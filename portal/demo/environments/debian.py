@@ -1,7 +1,7 @@
-"""Packages of Debian and Ubuntu, fetched from this machine's own mirror without installing them.
+"""Packages of Debian and Ubuntu, fetched from this machine's mirror without installing them.
 
-An apt with lists, sources and cache of its own does it, as any user, and leaves the machine's
-package database alone.
+apt runs with its own lists, sources and cache, as any user, and does not touch the machine's
+package database.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ _KEYRINGS = {
 
 
 def distribution_mirror() -> str:
-    """The address of the archive of this machine's own release, such as ``http://…/debian/``.
+    """Return the URL of the archive of this machine's release, such as ``http://…/debian/``.
 
-    It is the one that apt is configured for, with package lists fetched or not; empty when
-    there is none.
+    It is the one configured for apt, whether or not package lists were fetched; "" if there is
+    none.
     """
     codename = os_release().get("VERSION_CODENAME", "")
     releases = {codename, "stable", "oldstable", "testing", "unstable", "sid"}
     shape = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)"
-    listed = run(
+    targets = run(
         ["apt-get", "indextargets", "--format", shape, "Created-By: Packages"], "read apt's sources"
     )
-    for line in listed.splitlines():
+    for line in targets.splitlines():
         uri, release, component, origin = [*line.split("|"), "", "", ""][:4]
         if release in releases and component == "main" and origin in ("Debian", "Ubuntu"):
             return uri
-    # Before the first `apt-get update` apt lists nothing, but says what it would fetch. A
-    # repository of somebody else may use the same names, though not that of the updates.
+    # Before the first `apt-get update` apt lists no targets, but prints what it would fetch. A
+    # third party's repository may use the same release names, but not that of the updates.
     sources = run(["apt-get", "--print-uris", "update"], "read apt's sources")
-    found = re.findall(r"^'(\S+/)dists/([^/']+)/InRelease'", sources, re.MULTILINE)
-    own = [uri for uri, release in found if release in releases]
-    updated = {uri for uri, release in found if release == f"{codename}-updates"}
+    archives = re.findall(r"^'(\S+/)dists/([^/']+)/InRelease'", sources, re.MULTILINE)
+    own = [uri for uri, release in archives if release in releases]
+    updated = {uri for uri, release in archives if release == f"{codename}-updates"}
     return next((uri for uri in own if uri in updated), own[0] if own else "")
 
 
 def fetch_packages(
     work: Path, suite: str, names: Sequence[str], *, with_dependencies: bool
 ) -> list[Path]:
-    """Fetches the newest packages ``names`` of ``suite`` and returns the files, below ``work``.
+    """Fetch the newest packages ``names`` of ``suite`` and return the files, below ``work``.
 
-    ``with_dependencies`` adds all that they depend on, as if nothing were installed. Raises
-    ConfigurationError when the mirror does not answer or lacks a package.
+    ``with_dependencies`` adds all dependencies, as if nothing were installed. Raises
+    ConfigurationError if the mirror does not answer or lacks a package.
     """
     mirror = distribution_mirror()
     system = os_release().get("ID", "")
@@ -71,12 +71,12 @@ def fetch_packages(
         f"Dir::Etc::sourceparts={work}/none",
         f"Dir::Etc::preferences={work}/none/preferences",
         f"Dir::Etc::preferencesparts={work}/none",
-        # The directory is private: the account that apt fetches with could not write to it.
+        # apt's own sandbox account could not write to this private directory.
         "APT::Sandbox::User=root",
         "APT::Install-Recommends=false",
         "Acquire::Languages=none",
         "Acquire::Retries=2",
-        # Hooks of the machine are about its own package lists.
+        # The machine's hooks are for its own package lists.
         "APT::Update::Post-Invoke-Success=",
     ]
     apt: list[str | Path] = ["apt-get", "-q", "-y"]
@@ -92,7 +92,7 @@ def fetch_packages(
 
 
 def os_release() -> dict[str, str]:
-    """/etc/os-release as a dict: ``ID``, ``VERSION_CODENAME``, … (os-release(5))."""
+    """Return /etc/os-release as a dict: ``ID``, ``VERSION_CODENAME``, … (os-release(5))."""
     lines = Path("/etc/os-release").read_text().splitlines()
     pairs = (line.split("=", 1) for line in lines if "=" in line)
     return {key: value.strip("\"'") for key, value in pairs}

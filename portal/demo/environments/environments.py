@@ -24,13 +24,16 @@ from .python_packages import make_venv, remove_tree, session_key, session_wheel
 
 _KEEP = 24 * 3600  # seconds
 
-# What `pip install` needs in a session to reach the index that the machine itself uses.
+# Files with which `pip install` in a session reaches the index that the machine itself uses.
 _SITE_FILES = ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
 
 
 class DemoEnvironments(NamedTuple):
-    """``files``: the directory of the YAML files; ``venv``: the virtual environment of the nodes
-    with JupyterLab; ``wheels``: the folder with portal-session's wheel, for images."""
+    """Paths of the environments.
+
+    ``files``: directory of the YAML files; ``venv``: the nodes' virtual environment with
+    JupyterLab; ``wheels``: folder of portal-session's wheel, for images.
+    """
 
     files: Path
     venv: Path
@@ -45,12 +48,11 @@ def ensure_environments(
     *,
     sandbox: bool | None = None,
 ) -> DemoEnvironments:
-    """Makes what the demo's environments need and writes their YAML files.
+    """Build the demo's environments and write their YAML files.
 
-    What is slow (the image, about 30 s, and the virtual environment, about 10 s) is kept in
-    ``cache`` and made again only when its ingredients change. ``sandbox``: the image as a
-    directory instead of a SIF file; None: a directory where users of this machine cannot mount a
-    SIF. Raises ConfigurationError.
+    The image (about 30 s) and the virtual environment (about 10 s) are kept in ``cache`` and built
+    again only if their inputs change. ``sandbox``: build the image as a directory instead of a SIF
+    file; None: a directory if users of this machine cannot mount a SIF. Raises ConfigurationError.
     """
     images, venvs, wheels = cache / "images", cache / "environments", cache / "wheels"
     if sandbox is None:
@@ -75,17 +77,17 @@ def ensure_environments(
 
 
 def _remove_old(directory: Path, prefix: str, current: Path) -> None:
-    """Removes what earlier ingredients made, once it is a day old: a session may still use it."""
+    """Remove builds of earlier inputs after a day; until then, sessions may still use them."""
     for path in directory.glob(f"{prefix}*"):
         try:
             if path != current and time.time() - path.stat().st_mtime > _KEEP:
                 remove_tree(path) if path.is_dir() else path.unlink()
         except OSError:
-            continue  # another account's: not ours to remove
+            continue  # owned by another account
 
 
 def _write(demo: Path, *, image: Path, venv: Path) -> Path:
-    """Fills in deploy/demo/environments and copies the modulefiles to where users can read."""
+    """Fill in deploy/demo/environments and copy the modulefiles to where users can read them."""
     source = data_path("deploy") / "demo"
     modulefiles = demo / "modulefiles"
     make_readable_directory(demo)
@@ -96,7 +98,7 @@ def _write(demo: Path, *, image: Path, venv: Path) -> Path:
             (Path(directory) / name).chmod(0o644)
     target = demo / "environments"
     make_readable_directory(target)
-    # JSON's strings are YAML's too, so any path can stand there.
+    # JSON strings are valid YAML, whatever the path contains.
     values = {
         "image": json.dumps(str(image)),
         "venv": json.dumps(str(venv)),
@@ -116,8 +118,8 @@ def _write(demo: Path, *, image: Path, venv: Path) -> Path:
 
 
 def _lay_down(texts: dict[str, str], target: Path, record: Path) -> None:
-    """Write the files into ``target``, where an admin may have changed or removed some since:
-    those stay as they are. ``record`` says what was written."""
+    """Write the files into ``target``, except those that an admin has changed or removed since
+    the last time. ``record`` stores the digests of what was written."""
     known = json.loads(record.read_text()) if record.exists() else {}
 
     def untouched(name: str) -> bool:

@@ -1,7 +1,7 @@
-"""The demo's container image: a small base from the machine's mirror, JupyterLab on top.
+"""The demo's container image: JupyterLab on a small base from the machine's package mirror.
 
-No container registry is asked. The base is unpacked, not installed, so that it takes seconds
-and needs no rights: any user can build the image.
+No container registry is used. The base is unpacked, not installed, which takes seconds and needs
+no privileges: any user can build the image.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .python_packages import SYSTEM_PYTHON, digest, remove_tree
 
 DEFINITION = "demo/images/jupyterlab.def"
 
-# What a shell and Python need; their dependencies come along.
+# Packages for a shell and Python; their dependencies are added.
 _BASE = [
     "base-files",
     "base-passwd",
@@ -54,19 +54,19 @@ _BASE = [
     "python3",
     "python3-venv",
 ]
-_DEBIAN_ONLY = ["usr-is-merged"]  # else a package comes along that merges at installation
+_DEBIAN_ONLY = ["usr-is-merged"]  # else its alternative, which merges at installation, is fetched
 
-# Fast to make and fast to read; gzip, the default, takes four times as long.
+# Fast to write and to read; gzip, the default, takes four times as long.
 _SQUASHFS = "-comp zstd -Xcompression-level 3"
 
 
 def build_image(
     target: Path, wheel: Path, cache: Path, apptainer: Path, progress: Progress, *, sandbox: bool
 ) -> None:
-    """Builds the image ``target``: a SIF file, or a directory when ``sandbox`` is true.
+    """Build the image ``target``: a SIF file, or a directory if ``sandbox``.
 
-    ``wheel`` is portal-session's. Every user can read the result. Raises ConfigurationError
-    with the last lines of what failed.
+    ``wheel`` is portal-session's. Every user can read the result. Raises ConfigurationError with
+    the last lines of the output if a command fails.
     """
     images = target.parent
     base = _base(images, progress)
@@ -76,7 +76,7 @@ def build_image(
     ):
         work = Path(work_name)
         (work / "requirements.txt").write_text("\n".join([*requirements(), str(wheel)]) + "\n")
-        (work / "constraints.txt").write_text(found.read_text() if (found := constraints()) else "")
+        (work / "constraints.txt").write_text(path.read_text() if (path := constraints()) else "")
         environment = {
             **uv_environment(cache),
             **apptainer_environment(),
@@ -107,9 +107,9 @@ def build_image(
 
 
 def image_key(session: str) -> str:
-    """Ten hexadecimal digits that change when the image's ingredients do.
+    """Return ten hexadecimal digits that change with the image's inputs.
 
-    ``session`` is `python_packages.session_key`.
+    ``session`` is `python_packages.session_key()`.
     """
     definition = (data_path("deploy") / DEFINITION).read_text()
     return digest(session, definition, _base_name(), _SQUASHFS)
@@ -122,7 +122,7 @@ def _base_name() -> str:
 
 
 def _base(images: Path, progress: Progress) -> Path:
-    """The unpacked base: a directory below ``images``, kept for the next build."""
+    """Return the unpacked base, a directory below ``images``; made if missing, kept for later."""
     release = os_release()
     suite = release.get("VERSION_CODENAME", "")
     base = images / _base_name()
@@ -145,9 +145,9 @@ def _base(images: Path, progress: Progress) -> Path:
 
 
 def unpack_base(packages: Sequence[Path], root: Path) -> None:
-    """Makes of the Debian packages a tree in the empty folder ``root`` that can be entered.
+    """Unpack the Debian packages into a usable tree in the empty folder ``root``.
 
-    Nothing is installed: no script of a package runs, and no rights are needed.
+    Nothing is installed: no package scripts run, and no privileges are needed.
     """
     for part in ("bin", "sbin", "lib", "lib64"):
         (root / "usr" / part).mkdir(parents=True)
@@ -158,8 +158,8 @@ def unpack_base(packages: Sequence[Path], root: Path) -> None:
 
 
 def unpack_package(package: Path, root: Path) -> None:
-    """Unpacks a Debian package into ``root``, whose /bin and /lib are links into /usr."""
-    # dpkg-deb -x would replace the links by directories.
+    """Unpack a Debian package into ``root``, whose /bin and /lib are links into /usr."""
+    # dpkg-deb -x would replace the links with directories.
     with subprocess.Popen(
         ["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE, umask=0o022
     ) as tar:
@@ -176,7 +176,7 @@ def unpack_package(package: Path, root: Path) -> None:
 
 
 def _configure(root: Path) -> None:
-    """The files that the packages would make when they are installed."""
+    """Write the files that the packages' installation scripts would create."""
     for source, target in (
         ("usr/share/base-passwd/passwd.master", "etc/passwd"),
         ("usr/share/base-passwd/group.master", "etc/group"),

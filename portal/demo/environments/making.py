@@ -1,4 +1,4 @@
-"""How the demo makes slow things once: a command to its end, a lock, a rename at the end."""
+"""Helpers for slow builds that run once: commands, locks, and directories renamed when done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from portal.errors import ConfigurationError
 
-Progress = Callable[[str], None]  # gets one line of text for each long step
+Progress = Callable[[str], None]  # gets a line of text for each long step
 
 
 def run(
@@ -24,10 +24,10 @@ def run(
     timeout: float = 600,
     cwd: Path | None = None,
 ) -> str:
-    """Runs a command to its end and returns its standard output.
+    """Run a command to its end and return its standard output.
 
-    ``what`` ("unpack libc6") stands in the ConfigurationError that is raised when the command
-    is missing, fails or takes longer than ``timeout`` seconds, beside its last lines.
+    Raises ConfigurationError, with ``what`` ("unpack libc6") and the last lines of output, if the
+    command is missing, fails or takes longer than ``timeout`` seconds.
     """
     try:
         done = subprocess.run(
@@ -39,7 +39,7 @@ def run(
             timeout=timeout,
             env=None if env is None else dict(env),
             cwd=cwd,
-            umask=0o022,  # what is made here is read by every user
+            umask=0o022,  # the results must be readable by every user
             check=False,
         )
     except FileNotFoundError as error:
@@ -56,7 +56,7 @@ def run(
 
 @contextmanager
 def timed(progress: Progress, what: str) -> Iterator[None]:
-    """Says ``what`` is being done and, when it took longer than 2 s, how long it took."""
+    """Report the start of ``what`` and, if it took longer than 2 s, its duration."""
     progress(f"{what} …")
     start = time.monotonic()
     yield
@@ -67,7 +67,10 @@ def timed(progress: Progress, what: str) -> Iterator[None]:
 
 @contextmanager
 def locked(cache: Path, name: str, progress: Progress) -> Iterator[None]:
-    """Holds ``cache``/.NAME.lock, so that two starts do not make the same thing twice."""
+    """Hold ``cache``/.NAME.lock, so that two starts do not build the same thing twice.
+
+    Raises ConfigurationError if ``cache`` is not writable.
+    """
     try:
         make_readable_directory(cache)
         with (cache / f".{name}.lock").open("w") as lock:
@@ -84,7 +87,7 @@ def locked(cache: Path, name: str, progress: Progress) -> Iterator[None]:
 
 
 def make_readable_directory(path: Path) -> None:
-    """Makes ``path`` and its missing parents so that every user can read them (mode 755)."""
+    """Create ``path`` and its missing parents, readable by every user (mode 755)."""
     for part in (*reversed(path.parents), path):
         if not part.exists():
             part.mkdir(exist_ok=True)
@@ -93,7 +96,7 @@ def make_readable_directory(path: Path) -> None:
 
 @contextmanager
 def new_directory(target: Path) -> Iterator[Path]:
-    """A directory that takes ``target``'s place when the block ends well, and is removed else."""
+    """Yield a directory that replaces ``target`` at the end; on an exception, it is removed."""
     new = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     new.chmod(0o755)
     try:

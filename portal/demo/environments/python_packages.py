@@ -1,4 +1,4 @@
-"""Python packages for the demo's environments: portal-session's wheel, a virtual environment."""
+"""Python packages of the demo's environments: portal-session's wheel, a virtual environment."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from portal.where import data_path
 from .making import Progress, new_directory, run, timed
 
 SYSTEM_PYTHON = Path("/usr/bin/python3")  # a version manager's Python is often out of users' reach
-# What somebody's npm leaves in kernels/labextension: nothing of the distribution.
+# Directories that npm leaves in kernels/labextension; not part of the distribution.
 _MADE = frozenset({"node_modules", "lib", "out"})
-# Nobody can install into the environment, and it has no language servers: JupyterLab would start
-# pip, npm, Node.js and R at each start to find that out (1.3 s of CPU on a node that has them).
+# The environment is read-only and has no language servers. Without these settings, JupyterLab would
+# run pip, npm, Node.js and R at each start to find that out (1.3 s of CPU on a node that has them).
 _SETTINGS = json.dumps(
     {
         "LabApp": {"extension_manager": "readonly"},
         "LanguageServerManager": {"autodetect": False},
     }
 )
-_READY = ".portal-ready"  # stands in a virtual environment that was made to its end
+_READY = ".portal-ready"  # marks a complete virtual environment
 
 
 def build_session_wheel(cache: Path, into: Path) -> Path:
-    """Builds the distribution ``portal-session`` as a wheel in the directory ``into``."""
+    """Build the distribution ``portal-session`` as a wheel in the directory ``into``."""
     options: list[str | Path] = ["-q", "--wheel", "--no-config", "--python", SYSTEM_PYTHON]
     run(
         [uv_program(), "build", *options, "--out-dir", into, data_path("kernels")],
         "build portal-session",
-        # The extension of JupyterLab is built there once (kernels/hatch_build.py).
+        # JupyterLab's extension is built once in the cache (kernels/hatch_build.py).
         env={**uv_environment(cache), "PORTAL_CACHE": str(cache)},
         cwd=into,
     )
@@ -42,7 +42,7 @@ def build_session_wheel(cache: Path, into: Path) -> Path:
 
 
 def session_wheel(folder: Path, cache: Path) -> Path:
-    """portal-session's wheel in ``folder``, which is made with it where it is not there."""
+    """Return portal-session's wheel in ``folder``, built first if the folder is missing."""
     if not folder.exists():
         with new_directory(folder) as new:
             build_session_wheel(cache, new)
@@ -50,7 +50,7 @@ def session_wheel(folder: Path, cache: Path) -> Path:
 
 
 def session_key() -> str:
-    """Ten hexadecimal digits that change when the packages of the environments do."""
+    """Return ten hexadecimal digits that change with the packages of the environments."""
     source = data_path("kernels")
     files = [
         path
@@ -59,21 +59,21 @@ def session_key() -> str:
         and not _MADE.intersection(path.parts[len(source.parts) :])
     ]
     parts = [*requirements(), os.uname().machine, SYSTEM_PYTHON.resolve().name, _SETTINGS]
-    if found := constraints():
-        parts.append(found.read_text())
+    if constraints_file := constraints():
+        parts.append(constraints_file.read_text())
     return digest(*parts, *(f"{p.name}\n{p.read_text()}" for p in files if p.is_file()))
 
 
 def digest(*parts: str) -> str:
-    """Ten hexadecimal digits that name ``parts``."""
+    """Return a digest of ``parts``: ten hexadecimal digits."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:10]
 
 
 def make_venv(path: Path, wheel: Path, cache: Path, progress: Progress) -> None:
-    """Makes the virtual environment ``path`` with JupyterLab and portal-session.
+    """Create the virtual environment ``path`` with JupyterLab and portal-session.
 
-    It is made in its place (its scripts name it) and marked when complete; one without the
-    mark is made anew.
+    It is built in place, because its scripts contain its path, and marked when complete. An
+    environment without the mark is rebuilt.
     """
     if (path / _READY).exists():
         return
@@ -90,26 +90,26 @@ def make_venv(path: Path, wheel: Path, cache: Path, progress: Progress) -> None:
             env=environment,
         )
         options: list[str | Path] = ["-q", "--no-config", "--python", path / "bin/python"]
-        if found := constraints():
-            options += ["--constraints", found]
+        if constraints_file := constraints():
+            options += ["--constraints", constraints_file]
         run(
             [uv, "pip", "install", "--compile-bytecode", *options, *requirements(), wheel],
             "install JupyterLab",
             env=environment,
         )
         for record in path.glob("lib/python3*/site-packages/portal_session-*/direct_url.json"):
-            record.unlink()  # names a place on this machine
+            record.unlink()  # contains a path of this machine
         settings = path / "etc/jupyter/jupyter_server_config.d"
         settings.mkdir(parents=True, exist_ok=True)
         (settings / "portal_demo.json").write_text(_SETTINGS)
         (path / _READY).touch()
-        # pip in a session then installs for the person, even where the account is the owner.
+        # pip in a session then installs into the user's home, even if the account is the owner.
         for directory in [*path.glob("lib/python3*/site-packages"), path / "bin"]:
             directory.chmod(0o555)
 
 
 def remove_tree(path: Path) -> None:
-    """Removes ``path`` if it is there, write-protected directories too."""
+    """Remove ``path`` if it exists, including write-protected directories."""
     if not path.exists():
         return
     for directory, _, _ in os.walk(path):

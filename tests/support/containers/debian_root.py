@@ -1,4 +1,4 @@
-"""Roots of other Debian suites, to run the Slurm that they have: made once, kept in the cache.
+"""Root file systems of other Debian suites, to run their Slurm; made once and cached.
 
 They come from the mirror that this machine's apt is configured for (debootstrap(8)) and are entered
 with pivot_root(2), since Apptainer fails below a plain chroot(2). Needs root.
@@ -22,18 +22,18 @@ from portal.demo.environments.making import locked, make_readable_directory, new
 from portal.demo.environments.python_packages import digest
 
 SOURCE = Path(__file__).resolve().parents[3]
-INSIDE = "/srv/portal"  # where the source is in a root
+INSIDE = "/srv/portal"  # path of the source in a root
 _PACKAGES = SOURCE / "deploy/packages-run.txt"
-# npm and its hundreds of packages: what it makes is taken from the machine's own cache.
+# npm has hundreds of packages; the results are taken from the machine's own cache.
 _LEFT_OUT = frozenset({"npm"})
 _MORE = ("python3", "ca-certificates")
 _VENV = "/opt/portal"
-_LINKED = ("node", "labextension", "apptainer")  # of the cache, where this machine has them
+_LINKED = ("node", "labextension", "apptainer")  # folders of the cache, if present
 _CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 _LONG = 1800  # seconds
 
 # $1: the root; then triples of "rw"/"ro", a path of this machine and one in the root; "--"; the
-# command. With the last process of the namespace all mounts are gone.
+# command. All mounts vanish with the last process of the namespace.
 _ENTER = """
 set -e
 root=$1; shift
@@ -59,13 +59,13 @@ exec "$@"
 
 
 class NoRoot(Exception):
-    """There cannot be one here; the words say why."""
+    """Root that cannot be made here; the message says why."""
 
 
 def make(suite: str, cache: Path) -> Path:
-    """The root of ``suite`` with Slurm and all that the demo needs, below ``cache``.
+    """Return the root of ``suite``, with Slurm and the demo's dependencies, below ``cache``.
 
-    Raises NoRoot where this machine cannot make it or the mirror has not this suite.
+    Raises NoRoot if this machine cannot make it or the mirror does not have this suite.
     """
     names = [line.split()[0] for line in _PACKAGES.read_text().splitlines() if line.strip()]
     packages = [name for name in names if name[0] != "#" and name not in _LEFT_OUT] + [*_MORE]
@@ -89,11 +89,11 @@ def make(suite: str, cache: Path) -> Path:
 
 def _fill(new: Path, suite: str, mirror: str, packages: Sequence[str]) -> None:
     log = new.parent / f"{suite}.log"
-    with log.open("w") as said:
+    with log.open("w") as output:
 
         def run(*argv: str | Path, text: str = "") -> None:
             done = subprocess.run(
-                ["nice", *argv], stdout=said, stderr=said, text=True, input=text, timeout=_LONG,
+                ["nice", *argv], stdout=output, stderr=output, text=True, input=text, timeout=_LONG,
                 env={**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LANG": "C.UTF-8"},
             )  # fmt: skip
             if done.returncode:
@@ -108,7 +108,7 @@ def _fill(new: Path, suite: str, mirror: str, packages: Sequence[str]) -> None:
         service.write_text("#!/bin/sh\nexit 101\n")
         service.chmod(0o755)
         shutil.copyfile("/etc/resolv.conf", new / "etc/resolv.conf")
-        # Packages of slapd make a database of their own unless told.
+        # The slapd package makes a database of its own unless told not to.
         run(
             "chroot",
             new,
@@ -123,16 +123,16 @@ def _fill(new: Path, suite: str, mirror: str, packages: Sequence[str]) -> None:
 
 
 def slurm_version(root: Path) -> str:
-    """ "24.11.5" of the Slurm in ``root``."""
-    said = subprocess.run(
+    """Return the version of the Slurm in ``root``: "24.11.5"."""
+    output = subprocess.run(
         ["chroot", root, "slurmctld", "-V"], capture_output=True, text=True, check=True
     ).stdout
-    return said.split()[-1]
+    return output.split()[-1]
 
 
 def python(root: Path, cache: Path) -> str:
-    """The portal's Python in ``root``: a virtual environment of the suite's own Python, with what
-    the tests need. Raises NoRoot where pip cannot make it."""
+    """Return the portal's Python in ``root``: a virtual environment of the suite's Python with the
+    tests' dependencies. Raises NoRoot if pip cannot make it."""
     needs = digest(
         *((SOURCE / name).read_text() for name in ("pyproject.toml", "deploy/constraints.txt"))
     )
@@ -145,8 +145,8 @@ def python(root: Path, cache: Path) -> str:
         f"set -e; python3 -m venv {_VENV}; {pip} hatchling uv; {pip} --no-build-isolation '.[test]'"
     )
     log = root.parent / f"{root.name}-pip.log"
-    with log.open("w") as said:
-        status = enter(root, cache, ["sh", "-c", script], output=said)
+    with log.open("w") as output:
+        status = enter(root, cache, ["sh", "-c", script], output=output)
     if status:
         lines = [line for line in log.read_text(errors="replace").splitlines() if line]
         raise NoRoot(f"pip could not install the portal there: {(lines or [''])[-1]} ({log})")
@@ -162,10 +162,10 @@ def enter(
     env: Mapping[str, str] | None = None,
     output: object = None,
 ) -> int:
-    """Run ``argv`` in ``root``, at the source, which it cannot write to; its exit status.
+    """Run ``argv`` in ``root``, in the read-only source folder; return its exit status.
 
-    It has this machine's network, its settings of pip, /tmp and /var/tmp of its own that are gone
-    afterwards, and processes of its own that end with it.
+    It has this machine's network and pip settings, a temporary /tmp and /var/tmp, and a process
+    namespace that ends with it.
     """
     with tempfile.TemporaryDirectory(prefix="work-", dir=root.parent) as work:
         mounts: list[str | Path] = ["ro", SOURCE, INSIDE]
@@ -196,19 +196,19 @@ def enter(
         try:
             return inner.wait()
         finally:
-            inner.kill()  # and with it every process in there
+            inner.kill()  # and with it all processes in the namespace
             inner.wait()
 
 
 def _environment(cache: Path, more: Mapping[str, str]) -> dict[str, str]:
-    kept = {
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if name.startswith(("PIP_", "UV_"))
         or name.lower() in ("http_proxy", "https_proxy", "no_proxy")
     }
     return {
-        **kept,
+        **inherited,
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": "/root",
         "LANG": "C.UTF-8",
@@ -220,14 +220,14 @@ def _environment(cache: Path, more: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_pip() -> list[str]:
-    """Files and folders of this machine that pip and uv are configured with."""
-    said = subprocess.run(
+    """Return the files and folders of this machine that configure pip and uv."""
+    settings = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True
     ).stdout
-    named = re.findall(r"(?:file://)?(/[^\s'\"]+)", re.sub(r"https?://\S+", "", said))
-    found = {Path(path) for path in (*named, "/etc/pip.conf") if Path(path).exists()}
-    found -= {Path(_CERTIFICATES)}
-    return sorted(str(path) for path in found if not any(other in path.parents for other in found))
+    named = re.findall(r"(?:file://)?(/[^\s'\"]+)", re.sub(r"https?://\S+", "", settings))
+    paths = {Path(path) for path in (*named, "/etc/pip.conf") if Path(path).exists()}
+    paths -= {Path(_CERTIFICATES)}
+    return sorted(str(path) for path in paths if not any(other in path.parents for other in paths))
 
 
 def _mount_point(root: Path, path: Path) -> None:

@@ -1,7 +1,7 @@
 """Virtual environments with machine-learning frameworks for CPUs, in which the tests run notebooks.
 
-They are made once and kept in the cache; what is in them is pinned in frameworks-constraints.txt.
-PyTorch is Debian's package: the wheel on the index brings gigabytes of CUDA's libraries with it.
+They are made once and cached; frameworks-constraints.txt pins their packages. PyTorch is Debian's
+package, since the wheel on the index depends on gigabytes of CUDA libraries.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _READY = ".ready"
 
 @dataclass(frozen=True)
 class Framework:
-    """``packages`` from the index, beside ipykernel. ``system``: with Debian's Python packages.
-    ``check``: the module that shows that it works. ``source``: a package that has no wheel; it is
-    compiled here, with ``tools`` installed and the variables ``settings`` set."""
+    """Framework of an environment. ``packages``: from the index, in addition to ipykernel.
+    ``system``: with Debian's Python packages. ``check``: modules imported as a test. ``source``: a
+    package without a wheel, compiled with ``tools`` and the environment variables ``settings``."""
 
     name: str
     packages: tuple[str, ...]
@@ -46,21 +46,21 @@ class Framework:
 
 
 FRAMEWORKS = {
-    one.name: one
-    for one in (
+    framework.name: framework
+    for framework in (
         # NumPy as Debian's torch was built with it.
         Framework(
             "torch", ("tensorboard", "pandas", "numpy==1.24.4"), "torch, torchvision", system=True
         ),
         Framework("tensorflow", ("tensorflow-cpu", "tensorboard"), "tensorflow"),
         Framework("mxnet", ("mxnet", "numpy==1.23.5"), "mxnet"),  # the last NumPy for it
-        # With its server: one more pin in the constraints would make all the others anew.
+        # Its server is pinned here: a pin in the constraints would rebuild all the others.
         Framework(
             "marimo",
             ("marimo==0.25.2", "starlette==1.10.0", "uvicorn==0.54.0", "websockets==17.4"),
             "marimo",
         ),
-        # With gloo alone, and for Debian's torch alone: about four and a half minutes of CPU time.
+        # With gloo only, and for Debian's torch only: about four and a half minutes of CPU time.
         Framework(
             "horovod",
             ("tensorboard", "cloudpickle==3.1.2", "numpy==1.24.4"),
@@ -86,7 +86,7 @@ FRAMEWORKS = {
 
 
 def python_of(name: str) -> Path:
-    """The interpreter of the environment ``name``, which is made where it is not there yet.
+    """Return the interpreter of the environment ``name``, which is made if missing.
 
     Skips the test where it cannot be had here, by its name.
     """
@@ -120,23 +120,23 @@ def _make(framework: Framework, place: Path, cache: Path) -> None:
     )
     if framework.source:
         _compile(framework, place, environment)
-    found = subprocess.run(
+    done = subprocess.run(
         [python, "-c", f"import {framework.check}"], capture_output=True, text=True, check=False
     )
-    if found.returncode:
-        last = (found.stderr.strip().splitlines() or ["it ended"])[-1]
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it ended"])[-1]
         pytest.fail(f"{framework.name} does not work here: {last}")
-    # Other accounts use it, and uv links files from its cache, with the rights they have there.
+    # Other accounts use it, and uv links files from its cache with their modes there.
     _run(["chmod", "-R", "a+rX", place], environment)
     (place / _READY).touch()
 
 
 def _compile(framework: Framework, place: Path, environment: dict[str, str]) -> None:
-    """Install ``source`` from the index's archive of it, in the environment at ``place``."""
+    """Install ``source`` from its archive on the index into the environment at ``place``."""
     python = place / "bin/python"
     install = [uv_program(), "pip", "install", "-q", "--no-config", "--python", python]
-    _run([*install, *framework.tools], environment)  # in place of what the constraints name
-    # Debian's torch does not tell compilers where its own C++ interface and pybind11 are.
+    _run([*install, *framework.tools], environment)  # instead of the versions in the constraints
+    # Debian's torch does not give compilers the paths of its C++ interface and of pybind11.
     headers = [Path("/usr/include/torch/csrc/api/include")]
     headers += place.glob("lib/python3*/site-packages/pybind11/include")
     settings = {
@@ -145,7 +145,7 @@ def _compile(framework: Framework, place: Path, environment: dict[str, str]) -> 
         "CPLUS_INCLUDE_PATH": os.pathsep.join(map(str, headers)),
         "MAKEFLAGS": f"-j{os.cpu_count() or 1}",
     }
-    # uv would give back what it compiled before, with other settings or for another torch.
+    # uv would reuse an earlier build, with other settings or for another torch.
     options = ["--no-build-isolation", "--no-deps", "--no-cache"]
     _run([*install, *options, framework.source], settings)
 
@@ -159,8 +159,8 @@ def kernelspec(argv: Sequence[str], folder: Path, name: str = "python3") -> None
     """Describe a kernel to Jupyter, as ``name`` in the data directory ``folder``."""
     place = folder / "kernels" / name
     place.mkdir(parents=True, exist_ok=True)
-    words = {"argv": [*argv, "{connection_file}"], "display_name": name, "language": ""}
-    (place / "kernel.json").write_text(json.dumps(words))
+    spec = {"argv": [*argv, "{connection_file}"], "display_name": name, "language": ""}
+    (place / "kernel.json").write_text(json.dumps(spec))
 
 
 def python_kernel(python: Path, folder: Path) -> None:
@@ -169,19 +169,19 @@ def python_kernel(python: Path, folder: Path) -> None:
 
 
 def environment_for(folder: Path) -> dict[str, str]:
-    """The environment for a notebook whose kernels are in ``folder``: nothing of this machine's
-    Jupyter, GPUs or Slurm, and one thread, since notebooks run side by side."""
-    kept = {
+    """Return the environment variables for a notebook whose kernels are in ``folder``: none of this
+    machine's Jupyter, GPUs or Slurm, and a single thread, since notebooks run in parallel."""
+    inherited = {
         key: value
         for key, value in os.environ.items()
         if not key.startswith(("JUPYTER", "PORTAL", "SLURM", "CUDA", "PYTHON", "VIRTUAL_ENV"))
     }
     places = {name: str(folder) for name in ("JUPYTER_PATH", "JUPYTER_DATA_DIR", "IPYTHONDIR")}
-    return {**kept, **places, "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    return {**inherited, **places, "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
 def executing(notebook: Path, into: str = "executed") -> list[str]:
-    """The command that executes a notebook in its folder, and writes ``INTO.ipynb`` there."""
+    """Return the command that executes a notebook in its folder and writes ``INTO.ipynb`` there."""
     options = [
         "--to=notebook",
         "--execute",

@@ -1,4 +1,4 @@
-"""Image jobs for tests: what they are told, the program that does them, as an ordinary user."""
+"""Image jobs for tests: their descriptions, and their program, run as an ordinary user."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REPOSITORY = "nvidia/small"
 
 
 def program() -> Path:
-    """Apptainer, as the demo has it; tests are skipped where it cannot be had."""
+    """Return the demo's Apptainer; skip the test if it is not available."""
     try:
         return ensure_apptainer(Home.find().cache, print)
     except ConfigurationError as error:
@@ -40,7 +40,7 @@ def program() -> Path:
 
 
 def wheels() -> Path:
-    """A folder with the wheel of portal-session, made once for its source."""
+    """Return a folder with the wheel of portal-session, made once for its source."""
     cache = Home.find().cache
     with locked(cache, "test-wheels", print):
         folder = cache / "test-images" / f"wheels-{session_key()}"
@@ -50,7 +50,7 @@ def wheels() -> Path:
 
 
 def build_job(directory: Path, source: str, digest: str, **more: object) -> ImageJob:
-    """A build of ``source`` into ``directory``."""
+    """Return a job that builds ``source`` into ``directory``."""
     folder = str(wheels())
     environment = Environment(name="small", title="Small", kind="container", source=source)
     values = {
@@ -65,7 +65,7 @@ def build_job(directory: Path, source: str, digest: str, **more: object) -> Imag
 
 
 def mirror(registry: Registry, file: Path) -> str:
-    """registries.conf with ``registry`` in place of nvcr.io; its path."""
+    """Write a registries.conf with ``registry`` in place of nvcr.io; return its path."""
     file.write_text(
         f'[[registry]]\nlocation="nvcr.io"\n[[registry.mirror]]\nlocation="{registry.host}"\n'
         "insecure=true\n"
@@ -75,7 +75,7 @@ def mirror(registry: Registry, file: Path) -> str:
 
 
 def give(path: Path) -> Path:
-    """A folder for the user that jobs run as."""
+    """Create a folder for the user that jobs run as."""
     path.mkdir(parents=True, exist_ok=True)
     if os.geteuid() == 0:
         os.chown(path, NOBODY, NOBODY)
@@ -83,7 +83,7 @@ def give(path: Path) -> Path:
 
 
 def start(job: ImageJob, home: Path, log: Path) -> subprocess.Popen[bytes]:
-    """The job's program as an ordinary user, as Slurm starts it."""
+    """Start the job's program as an ordinary user, as Slurm does."""
     become = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     with log.open("ab") as out:
         return subprocess.Popen(
@@ -106,5 +106,5 @@ def start(job: ImageJob, home: Path, log: Path) -> subprocess.Popen[bytes]:
 
 
 def limited_root() -> dict[str, str]:
-    """Variables for Apptainer in this process."""
+    """Return the variables for Apptainer in this process."""
     return apptainer_environment()

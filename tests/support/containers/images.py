@@ -1,8 +1,8 @@
-"""Container images for tests, as OCI layouts: made once, without a registry and without rights,
-and kept in PORTAL_CACHE under names that change with their ingredients.
+"""Container images for tests, as OCI layouts: made once, without a registry or privileges, and
+cached in PORTAL_CACHE under names that change with their inputs.
 
 ``small`` has Python 3 and Bash; ``bare`` a shell and no Python; ``broken`` a Python that cannot
-start; ``foreign`` says that it is for another architecture; ``tools``
+start kernels; ``foreign`` is declared for another architecture; ``tools``
 (tests/support/containers/tools_image.py) has Python 3, Python 2, R and Bash.
 """
 
@@ -30,7 +30,7 @@ _NOT_NEEDED = ("doc", "man", "info", "locale", "lintian", "zoneinfo")  # of /usr
 
 
 class OciImage(NamedTuple):
-    """An image in an OCI layout (a folder), under a tag. ``architecture`` is OCI's word."""
+    """Image in an OCI layout (a folder), under a tag. ``architecture``: OCI's name."""
 
     layout: Path
     architecture: str = OWN
@@ -38,18 +38,18 @@ class OciImage(NamedTuple):
 
 
 def small() -> OciImage:
-    """Debian's Python 3 and Bash, 24 MB as packages: what most tests build from."""
+    """Return an image with Debian's Python 3 and Bash (24 MB of packages), used by most tests."""
     # libstdc++ for pyzmq, as every distribution has it.
     return make_image("small", [*SHELL, "python3", "libstdc++6"])
 
 
 def bare() -> OciImage:
-    """A shell and no Python: its notebook server can only run beside it."""
+    """Return an image with a shell and no Python: its notebook server can only run beside it."""
     return make_image("bare", SHELL)
 
 
 def broken() -> OciImage:
-    """Its Python 3 starts, and no kernel does: the library of C++ is gone, which ZeroMQ needs."""
+    """Return an image whose Python 3 starts but no kernel: ZeroMQ's C++ library is missing."""
     whole = small()
     layout = whole.layout.with_name(f"broken-cxx-{whole.layout.name}")
     with locked(layout.parent, "broken", print):
@@ -64,7 +64,7 @@ def broken() -> OciImage:
 
 
 def foreign() -> OciImage:
-    """It says that it is for a processor that this machine has not; nothing is in it."""
+    """Return an empty image declared for a processor that this machine does not have."""
     return make_image("foreign", [], architecture=OTHER)
 
 
@@ -76,8 +76,8 @@ def make_image(
     recipe: str = "",
     architecture: str = OWN,
 ) -> OciImage:
-    """The image ``name`` from the cache, else made now of the distribution's ``packages``, then
-    changed in its folder. ``recipe`` is a text that changes when ``change`` does."""
+    """Return the image ``name`` from the cache; if missing, make it from the distribution's
+    ``packages`` and apply ``change`` to its tree. ``recipe``: text that changes with ``change``."""
     release = os_release()
     suite = release.get("VERSION_CODENAME", "")
     key = digest(release.get("ID", ""), suite, architecture, recipe, *packages)
@@ -92,8 +92,8 @@ def make_image(
                 root.mkdir()
                 if packages:
                     apt = Path(place) / "apt"
-                    found = fetch_packages(apt, suite, packages, with_dependencies=True)
-                    unpack_base(found, root)
+                    files = fetch_packages(apt, suite, packages, with_dependencies=True)
+                    unpack_base(files, root)
                     for part in _NOT_NEEDED:
                         shutil.rmtree(root / "usr/share" / part, ignore_errors=True)
                 if change is not None:
@@ -105,7 +105,7 @@ def make_image(
 
 
 def _write(root: Path, layout: Path, architecture: str) -> None:
-    """Makes of the tree ``root`` an OCI layout with one layer."""
+    """Convert the tree ``root`` into an OCI layout with a single layer."""
     with new_directory(layout) as new:
         new.rmdir()
         run(["umoci", "init", "--layout", new], "make an OCI layout")

@@ -1,4 +1,4 @@
-"""Someone who asks the service's API with a token, and its event stream."""
+"""Client of the service's API, with a token, and of its event stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ API = f"{SERVICE}api/v1/"
 
 
 class Event(NamedTuple):
-    """One server-sent event; ``raw`` are its lines as they came."""
+    """Server-sent event; ``raw``: its lines as received."""
 
     kind: str
     id: str
@@ -24,7 +24,7 @@ class Event(NamedTuple):
 
 
 class Caller(httpx.Client):
-    """``get("jobs")`` asks below ``api/v1/``; the token is a new one of this person."""
+    """HTTP client with a new token of this person; paths are below ``api/v1/``: ``get("jobs")``."""
 
     def __init__(self, url: str, name: str) -> None:
         self.person = Person(url, name)
@@ -37,50 +37,50 @@ class Caller(httpx.Client):
         )
 
     def items(self, path: str, **query: Any) -> list[dict[str, Any]]:
-        """All items of a list, page by page."""
-        found: list[dict[str, Any]] = []
+        """Return all items of a list, fetched page by page."""
+        items: list[dict[str, Any]] = []
         after: dict[str, str] = {}
         while True:
-            answer = self.get(path, params={**query, **after})
-            assert answer.status_code == 200, answer.text
-            body = answer.json()
-            found += body["items"]
+            response = self.get(path, params={**query, **after})
+            assert response.status_code == 200, response.text
+            body = response.json()
+            items += body["items"]
             if body["next"] is None:
-                assert len(found) == body["total"]
-                return found
+                assert len(items) == body["total"]
+                return items
             after = {"after": body["next"]}
 
     def metrics(self, **headers: str) -> httpx.Response:
-        """The exposition for Prometheus."""
+        """Fetch the metrics for Prometheus."""
         return self.get(f"{self.person.url}{SERVICE}metrics", headers=headers)
 
     @contextlib.contextmanager
     def events(self, **headers: str) -> Iterator[Iterator[Event]]:
-        """The event stream, open as long as this."""
-        with self.stream("GET", "events", headers=headers) as answer:
-            assert answer.status_code == 200, answer.read()
-            yield read_events(answer)
+        """Yield the event stream, open while the block runs."""
+        with self.stream("GET", "events", headers=headers) as response:
+            assert response.status_code == 200, response.read()
+            yield read_events(response)
 
 
-def read_events(answer: httpx.Response) -> Iterator[Event]:
-    """The events of an answer as they come; comments are left out."""
+def read_events(response: httpx.Response) -> Iterator[Event]:
+    """Yield the events of a response as they come, without comments."""
     lines: list[str] = []
-    for line in answer.iter_lines():
+    for line in response.iter_lines():
         if line:
             lines.append(line)
             continue
-        words = dict(one.split(": ", 1) for one in lines if not one.startswith(":"))
-        if "data" in words:
+        fields = dict(field.split(": ", 1) for field in lines if not field.startswith(":"))
+        if "data" in fields:
             raw = "\n".join(lines)
-            yield Event(words["event"], words["id"], json.loads(words["data"]), raw)
+            yield Event(fields["event"], fields["id"], json.loads(fields["data"]), raw)
         lines = []
 
 
-def error_of(answer: httpx.Response) -> dict[str, str]:
-    """The error of an answer, which is JSON and nothing but a code and a sentence."""
-    assert answer.headers["content-type"].startswith("application/json"), answer.headers
-    body = answer.json()
+def error_of(response: httpx.Response) -> dict[str, str]:
+    """Return the error of a response, which must be JSON with only a code and a message."""
+    assert response.headers["content-type"].startswith("application/json"), response.headers
+    body = response.json()
     assert set(body) == {"error"}
     assert set(body["error"]) == {"code", "message"}
-    assert "Traceback" not in answer.text
+    assert "Traceback" not in response.text
     return dict(body["error"])

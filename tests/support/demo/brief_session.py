@@ -1,4 +1,4 @@
-"""A session of a minute, the shortest that Slurm knows, which runs out beside other tests."""
+"""A session of a minute, Slurm's shortest time limit, which expires while other tests run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from jobs import living_jobs
 
 
 def brief_session(demo: Any, student: Person) -> str:
-    """Launch it and wait until it is ready; the id of its job. On a machine that stood still, Slurm
-    may have ended it before: then once more."""
+    """Launch the session, wait until it is ready and return its job id. Retry if Slurm ended it
+    before, as on a machine that stood still."""
     student.stop()
     # In the partition gpu: another test takes a node of the partition cpu away.
     options = {"environment": "python-venv", "time": "0:01:00", "partition": "gpu"}
     for _ in range(3):
-        answer = student.launch(options)
-        assert answer.status_code in (201, 202), answer.text
+        response = student.launch(options)
+        assert response.status_code in (201, 202), response.text
         wait_until(
             "it is ready, or over", lambda: student.server().get("ready") or not student.server()
         )

@@ -1,4 +1,4 @@
-"""Cells that are run in a session's kernels, for tests."""
+"""Cells run in a session's kernels, for tests."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hub_client import Person
 
 
 def run_cell(person: Person, code: str) -> None:
-    """Run it in a new kernel, as a notebook would, and wait until it is over."""
-    made = person.session("POST", "api/kernels")
-    assert made.status_code == 201, made.text
+    """Run ``code`` in a new kernel, as a notebook would, and wait until it has finished."""
+    kernel = person.session("POST", "api/kernels")
+    assert kernel.status_code == 201, kernel.text
 
     async def send() -> None:
-        socket = await person.socket(f"api/kernels/{made.json()['id']}/channels")
+        socket = await person.socket(f"api/kernels/{kernel.json()['id']}/channels")
         id_ = uuid.uuid4().hex
         header = {"msg_id": id_, "msg_type": "execute_request", "session": "s", "username": ""}
         header |= {"version": "5.3", "date": "2026-01-01T00:00:00Z"}
@@ -25,10 +25,10 @@ def run_cell(person: Person, code: str) -> None:
         while True:
             raw = await asyncio.wait_for(socket.read_message(), 60)
             assert raw is not None
-            said = json.loads(raw)
-            own = said["parent_header"].get("msg_id") == id_
-            if own and said["msg_type"] == "execute_reply":
-                assert said["content"]["status"] == "ok", said
+            reply = json.loads(raw)
+            own = reply["parent_header"].get("msg_id") == id_
+            if own and reply["msg_type"] == "execute_reply":
+                assert reply["content"]["status"] == "ok", reply
                 break
         socket.close()
 

@@ -1,4 +1,4 @@
-"""A course as its form sends it, and the answers on the way to its approval."""
+"""A course as its form sends it, and the responses on the way to its approval."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def course(name: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def made(answer: Any, status: int = 200) -> Any:
-    assert answer.status_code == status, answer.text
-    return answer.json() if answer.content else None
+def made(response: Any, status: int = 200) -> Any:
+    assert response.status_code == status, response.text
+    return response.json() if response.content else None

@@ -6,7 +6,7 @@ from typing import Any
 
 from portal.launch.request import OPTION_KEYS
 
-# What a hostile client could send in place of each field: none may reach Slurm.
+# Hostile values for each field: none may reach Slurm.
 HOSTILE: list[tuple[str, Any]] = [
     *[(key, "x\n#SBATCH --uid=0") for key in OPTION_KEYS],
     *[(key, "$(touch /tmp/owned)") for key in OPTION_KEYS],

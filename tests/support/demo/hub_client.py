@@ -1,4 +1,4 @@
-"""A person with a browser's manners, for tests: the login form, then the Hub's REST API."""
+"""A person for tests, who uses the login form as a browser does, then the Hub's REST API."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ PASSWORD = "portal-demo"
 def wait_until(
     what: str, check: Callable[[], Any], timeout: float = 120, every: float = 0.25
 ) -> Any:
-    """Call ``check`` until it gives something true, and return that; fail after ``timeout`` s."""
+    """Call ``check`` until its result is true and return that; fail after ``timeout`` seconds."""
     deadline = time.monotonic() + timeout
     while True:
-        found = check()
-        if found:
-            return found
+        result = check()
+        if result:
+            return result
         assert time.monotonic() < deadline, f"{what}: not within {timeout} s"
         time.sleep(every)
 
 
 class Person:
-    """Someone who logged in at ``url``. ``api`` calls go out with a token of their own."""
+    """Person logged in at ``url``. ``api`` calls use a token of their own."""
 
     def __init__(self, url: str, name: str, password: str = PASSWORD) -> None:
         self.url, self.name = url.rstrip("/"), name
@@ -39,19 +39,19 @@ class Person:
         self.token = ""
 
     def login(self, password: str) -> httpx.Response:
-        """Fill in the login form; the answer after all redirects. A directory that did not answer
-        in time is asked again."""
+        """Fill in the login form; return the response after all redirects. Retry if the directory
+        did not answer in time."""
         for _ in range(3):
             self.http.get("/hub/login")
             form = {"username": self.name, "password": password, "_xsrf": self.xsrf}
-            answer = self.http.post("/hub/login", data=form)
-            if answer.status_code != 503:
+            response = self.http.post("/hub/login", data=form)
+            if response.status_code != 503:
                 break
-        return answer
+        return response
 
     @property
     def xsrf(self) -> str:
-        """The Hub's: the service and each session have one of their own."""
+        """XSRF token of the Hub; the service and each session have their own."""
         cookies = (c for c in self.http.cookies.jar if (c.name, c.path) == ("_xsrf", "/hub/"))
         return next((cookie.value or "" for cookie in cookies), "")
 
@@ -60,15 +60,15 @@ class Person:
         return "/hub/login" not in str(self.login_answer.url)
 
     def api(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        """A call of the Hub's REST API as this person."""
+        """Call the Hub's REST API as this person."""
         if not self.token:
-            answer = self.http.post(
+            response = self.http.post(
                 f"/hub/api/users/{self.name}/tokens",
                 params={"_xsrf": self.xsrf},
                 json={"note": "test"},
             )
-            assert answer.status_code == 201, answer.text
-            self.token = answer.json()["token"]
+            assert response.status_code == 201, response.text
+            self.token = response.json()["token"]
         return httpx.request(
             method,
             f"{self.url}/hub/api{path}",
@@ -83,21 +83,21 @@ class Person:
     def launch(
         self, options: dict[str, Any], server: str = "", patience: float = 120
     ) -> httpx.Response:
-        """Ask for a session; answers once it is judged (201 ready, 202 starting, 4xx refused).
+        """Request a session; return the response (201 ready, 202 starting, 4xx refused).
 
-        Where Slurm's command failed, as on a machine that stood still for its MessageTimeout, it is
-        asked again for ``patience`` seconds; a late answer is the portal's to wait for."""
+        Retries for ``patience`` seconds if Slurm's command failed, as on a machine that stood still
+        for its MessageTimeout; waiting for a late answer is the portal's task."""
         give_up = time.monotonic() + patience
         while True:
-            answer = self.api("POST", self.server_path(server), options)
-            silent = answer.status_code == 503 and "Slurm does not answer now" in answer.text
-            silent = silent and "has not answered for" not in answer.text
+            response = self.api("POST", self.server_path(server), options)
+            silent = response.status_code == 503 and "Slurm does not answer now" in response.text
+            silent = silent and "has not answered for" not in response.text
             if not silent or time.monotonic() > give_up:
-                return answer
+                return response
             time.sleep(1)
 
     def server(self, name: str = "") -> dict[str, Any]:
-        """The Hub's model of one server; {} when there is none."""
+        """Return the Hub's model of a server; {} if there is none."""
         servers = self.api("GET", f"/users/{self.name}").json()["servers"]
         return servers.get(name, {})
 
@@ -109,7 +109,7 @@ class Person:
         )
 
     def stop(self, server: str = "", timeout: float = 240) -> None:
-        """Stop a session and wait until it is gone; fine when there is none."""
+        """Stop a session, if there is one, and wait until it is gone."""
         self.api("DELETE", self.server_path(server))
         wait_until(
             f"{self.name}'s session stopped",
@@ -121,27 +121,27 @@ class Person:
         )
 
     def host(self, server: str = "") -> str:
-        """The address, without a path, of this person's session."""
+        """Return the URL, without a path, of this person's session."""
         return local_hosts.host_of(self.url, self.name, server)
 
     def session_url(self, server: str = "") -> str:
-        """The address of a session's server, with its slash."""
+        """Return the URL of a session's server, with the final slash."""
         return f"{self.host(server)}/user/{self.name}/{server + '/' if server else ''}"
 
     def session(self, method: str, path: str, server: str = "", **kwargs: Any) -> httpx.Response:
-        """A call into the running session, through the proxy, with this person's token."""
+        """Send a request to the running session, through the proxy, with this person's token."""
         headers = {"Authorization": f"token {self.token}", **kwargs.pop("headers", {})}
         url = self.session_url(server) + path
         return local_hosts.request(method, url, headers=headers, **kwargs)
 
     async def socket(self, path: str, server: str = "") -> WebSocketClientConnection:
-        """A websocket of the running session, with this person's token."""
+        """Open a websocket of the running session, with this person's token."""
         url, headers = local_hosts.reached(self.session_url(server) + path)
         headers["Authorization"] = f"token {self.token}"
         return await websocket_connect(HTTPRequest(url.replace("http", "ws", 1), headers=headers))
 
     def page(self, path: str) -> str:
-        """The visible text of a Hub page, white space folded."""
+        """Return the visible text of a Hub page, with white space folded."""
         html = self.http.get(path).text
         html = re.sub(r"(?s)<(script|style|head).*?</\1>", " ", html)
         return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))

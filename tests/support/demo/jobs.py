@@ -1,4 +1,4 @@
-"""Jobs as the demo's squeue has them, for tests that compare the portal with Slurm."""
+"""Jobs as listed by the demo's squeue, for tests that compare the portal with Slurm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hub_client import wait_until
 
 
 class Row(NamedTuple):
-    """One living job: strings as squeue prints them."""
+    """Row of squeue for a pending or running job: strings as printed."""
 
     id: str
     state: str
@@ -20,8 +20,8 @@ class Row(NamedTuple):
 
 
 def squeue(demo: Any, *options: str) -> str:
-    """What squeue says; "" for a job that Slurm has forgotten. A controller that did not answer
-    within Slurm's MessageTimeout is asked again."""
+    """Return the output of squeue; "" for a job that Slurm has forgotten. Retry if the controller
+    did not answer within Slurm's MessageTimeout."""
 
     def answer() -> Any:
         done = demo.run(["squeue", "--noheader", *options], check=False)
@@ -31,7 +31,7 @@ def squeue(demo: Any, *options: str) -> str:
 
 
 def living_jobs(demo: Any, user: str) -> list[Row]:
-    """The jobs of one person that wait or run (those that are just ending are left out)."""
+    """Return the pending and running jobs of a person (completing ones are left out)."""
     out = squeue(
         demo,
         f"--user={user}",
@@ -42,24 +42,24 @@ def living_jobs(demo: Any, user: str) -> list[Row]:
 
 
 def only_job(demo: Any, user: str) -> str:
-    """The id of the one living job of a person."""
+    """Return the id of a person's only living job."""
     (row,) = living_jobs(demo, user)
     return row.id
 
 
 def job_state(demo: Any, job_id: str) -> str:
-    """The state of a job; "" once Slurm has forgotten it."""
+    """Return the state of a job; "" once Slurm has forgotten it."""
     return squeue(demo, "--job", job_id, "--format=%T").strip()
 
 
 def nothing_left(demo: Any, user: str) -> None:
-    """Wait until no job of a person waits, runs or is ending: until then its GPUs and processes
-    are there."""
+    """Wait until no job of a person is pending, running or completing: until then it has GPUs and
+    processes."""
     wait_until(f"no job of {user} is left", lambda: not squeue(demo, f"--user={user}"))
 
 
 def jobs_ever(demo: Any) -> int:
-    """How many jobs this cluster has ever taken: the newest id counts them."""
+    """Count the jobs that this cluster has ever accepted, by the next job id."""
     out = demo.run(["scontrol", "show", "config"]).stdout
     line = next(line for line in out.splitlines() if line.startswith("NEXT_JOB_ID"))
     return int(line.split("=")[1])
@@ -67,7 +67,8 @@ def jobs_ever(demo: Any) -> int:
 
 @contextlib.contextmanager
 def cpu_nodes_held(demo: Any) -> Iterator[list[str]]:
-    """Jobs of barbara's that hold both nodes of the partition cpu: others wait. Their ids."""
+    """Hold both nodes of the partition cpu with jobs of barbara, so that others wait; yield their
+    ids."""
     command = ["sbatch", "--parsable", "--partition=cpu", "--exclusive", "--wrap=sleep 300"]
     command.append("--output=/dev/null")
     owner = demo.user("barbara")
@@ -83,7 +84,7 @@ def cpu_nodes_held(demo: Any) -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def no_free_t4(demo: Any) -> Iterator[Callable[[], None]]:
-    """All t4 are taken by somebody else; calling what this gives gives them back before its end."""
+    """Have somebody else hold all t4 GPUs; yield a function that gives them back early."""
     barbara = demo.user("barbara")
     command = ["sbatch", "--parsable", "--partition=gpu", "--gres=gpu:t4:2", "--wrap=sleep 600"]
     jobs = [demo.run(command, user=barbara).stdout.strip() for _ in range(2)]

@@ -1,6 +1,6 @@
-"""Hosts of sessions, as a browser takes them: NAME.localhost is this machine (RFC 6761, 6.3).
+"""Hosts of sessions, resolved as by a browser: NAME.localhost is this machine (RFC 6761, 6.3).
 
-The system's resolver need not know that, and Python asks nothing else.
+Python asks only the system's resolver, which need not know that.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ HERE = "127.0.0.1"
 
 
 def host_of(url: str, person: str, server: str = "") -> str:
-    """The address, without a path, of this person's sessions at a portal's ``url``: a host of
-    their own below "localhost", as in the demo, and one for each session of a course; the portal's
-    own for a Hub without subdomains."""
+    """Return the URL, without a path, of this person's sessions at the portal ``url``.
+
+    The host is the person's subdomain of "localhost", as in the demo, with a separate one for each
+    session of a course; for a Hub without subdomains, it is the portal's own.
+    """
     parts = urlsplit(url)
     host, domain = parts.netloc, parts.hostname
     if domain == "localhost":
@@ -28,7 +30,7 @@ def host_of(url: str, person: str, server: str = "") -> str:
 
 
 def reached(url: str) -> tuple[str, dict[str, str]]:
-    """Where to connect for ``url``, and the header with which its host is asked for."""
+    """Return the URL to connect to for ``url``, and the header that names its host."""
     parts = urlsplit(url)
     if not (parts.hostname or "").endswith(".localhost"):
         return url, {}
@@ -37,7 +39,7 @@ def reached(url: str) -> tuple[str, dict[str, str]]:
 
 
 class LocalHosts(httpx.HTTPTransport):
-    """Connects to 127.0.0.1 for every name below "localhost"."""
+    """Transport that connects to 127.0.0.1 for every name below "localhost"."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         host = request.url.host
@@ -50,25 +52,25 @@ class LocalHosts(httpx.HTTPTransport):
                 extensions=request.extensions,
             )
         response = super().handle_request(request)
-        # A browser takes the domain of one label for the host itself; Python's cookies refuse it.
-        kept = [
+        # A browser treats a domain of one label as the host itself; Python's cookies refuse it.
+        headers = [
             (name, value.replace(b"; Domain=localhost", b""))
             if name.lower() == b"set-cookie"
             else (name, value)
             for name, value in response.headers.raw
         ]
-        response.headers = httpx.Headers(kept)
+        response.headers = httpx.Headers(headers)
         return response
 
 
 def client(url: str) -> httpx.Client:
-    """A browser's manners at a portal's ``url``: cookies, redirects and these hosts."""
+    """Return a client for the portal ``url`` with a browser's cookies, redirects and hosts."""
     return httpx.Client(
         base_url=url, timeout=60, follow_redirects=True, transport=LocalHosts(), trust_env=False
     )
 
 
 def request(method: str, url: str, **kwargs: object) -> httpx.Response:
-    """``httpx.request`` that finds these hosts."""
-    with httpx.Client(transport=LocalHosts(), timeout=60) as asking:
-        return asking.request(method, url, **kwargs)  # type: ignore[arg-type]
+    """Send a request as ``httpx.request`` does, with these hosts."""
+    with httpx.Client(transport=LocalHosts(), timeout=60) as http_client:
+        return http_client.request(method, url, **kwargs)  # type: ignore[arg-type]

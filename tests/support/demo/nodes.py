@@ -1,4 +1,4 @@
-"""Nodes as the demo's Slurm has them, and reasons that an admin could write for draining one."""
+"""Nodes of the demo's Slurm, and reasons that an admin could give for draining a node."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ PLAIN_REASONS = [
 
 
 def set_level(demo: Any, level: str) -> None:
-    words = ["sacctmgr", "-i", "modify", "user", "portal", "set", f"adminlevel={level}"]
+    command = ["sacctmgr", "-i", "modify", "user", "portal", "set", f"adminlevel={level}"]
     if demo.people:
-        demo.run(words, user="slurm")
+        demo.run(command, user="slurm")
 
 
 def reason_of(demo: Any, node: str) -> str:

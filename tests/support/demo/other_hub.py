@@ -1,4 +1,4 @@
-"""A second Hub on the demo's Slurm, directory and homes, with settings of its own."""
+"""A second Hub on the demo's Slurm, directory and homes, with its own settings."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def other_hub(
     environment: Mapping[str, str] | None = None,
     prepare: Callable[[Path], None] = lambda place: None,
 ) -> Iterator[tuple[str, Path]]:
-    """The address of a second Hub, and a folder that its account owns.
+    """Yield the URL of a second Hub, and a folder that its account owns.
 
-    ``settings``: more lines for its configuration, in which ``place`` is that folder;
-    ``scheme``: what Hub and proxy speak between them; ``environment``: more variables.
-    ``prepare`` is called with the folder before the Hub starts.
+    ``settings``: additional lines of its configuration, in which ``place`` is that folder;
+    ``scheme``: protocol between Hub and proxy; ``environment``: additional variables. ``prepare``
+    is called with the folder before the Hub starts.
     """
     place = Path(tempfile.mkdtemp(prefix="pt-", dir="/var/tmp"))
     place.chmod(0o755)
@@ -63,7 +63,7 @@ def other_hub(
     prepare(own)
     public = free_port()
     config = place / "config.py"
-    words = {
+    values = {
         "demo": str(data_path("deploy") / "demo" / "jupyterhub_config.py"),
         "place": str(own),
         "public": public,
@@ -71,7 +71,7 @@ def other_hub(
         "api": free_port(),
         "scheme": scheme,
     }
-    config.write_text(CONFIG.format(**words) + settings)
+    config.write_text(CONFIG.format(**values) + settings)
     node = demo.home.cache / "node" / "node_modules" / ".bin"
     env = {
         "PATH": f"{Path(sys.executable).parent}:{node}:{os.environ['PATH']}",

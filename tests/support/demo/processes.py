@@ -23,8 +23,8 @@ print(json.dumps(found))
 
 
 def variables_of(demo: Any, user: str, *names: str, hub: str | None = None) -> set[tuple[str, ...]]:
-    """The values of ``names`` in each session or service of ``user`` that the demo's Hub started
-    (or the Hub whose inner address is ``hub``, "" being all)."""
+    """Return the values of ``names`` in each session or service of ``user`` that the demo's Hub
+    started (or the Hub with the internal URL ``hub``; "": any Hub)."""
     at = demo.words["hub_url"] if hub is None else hub
     out = demo.run(["/usr/bin/python3", "-c", _SCRIPT, at, *names], user=demo.user(user)).stdout
     return {tuple(row) for row in json.loads(out)}

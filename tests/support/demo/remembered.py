@@ -1,4 +1,4 @@
-"""Sessions as the portal's database has them, read beside the Hub."""
+"""Sessions in the portal's database, read while the Hub uses it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from portal.store import Store
 
 
 def database(demo: Any) -> Path:
-    """The file of the demo's database."""
+    """Return the file of the demo's database."""
     return Path(demo.words["hub_directory"]) / "portal.sqlite"
 
 
 def remembered(url: Path | str, user: str) -> list[SessionRecord]:
-    """All sessions of a person, the newest first. ``url``: of the database, or SQLite's file."""
+    """Return all sessions of a person, newest first. ``url``: of the database, or SQLite's file."""
     if isinstance(url, Path):
         if not url.exists():
             return []
@@ -44,16 +44,16 @@ def remembered(url: Path | str, user: str) -> list[SessionRecord]:
 
 
 def of_job(url: Path | str, user: str, job_id: str) -> SessionRecord:
-    """The one session of this job, once the database has it."""
+    """Wait for and return the only session of this job in the database."""
     (record,) = wait_until(
         f"job {job_id} is recorded",
-        lambda: [one for one in remembered(url, user) if one.job_id == job_id],
+        lambda: [session for session in remembered(url, user) if session.job_id == job_id],
     )
     return record
 
 
 def closed(url: Path | str, user: str, job_id: str, timeout: float = 240) -> SessionRecord:
-    """The same, once it is over."""
+    """Wait for and return the session of this job once it has ended."""
     return wait_until(
         f"job {job_id} is recorded as ended",
         lambda: (record := of_job(url, user, job_id)).state is SessionState.ENDED and record,
@@ -62,8 +62,8 @@ def closed(url: Path | str, user: str, job_id: str, timeout: float = 240) -> Ses
 
 
 def measured(url: Path | str, user: str, job_id: str) -> SessionRecord:
-    """The same, once Slurm's accounting has told the peak memory; it has none of a job that was
-    over before Slurm looked at it."""
+    """Wait for and return the session of this job once its peak memory is known from Slurm's
+    accounting, which has none for a job that ended before Slurm sampled it."""
     return wait_until(
         f"the peak memory of job {job_id} is recorded",
         lambda: (record := of_job(url, user, job_id)).peak_memory and record,
@@ -71,23 +71,23 @@ def measured(url: Path | str, user: str, job_id: str) -> SessionRecord:
 
 
 def put(demo: Any, record: SessionRecord) -> None:
-    """Write a record into the demo's database, as a Hub did that is gone."""
+    """Write a record into the demo's database, as from a Hub that is gone."""
     _write(demo, lambda store: store.sessions.save(record))
 
 
 @contextlib.contextmanager
 def announced(demo: Any, draft: AnnouncementDraft) -> Iterator[None]:
-    """An announcement in the demo's database, as the service writes and withdraws it."""
-    made: list[Announcement] = []
+    """Add an announcement to the demo's database, as the service does; withdraw it afterwards."""
+    announcements: list[Announcement] = []
 
     async def add(store: Store) -> None:
-        made.append(await store.announcements.add(draft, "grace", draft.starts_at))
+        announcements.append(await store.announcements.add(draft, "grace", draft.starts_at))
 
     _write(demo, add)
     try:
         yield
     finally:
-        _write(demo, lambda store: store.announcements.withdraw(made[0].id, time.time()))
+        _write(demo, lambda store: store.announcements.withdraw(announcements[0].id, time.time()))
 
 
 def _write(demo: Any, work: Callable[[Store], Awaitable[object]]) -> None:
@@ -102,15 +102,15 @@ def _write(demo: Any, work: Callable[[Store], Awaitable[object]]) -> None:
 
 
 def lock(demo: Any) -> sqlite3.Connection:
-    """Hold the demo's database, so that nobody can write; close the connection to let go."""
+    """Lock the demo's database against writes; close the connection to release it."""
     connection = sqlite3.connect(database(demo), isolation_level=None, timeout=30)
     connection.execute("BEGIN IMMEDIATE")
     return connection
 
 
 def forget(demo: Any, user: str, job_id: str) -> None:
-    """Take a session out of the portal's database and its record out of the Hub's, which must not
-    run: as if an earlier portal had started it."""
+    """Remove a session from the portal's database and its record from the Hub's, which must not be
+    running, as if an earlier version of the portal had started it."""
     with sqlite3.connect(database(demo)) as connection:
         connection.execute("DELETE FROM sessions WHERE job_id = ?", (job_id,))
     hub = Path(demo.words["hub_directory"]) / "jupyterhub.sqlite"

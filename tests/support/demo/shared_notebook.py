@@ -1,4 +1,4 @@
-"""A shared notebook as JupyterLab's page has it: a Yjs document over the room's websocket."""
+"""A shared notebook as in JupyterLab's page: a Yjs document over the room's websocket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE = 90  # seconds until a test gives up
 
 
 class _Channel:
-    """pycrdt's way to the server, over tornado's websocket."""
+    """Channel of pycrdt to the server, over tornado's websocket."""
 
     def __init__(self, socket: WebSocketClientConnection) -> None:
         self.socket = socket
@@ -33,7 +33,7 @@ class _Channel:
 
     async def send(self, message: bytes) -> None:
         if self.left:
-            return  # what the other pages do is still on its way to a page that is being closed
+            return  # updates of other pages still arrive while this page is being closed
         await self.socket.write_message(message, binary=True)
 
     async def recv(self) -> bytes:
@@ -45,23 +45,23 @@ class _Channel:
 
 
 class SharedNotebook:
-    """One person's page of it."""
+    """Page of a person with the notebook."""
 
     def __init__(self, notebook: YNotebook, channel: _Channel) -> None:
         self.notebook, self.channel = notebook, channel
 
     @property
     def cells(self) -> list[str]:
-        """What stands in each cell, here."""
+        """Source of each cell, as on this page."""
         return [cell["source"] for cell in self.notebook.get()["cells"]]
 
     def type(self, text: str, cell: int = 0) -> None:
-        """Adds to a cell's end."""
+        """Append ``text`` to a cell."""
         source = self.notebook.ycells[cell]["source"]
         source += text
 
     async def until(self, text: str, cell: int = 0) -> None:
-        """Waits until ``text`` stands in a cell."""
+        """Wait until a cell contains ``text``."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while len(self.cells) <= cell or text not in self.cells[cell]:
             assert asyncio.get_running_loop().time() < deadline, f"{text!r}: {self.cells}"
@@ -70,15 +70,15 @@ class SharedNotebook:
 
 @asynccontextmanager
 async def opened(server: str, path: str, headers: dict[str, str]) -> AsyncIterator[SharedNotebook]:
-    """The notebook ``path`` of the server at the address ``server``, as who ``headers`` name."""
+    """Open the notebook ``path`` on the server at the URL ``server`` as the user in ``headers``."""
     api = f"{server.rstrip('/')}/api/collaboration"
     body = {"format": "json", "type": "notebook"}
-    answer = await asyncio.to_thread(
+    response = await asyncio.to_thread(
         local_hosts.request, "PUT", f"{api}/session/{path}", headers=headers, json=body
     )
-    answer.raise_for_status()
-    told: dict[str, Any] = answer.json()
-    address = f"{api}/room/json:notebook:{told['fileId']}?sessionId={told['sessionId']}"
+    response.raise_for_status()
+    room: dict[str, Any] = response.json()
+    address = f"{api}/room/json:notebook:{room['fileId']}?sessionId={room['sessionId']}"
     url, host = local_hosts.reached(address.replace("http", "ws", 1))
     socket = await websocket_connect(HTTPRequest(url, headers={**headers, **host}))
     page = SharedNotebook(YNotebook(), _Channel(socket))

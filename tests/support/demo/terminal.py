@@ -11,16 +11,16 @@ from hub_client import Person, wait_until
 
 
 def terminal(person: Person, command: str, server: str = "", *, wait: bool = True) -> str:
-    """Run a command in a terminal of the session; its output, read through a file of the home.
+    """Run a command in a terminal of the session; return its output, read from a file in the home.
 
-    Without ``wait`` the command is only started, and "" comes back.
+    Without ``wait`` the command is only started, and "" is returned.
     """
     name = f"out-{time.time_ns()}.txt"
-    made = person.session("POST", "api/terminals", server)
-    assert made.status_code == 200, made.text
+    response = person.session("POST", "api/terminals", server)
+    assert response.status_code == 200, response.text
 
     async def send() -> None:
-        socket = await person.socket(f"terminals/websocket/{made.json()['name']}", server)
+        socket = await person.socket(f"terminals/websocket/{response.json()['name']}", server)
         line = f"cd; ( {command} ) > {name}.part 2>&1; mv {name}.part {name}\r"
         await socket.write_message(json.dumps(["stdin", line]))
         await asyncio.sleep(1)
@@ -31,19 +31,19 @@ def terminal(person: Person, command: str, server: str = "", *, wait: bool = Tru
     thread.join()
     if not wait:
         return ""
-    answer = wait_until(
+    contents = wait_until(
         f"the output of {command!r}",
         lambda: (
             (a := person.session("GET", f"api/contents/{name}", server)).status_code == 200 and a
         ),
     )
     person.session("DELETE", f"api/contents/{name}", server)
-    return str(answer.json()["content"])
+    return str(contents.json()["content"])
 
 
 def session_token(person: Person, server: str = "") -> str:
-    """The session's own token. Its terminals do not have it; the server, their parent, does."""
-    words = r"tr '\0' '\n' </proc/$PPID/environ | sed -n s/^JUPYTERHUB_API_TOKEN=//p"
-    token = terminal(person, words, server).strip()
+    """Return the session's own token. Its terminals lack it; the server, their parent, has it."""
+    command = r"tr '\0' '\n' </proc/$PPID/environ | sed -n s/^JUPYTERHUB_API_TOKEN=//p"
+    token = terminal(person, command, server).strip()
     assert len(token) >= 32
     return token

@@ -11,8 +11,8 @@ import pytest
 playwright = pytest.importorskip("playwright.sync_api")
 
 SOON = 120_000
-"""Milliseconds that a test waits for what a page does at once, where three parts of the suite share
-two cores with their clusters. How soon it really is, is for the benchmarks."""
+"""Milliseconds to wait for an immediate reaction of a page, while three parts of the suite and
+their clusters share two cores. The benchmarks measure the real times."""
 
 FLAGS = [
     "--no-sandbox",
@@ -21,17 +21,17 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
-    "--force-prefers-reduced-motion",  # nothing turns for nobody
+    "--force-prefers-reduced-motion",  # no animations that nobody sees
 ]
 
 
 PROGRAM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
-"""Chromium without its windows, as Playwright's own; it draws with a third less of CPU time."""
+"""Headless Chromium, as Playwright's own, if present; it draws with a third less CPU time."""
 
 
 @contextlib.contextmanager
 def chromium(*flags: str) -> Iterator[playwright.Browser]:
-    """The browser, started with these flags beside the usual ones."""
+    """Yield the browser, started with these flags in addition to the usual ones."""
     if not PROGRAM:
         pytest.skip("no chromium on this machine")
     with playwright.sync_playwright() as started:
@@ -42,14 +42,14 @@ def chromium(*flags: str) -> Iterator[playwright.Browser]:
 
 @contextlib.contextmanager
 def late(page: playwright.Page, asked: str) -> Iterator[None]:
-    """What the page asks of addresses like ``asked`` meanwhile is answered a second later."""
+    """Delay the page's requests to addresses like ``asked``, made meanwhile, by a second."""
     held: list[playwright.Route] = []
-    over: list[bool] = []
-    page.route(asked, lambda route: route.continue_() if over else held.append(route))
+    released: list[bool] = []
+    page.route(asked, lambda route: route.continue_() if released else held.append(route))
     yield
     while not held:
         page.wait_for_timeout(50)
     page.wait_for_timeout(1000)
-    over.append(True)
+    released.append(True)
     for route in held:
         route.continue_()

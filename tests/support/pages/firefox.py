@@ -1,5 +1,5 @@
-"""Debian's Firefox (firefox-esr), driven by Playwright through "
-"tests/support/pages/firefox_relay.py."""
+"""Debian's Firefox (firefox-esr), driven by Playwright through
+tests/support/pages/firefox_relay.py."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _RELAY = Path(__file__).with_name("firefox_relay.py")
 
 @contextlib.contextmanager
 def firefox(folder: Path) -> Iterator[playwright.Browser]:
-    """The browser without its windows, with a profile of its own; ``folder`` is an empty one."""
+    """Yield the headless browser with its own profile; ``folder`` must be empty."""
     if not PROGRAM:
         pytest.skip("no firefox-esr on this machine")
-    starter = folder / "firefox"  # Playwright wants one file
+    starter = folder / "firefox"  # Playwright takes a single file
     command = shlex.join([sys.executable, str(_RELAY), PROGRAM])
     starter.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     starter.chmod(0o755)

@@ -1,8 +1,8 @@
-"""Stand between Playwright and Debian's Firefox: python firefox_relay.py FIREFOX OPTIONS…
+"""Relay between Playwright and Debian's Firefox: python firefox_relay.py FIREFOX OPTIONS…
 
-Playwright drives Firefox by WebDriver BiDi, and asks for commands that Debian's ESR (140) does not
-have yet. The relay starts Firefox, prints the line by which Playwright finds it, with a port of the
-relay's own, and passes every message on; what this Firefox does not know, the relay answers.
+Playwright drives Firefox by WebDriver BiDi, with commands that Debian's ESR (140) does not have
+yet. The relay starts Firefox, prints the line by which Playwright finds it, with the relay's own
+port, and forwards all messages; commands unknown to this Firefox are answered by the relay.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tornado.web import Application
 from tornado.websocket import WebSocketClientConnection, WebSocketHandler, websocket_connect
 
 LISTENING = "WebDriver BiDi listening on "
-_LARGEST = 64 * 1024 * 1024  # a picture of a whole page is one message
-# Playwright 1.65 asks for these at each start, and the tests use none of them: bodies of responses,
-# downloads, and what a screen is said to be beside the size of the page.
+_LARGEST = 64 * 1024 * 1024  # a screenshot of a whole page is a single message
+# Playwright 1.65 sends these at each start, and the tests use none of them: bodies of responses,
+# downloads, and properties of the screen other than the size of the page.
 _ANSWERS: dict[str, dict[str, Any]] = {
     "network.addDataCollector": {"collector": "none"},
     "browser.setDownloadBehavior": {},
@@ -31,7 +31,7 @@ _ANSWERS: dict[str, dict[str, Any]] = {
 
 
 class Relay(WebSocketHandler):
-    """One connection of Playwright's, and its own to Firefox."""
+    """Connection of Playwright, and its own connection to Firefox."""
 
     def initialize(self, firefox: str) -> None:
         self.address = firefox
@@ -58,12 +58,12 @@ class Relay(WebSocketHandler):
         self.close()
 
     def _answer(self, message: str | bytes) -> str | bytes:
-        """Give the relay's answer where Firefox says that it does not know the command."""
-        answer = json.loads(message)
-        method = self.unanswered.pop(answer.get("id"), None)
-        if method is None or answer.get("error") != "unknown command":
+        """Return the relay's response if Firefox does not know the command, else ``message``."""
+        response = json.loads(message)
+        method = self.unanswered.pop(response.get("id"), None)
+        if method is None or response.get("error") != "unknown command":
             return message
-        return json.dumps({"type": "success", "id": answer["id"], "result": _ANSWERS[method]})
+        return json.dumps({"type": "success", "id": response["id"], "result": _ANSWERS[method]})
 
     def on_close(self) -> None:
         if self.firefox.done() and not self.firefox.exception():
@@ -74,14 +74,14 @@ async def main() -> int:
     firefox = await asyncio.create_subprocess_exec(*sys.argv[1:], stderr=asyncio.subprocess.PIPE)
     assert firefox.stderr is not None
     async for line in firefox.stderr:
-        words = line.decode(errors="replace")
-        if words.startswith(LISTENING):
-            address = words.removeprefix(LISTENING).strip()
+        text = line.decode(errors="replace")
+        if text.startswith(LISTENING):
+            address = text.removeprefix(LISTENING).strip()
             routes = [("/session", Relay, {"firefox": address})]
             (socket,) = bind_sockets(0, "127.0.0.1")
             HTTPServer(Application(routes, websocket_max_message_size=_LARGEST)).add_socket(socket)
-            words = f"{LISTENING}ws://127.0.0.1:{socket.getsockname()[1]}\n"
-        sys.stderr.write(words)
+            text = f"{LISTENING}ws://127.0.0.1:{socket.getsockname()[1]}\n"
+        sys.stderr.write(text)
         sys.stderr.flush()
     return await firefox.wait()
 

@@ -1,4 +1,4 @@
-"""JupyterLab as a person uses it, in a browser that Playwright drives."""
+"""JupyterLab as a person uses it, in a browser driven by Playwright."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ expect = playwright.expect
 
 
 def log_in(page: Any, demo: Any, name: str = "ada") -> None:
-    """Sign in, and go where the portal leads."""
+    """Sign in and open the portal's start page."""
     sign_in(page, demo.url, name)
     page.goto(f"{demo.url}/")
 
 
 def wait_for_kernel(page: Any) -> None:
-    """Until the kernel is idle. Once in some hundred notebooks, JupyterLab never hears a new kernel
-    and shows "Unknown" (the cause was not found): the page is loaded again, as a person does."""
+    """Wait until the kernel is idle. Once in some hundred notebooks, JupyterLab never hears from a
+    new kernel and shows "Unknown" (cause not found): then reload the page, as a person would."""
     status = page.locator("#jp-main-statusbar")
     try:
         expect(status).to_contain_text("| Idle", timeout=90_000)
     except AssertionError:
-        words = status.inner_text()
-        if "Unknown" not in words:
+        text = status.inner_text()
+        if "Unknown" not in text:
             raise
-        print(f"The page was loaded again, as JupyterLab said: {words}")
+        print(f"The page was loaded again, as JupyterLab said: {text}")
         page.reload()
         expect(status).to_contain_text("| Idle")
 
 
 def run_cell(page: Any, code: str, last_word: str = "done") -> str:
-    """Type a cell into the notebook that is open, run it, and give back what it printed, which
-    ends with ``last_word``; in a notebook with outputs, one that is not among them yet."""
+    """Type a cell into the open notebook, run it and return its output, which must end with
+    ``last_word``: a word that no earlier output of the notebook contains."""
     wait_for_kernel(page)
     cell = page.locator(".jp-Notebook-cell .cm-content").last
     cell.click()
@@ -48,7 +48,7 @@ def run_cell(page: Any, code: str, last_word: str = "done") -> str:
 
 
 def new_notebook(page: Any, address: str) -> None:
-    """A notebook in a workspace of its own (``address``), in which nobody left anything open."""
+    """Open a notebook in a workspace of its own (``address``), with nothing else open."""
     page.goto(f"{address}?reset")
     page.locator(".jp-LauncherCard[data-category='Notebook']").first.click()
     expect(page.locator(".jp-Notebook")).to_be_visible(timeout=60_000)
@@ -56,21 +56,21 @@ def new_notebook(page: Any, address: str) -> None:
 
 
 def toast(page: Any, words: str) -> Any:
-    """A notification of JupyterLab."""
+    """Return a notification of JupyterLab."""
     return page.locator(".Toastify__toast", has_text=words)
 
 
 def palette(page: Any, words: str) -> None:
-    """JupyterLab's palette, with ``words`` looked for in it. Lab knows its keys a moment after it
-    is seen; and where it was slow to hear the first, the second closes the palette again."""
-    looked_for = page.locator(".lm-CommandPalette-input")
+    """Open JupyterLab's palette and search for ``words``. JupyterLab reacts to keys only a moment
+    after it is shown, and if it was slow, a second key press closes the palette again."""
+    search = page.locator(".lm-CommandPalette-input")
     for _ in range(30):
-        if not looked_for.is_visible():
+        if not search.is_visible():
             page.keyboard.press("Control+Shift+C")
         with contextlib.suppress(playwright.TimeoutError):
-            looked_for.fill(words, timeout=4000)
+            search.fill(words, timeout=4000)
             return
-    looked_for.fill(words)
+    search.fill(words)
 
 
 def command(page: Any, words: str) -> None:

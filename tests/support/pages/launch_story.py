@@ -1,5 +1,5 @@
-"""The story of a launch, as a person does it in any browser: log in, pick an environment and GPUs,
-work in JupyterLab, stop. On the real demo; pictures go to build/screenshots/.
+"""A launch as by a person in any browser: log in, choose an environment and GPUs, work in
+JupyterLab, stop. It runs on the real demo; screenshots go to build/screenshots/.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ PICTURES = Path(__file__).parents[3] / "build" / "screenshots"
 
 @pytest.fixture
 def ada(demo: Any) -> Iterator[Person]:
-    """Ada, with no session before and after; the test itself uses the browser."""
-    someone = Person(demo.url, "ada")
-    someone.stop()
-    yield someone
-    someone.stop()
+    """Yield Ada, with no session before and after; the test itself uses the browser."""
+    person = Person(demo.url, "ada")
+    person.stop()
+    yield person
+    person.stop()
 
 
 def launch_a_container_with_two_gpus(demo: Any, page: Any, pictures: str) -> None:
-    """Log in as ada, launch, run a cell, stop. ``pictures`` begins the pictures' names."""
+    """Log in as ada, launch, run a cell, stop. ``pictures``: prefix of the screenshots' names."""
     page.goto(f"{demo.url}/")
     page.get_by_label("User name").fill("ada")
     page.get_by_label("Password", exact=True).fill(PASSWORD)
@@ -53,7 +53,7 @@ def launch_a_container_with_two_gpus(demo: Any, page: Any, pictures: str) -> Non
     assert job.name == "portal-jupyterlab"
     assert job.gres.endswith(":2")
 
-    # A notebook, and a cell in it; in a workspace of its own, which nobody left things open in.
+    # A notebook with a cell, in a workspace of its own in which nothing else is open.
     new_notebook(page, f"{demo.url}/user/ada/lab/workspaces/test-launch")
     printed = run_cell(
         page,
@@ -64,10 +64,10 @@ def launch_a_container_with_two_gpus(demo: Any, page: Any, pictures: str) -> Non
         "print('host', socket.gethostname(), 'done')",
     )
     page.screenshot(path=PICTURES / f"{pictures}lab.png")
-    words = dict(line.split(" ", 1) for line in printed.splitlines() if line.strip())
-    assert len(words["gpus"].split(",")) == 2
-    assert "jupyterlab" in words["container"]
-    assert words["job"] == f"{job.id} {job.node}"
+    values = dict(line.split(" ", 1) for line in printed.splitlines() if line.strip())
+    assert len(values["gpus"].split(",")) == 2
+    assert "jupyterlab" in values["container"]
+    assert values["job"] == f"{job.id} {job.node}"
 
     # Stop it from the Sessions page; Slurm agrees. In another tab: Lab would hold up leaving
     # its own ("unsaved changes"), and sometimes the navigation is aborted.

@@ -1,4 +1,4 @@
-"""How a page looks, for browser tests: pictures in both themes and widths, and what axe finds."""
+"""Looks of a page, for browser tests: screenshots in both themes and widths, and axe's findings."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 PICTURES = Path(__file__).parents[3] / "build" / "screenshots"
-# Bootstrap fades colours, and what follows the window's size is drawn in the next frame. What is
-# paused or never ends is not waited for, and nothing longer than 10 s.
+# Bootstrap fades colours, and elements that follow the window's size are drawn in the next frame.
+# Animations that are paused or endless are not waited for; the limit is 10 s.
 STILL = """async () => {
   const frame = () => new Promise(requestAnimationFrame);
   const moves = one =>
@@ -19,7 +19,7 @@ STILL = """async () => {
   const began = performance.now();
   while (document.getAnimations().some(moves) && performance.now() - began < 10000) await frame();
 }"""
-# What passes is thousands of elements on a large page, each of which would come over as HTML.
+# Passes are left out: thousands of elements on a large page, each sent as HTML.
 VIOLATIONS = """place => axe.run(place || document, { resultTypes: ["violations"] }).then(
   found => found.violations.map(({ id, nodes }) => {
     const html = nodes.map(node => node.html.slice(0, 150)).join(" ");
@@ -28,32 +28,32 @@ VIOLATIONS = """place => axe.run(place || document, { resultTypes: ["violations"
 
 
 def violations(page: Any, place: str = "") -> list[str]:
-    """What axe finds wrong with the page as it stands, or with the elements of a selector."""
+    """Return axe's findings on the page as it is, or on the elements of the selector ``place``."""
     axe = pytest.importorskip("axe_core_python.sync_playwright").Axe()
     if page.evaluate("typeof axe") == "undefined":
         page.evaluate(axe.axe_script)
-    found: list[str] = page.evaluate(VIOLATIONS, place)
-    return found
+    findings: list[str] = page.evaluate(VIOLATIONS, place)
+    return findings
 
 
 def check(page: Any, name: str) -> None:
-    """Pictures of the page in light and dark, wide and narrow; fails where axe finds anything or
-    the page is wider than a phone."""
+    """Take screenshots of the page in light and dark, wide and narrow; fail if axe finds anything
+    or the page is wider than the screen."""
     PICTURES.mkdir(parents=True, exist_ok=True)
-    found: list[str] = []
+    findings: list[str] = []
     for theme in ("light", "dark"):
         for width in (1200, 390):
             page.set_viewport_size({"width": width, "height": 600})
             page.evaluate("t => document.documentElement.setAttribute('data-bs-theme', t)", theme)
             page.evaluate(STILL)
             size = "wide" if width > 400 else "phone"
-            # A screen as high as the page, or the start bar covers the middle of the picture.
+            # Without a screen as high as the page, the start bar covers the middle of the picture.
             height = page.evaluate("document.documentElement.scrollHeight")
             page.set_viewport_size({"width": width, "height": max(600, height)})
             page.evaluate("window.scrollTo(0, 0)")
             page.screenshot(path=PICTURES / f"{name}-{theme}-{size}.png")
             wide = page.evaluate("document.documentElement.scrollWidth")
             assert wide <= width, f"{name} is {wide} px wide on a screen of {width} px"
-            found += [f"{name} {theme} {size}: {one}" for one in violations(page)]
+            findings += [f"{name} {theme} {size}: {finding}" for finding in violations(page)]
     page.set_viewport_size({"width": 1200, "height": 900})
-    assert not found, "\n".join(found)
+    assert not findings, "\n".join(findings)

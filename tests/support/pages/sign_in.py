@@ -1,4 +1,4 @@
-"""Signing in a browser without the login form, which the story of a launch goes through."""
+"""Sign-in of a browser without the login form, which launch_story.py tests."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from hub_client import PASSWORD, Person
 
 
 def sign_in(page: Any, url: str, name: str, password: str = PASSWORD) -> None:
-    """Give the page's browser the cookies of ``name``'s login at the portal at ``url``, and those
-    of nobody else."""
+    """Replace the cookies of the page's browser by those of ``name``'s login at the portal at
+    ``url``."""
     person = Person(url, name, password)
     assert person.logged_in, f"{name} could not log in"
-    # A page that is open would notice that its login is over, and go to the login form by itself.
+    # An open page would notice that its login is over and go to the login form by itself.
     page.goto("about:blank")
     page.context.clear_cookies()
     host = urlsplit(url).hostname  # the jar has "localhost.local" for "localhost"
     page.context.add_cookies(
         [
-            {"name": one.name, "value": one.value, "domain": host, "path": one.path}
-            for one in person.http.cookies.jar
+            {"name": cookie.name, "value": cookie.value, "domain": host, "path": cookie.path}
+            for cookie in person.http.cookies.jar
         ]
     )

@@ -1,4 +1,4 @@
-"""Snapshots that a test makes, and a watcher that tells them in the place of Slurm."""
+"""Snapshots made by tests, and a watcher that returns them in place of Slurm's."""
 
 from __future__ import annotations
 
@@ -21,77 +21,77 @@ STRANGER = Person(name="barbara")
 
 
 def node(name: str, *pools: GpuPool, state: str = "IDLE", **more: Any) -> Node:
-    """A node with these GPUs."""
+    """Build a node with these GPUs."""
     return Node(name=name, address=name, state=state, gpus=pools, **more)
 
 
 def pool(count: int = 4, *used: int, type: str = "v100") -> GpuPool:
-    """GPUs of which these indexes are in use."""
+    """Build a pool of GPUs of which the indexes ``used`` are in use."""
     return GpuPool(type=type, count=count, used=len(used), used_indexes=used)
 
 
 def job(
     id: str, user: str = "ada", held: dict[str, tuple[int, ...]] | None = None, **more: Any
 ) -> Job:
-    """A running job that holds these GPUs."""
+    """Build a running job that holds these GPUs."""
     held = held or {}
-    words = {
+    values = {
         "name": f"name-of-{id}",
         "account": "research",
         "partition": "gpu",
         "state": JobState.RUNNING,
         "nodes": tuple(held) or ("gpu01",),
-        "gpus": sum(len(some) for some in held.values()),
+        "gpus": sum(len(indexes) for indexes in held.values()),
         "submit_time": NOW - 600,
         "start_time": NOW - 500,
         "end_time": NOW + 3100,
         "time_limit": 3600,
     }
-    return Job(id=id, user=user, gpu_indexes=held, **{**words, **more})
+    return Job(id=id, user=user, gpu_indexes=held, **{**values, **more})
 
 
 def waiting(id: str, user: str = "ada", priority: int | None = 10, **more: Any) -> Job:
-    """A job in the queue."""
-    words: dict[str, Any] = {
+    """Build a pending job."""
+    values: dict[str, Any] = {
         "state": JobState.PENDING,
         "reason": "Priority",
         "nodes": (),
         "start_time": None,
         "end_time": None,
     }
-    return job(id, user, priority=priority, **{**words, **more})
+    return job(id, user, priority=priority, **{**values, **more})
 
 
 def snapshot(*things: Node | Job, error: str = "", at: float = NOW) -> ClusterSnapshot:
-    """The cluster with these nodes and jobs."""
+    """Build a snapshot of a cluster with these nodes and jobs."""
     return ClusterSnapshot(
         taken_at=at,
-        nodes={one.name: one for one in things if isinstance(one, Node)},
-        jobs={one.id: one for one in things if isinstance(one, Job)},
+        nodes={thing.name: thing for thing in things if isinstance(thing, Node)},
+        jobs={thing.id: thing for thing in things if isinstance(thing, Job)},
         error=error,
     )
 
 
 def record(id: str, job_id: str, user: str = "ada", **more: Any) -> SessionRecord:
-    """A session that runs as this job."""
-    words: dict[str, Any] = {
+    """Build the record of a session that runs as this job."""
+    values: dict[str, Any] = {
         "environment": "pytorch",
         "state": SessionState.RUNNING,
         "submitted_at": NOW - 600,
         "account": user,
     }
-    return SessionRecord(id=id, user=user, job_id=job_id, **{**words, **more})
+    return SessionRecord(id=id, user=user, job_id=job_id, **{**values, **more})
 
 
 def reading(node: str, index: int, utilization: float | None, **more: Any) -> GpuReading:
-    """What a GPU did."""
+    """Build a reading of a GPU."""
     return GpuReading(
         node=node, index=index, at=time.time(), source="dcgm", utilization=utilization, **more
     )
 
 
 class ToldCluster(Cluster):
-    """Answers with ``told``, or raises it; ``asked`` counts."""
+    """Watcher that returns ``told``, or raises it; ``asked`` counts the calls."""
 
     def __init__(self, told: ClusterSnapshot | PortalError) -> None:
         super().__init__()
@@ -106,13 +106,13 @@ class ToldCluster(Cluster):
 
 
 class ToldTelemetry(Telemetry):
-    """Has these readings; the source may count."""
+    """Telemetry with these readings, all of which count as accountable."""
 
     def __init__(self, *told: GpuReading) -> None:
         super().__init__()
         self.told = told
 
     def readings(self, snapshot: ClusterSnapshot) -> dict[tuple[str, int], GpuReading]:
-        return {(one.node, one.index): one for one in self.told}
+        return {(reading.node, reading.index): reading for reading in self.told}
 
     accountable = readings

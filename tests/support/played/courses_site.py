@@ -1,5 +1,5 @@
-"""The whole API with a real database and courses in it; Slurm, the Hub and the directory are
-played by the test."""
+"""The whole API with a real database and courses; Slurm, the Hub and the directory are
+fakes."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ PEOPLE = {
 
 @dataclass
 class Directory:
-    """People and groups by name; ``away``: it does not answer. ``on`` False: there is none;
-    ``complete`` False: others may exist beside these."""
+    """Fake directory: people and groups by name. ``away``: it does not answer; ``on`` False: there
+    is none; ``complete`` False: other people may exist."""
 
     people: set[str] = field(
         default_factory=lambda: {*PEOPLE, *(f"student{n:02}" for n in range(1, 31))}
@@ -88,7 +88,7 @@ class Directory:
 
 @dataclass
 class Hub:
-    """What the service asks of it, noted."""
+    """Fake Hub that records the service's requests."""
 
     stopped: list[tuple[str, str]] = field(default_factory=list)
 
@@ -98,7 +98,7 @@ class Hub:
 
 @dataclass
 class Cluster:
-    """A watcher whose accounting is a dictionary; ``questions`` counts what would go to Slurm."""
+    """Fake watcher whose accounting is a dictionary; None: accounting does not answer."""
 
     accounts: dict[str, tuple[Any, ...]] | None = field(default_factory=dict)
     names: tuple[str, ...] = ("teaching",)
@@ -112,7 +112,7 @@ class Cluster:
 
 
 def snapshot(nodes: int = 2, gpus: int = 4) -> ClusterSnapshot:
-    """``nodes`` nodes of ``gpus`` V100 each, in the partition "gpu"."""
+    """Build a snapshot of ``nodes`` nodes with ``gpus`` V100 each, in the partition "gpu"."""
     names = tuple(f"gpu{n:02}" for n in range(1, nodes + 1))
     pools = (GpuPool(type="v100", count=gpus),)
     return ClusterSnapshot(
@@ -129,7 +129,7 @@ def snapshot(nodes: int = 2, gpus: int = 4) -> ClusterSnapshot:
 
 
 class Site:
-    """The endpoints on loopback."""
+    """Endpoints served on loopback."""
 
     def __init__(self, client: httpx.AsyncClient, parts: Parts, files: Path) -> None:
         self.client = client
@@ -142,32 +142,34 @@ class Site:
         return await self.client.request(method, path, json=body, headers=headers)
 
     async def done(self, who: str, method: str, path: str, body: Any = None) -> Any:
-        """The answer of what must work."""
-        answer = await self.ask(who, method, path, body)
-        assert answer.status_code < 300, answer.text
-        return answer.json() if answer.content else None
+        """Return the body of a request that must succeed."""
+        response = await self.ask(who, method, path, body)
+        assert response.status_code < 300, response.text
+        return response.json() if response.content else None
 
     async def refused(
         self, status: int, who: str, method: str, path: str, body: Any = None
     ) -> dict[str, Any]:
-        """The error of what must not."""
-        answer = await self.ask(who, method, path, body)
-        assert answer.status_code == status, answer.text
-        return dict(answer.json()["error"])
+        """Return the error of a request that must fail with ``status``."""
+        response = await self.ask(who, method, path, body)
+        assert response.status_code == status, response.text
+        return dict(response.json()["error"])
 
     async def make(self, who: str = "barbara", **more: Any) -> dict[str, Any]:
-        """A course of ``who``, a draft."""
+        """Create a draft of a course by ``who``."""
         return dict(await self.done(who, "POST", "courses", {"course": DEEP | more}))
 
     async def approved(self, who: str = "barbara", **more: Any) -> dict[str, Any]:
-        """A course that runs on its days."""
-        made = await self.make(who, **more)
-        path, number = f"courses/{made['course']['name']}", made["number"]
-        made = await self.done(who, "POST", f"{path}/submit", {"number": number})
-        return dict(await self.done("grace", "POST", f"{path}/approve", {"number": made["number"]}))
+        """Create an approved course, which runs on its days."""
+        draft = await self.make(who, **more)
+        path, number = f"courses/{draft['course']['name']}", draft["number"]
+        draft = await self.done(who, "POST", f"{path}/submit", {"number": number})
+        return dict(
+            await self.done("grace", "POST", f"{path}/approve", {"number": draft["number"]})
+        )
 
     async def put(self, course: str, **roles: Role) -> None:
-        """People into a course, past everything that judges."""
+        """Put people into a course, without any checks."""
         members = [CourseMember(course=course, person=p, role=r) for p, r in roles.items()]
         await self.parts.store.members.put(members)
         self.parts.book.forget()
@@ -179,7 +181,7 @@ class Site:
 
 @contextlib.asynccontextmanager
 async def running(place: Path) -> AsyncIterator[Site]:
-    """A site."""
+    """Yield a site."""
     log = logging.getLogger("service")
     store = Store(url=f"sqlite:///{place}/portal.sqlite", log=log)
     await store.upgrade()

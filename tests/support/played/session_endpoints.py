@@ -1,4 +1,4 @@
-"""Endpoints served over HTTP without the rest of the service, with a Hub that a test plays."""
+"""Endpoints served over HTTP without the rest of the service, with a fake Hub."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ ACCESS = "access:services!service=portal"
 
 
 def of_server(user: str, server: str = "") -> dict[str, Any]:
-    """The Hub's model of the token of a session of ``user``."""
+    """Return the Hub's model of the token of a session of ``user``."""
     return {"name": user, "kind": "user", "scopes": [f"{SESSION_OWN}!server={user}/{server}"]}
 
 
 def person(user: str, *scopes: str) -> dict[str, Any]:
-    """The Hub's model of a token of ``user``'s own."""
+    """Return the Hub's model of a token of ``user``."""
     scopes = (f"{SESSION_OWN}!user={user}", ACCESS, *scopes)
     return {"name": user, "kind": "user", "scopes": list(scopes)}
 
 
 class _HubUser(RequestHandler):
-    """``/hub/api/user`` as the Hub answers it."""
+    """Handler of ``/hub/api/user`` that answers as the Hub does."""
 
     def get(self) -> None:
         token = self.request.headers["Authorization"].removeprefix("token ")
-        found = self.settings["model_of"](token)
-        if isinstance(found, dict):
-            self.finish(found)
+        model = self.settings["model_of"](token)
+        if isinstance(model, dict):
+            self.finish(model)
         else:
-            self.send_error(found or 403)
+            self.send_error(model or 403)
 
 
 def _listen(application: Application, servers: contextlib.ExitStack) -> int:
@@ -57,10 +57,10 @@ async def served(
     *,
     logins: bool = False,
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """Serve the endpoints with ``parts``, whose store is closed at the end; give a client of them.
+    """Serve the endpoints with ``parts``, whose store is closed at the end; yield a client.
 
-    ``model_of``: the Hub's model of a token, or the status that it answers with (None: 403).
-    ``logins``: the endpoints for people ask this Hub as well.
+    ``model_of``: returns the Hub's model of a token, or the status of its response (None: 403).
+    ``logins``: the endpoints for people query this Hub as well.
     """
     with contextlib.ExitStack() as servers:
         hub_port = _listen(Application([("/hub/api/user", _HubUser)], model_of=model_of), servers)

@@ -1,4 +1,4 @@
-"""A workshop for tests: a real database and real logs, and jobs that a test writes itself."""
+"""A workshop for tests, with a real database, real logs and jobs controlled by the test."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ FACTS = {"versions": {"torch": "2.9"}, "packages": ["torch==2.9"]}
 
 
 class WrittenCluster(Cluster):
-    """Takes jobs, which do what the test says."""
+    """Fake watcher that accepts jobs, whose states the test sets."""
 
     def __init__(self) -> None:
         super().__init__()
         self.jobs: dict[str, Job] = {}
         self.told: dict[str, tuple[ImageJob, list[str], str | None]] = {}
-        self.gone: dict[str, Job] = {}  # ended, and not in the snapshot any more
+        self.gone: dict[str, Job] = {}  # ended and no longer in the snapshot
         self.nodes = NODES
         self.error: PortalError | None = None
 
@@ -52,9 +52,9 @@ class WrittenCluster(Cluster):
         if self.error is not None:
             raise self.error
         id_ = str(100 + len(self.told))
-        words = list(argv)
-        self.told[id_] = ImageJob.model_validate_json((env or {})[VARIABLE]), words, user
-        name = next(word for word in words if word.startswith("--job-name="))
+        args = list(argv)
+        self.told[id_] = ImageJob.model_validate_json((env or {})[VARIABLE]), args, user
+        name = next(arg for arg in args if arg.startswith("--job-name="))
         self.jobs[id_] = Job(
             id=id_,
             name=name.partition("=")[2],
@@ -62,7 +62,7 @@ class WrittenCluster(Cluster):
             state=JobState.PENDING,
             reason="Resources",
             submit_time=time.time(),
-            stdout=next(one for one in words if one.startswith("--output=")).partition("=")[2],
+            stdout=next(opt for opt in args if opt.startswith("--output=")).partition("=")[2],
         )
         return id_
 
@@ -85,17 +85,17 @@ class WrittenCluster(Cluster):
         return None
 
     def end(self, job_id: str, state: JobState, **more: Any) -> None:
-        """The job is over, as Slurm tells it."""
+        """End a job in ``state``, as Slurm would report it."""
         self.jobs[job_id] = self.jobs[job_id].model_copy(update={"state": state, **more})
 
     def start(self, job_id: str) -> None:
-        """The job runs."""
+        """Make a job run."""
         more = {"state": JobState.RUNNING, "start_time": time.time(), "nodes": ("cpu01",)}
         self.jobs[job_id] = self.jobs[job_id].model_copy(update=more)
 
 
 class Site:
-    """A workshop with what it works with, in ``place``."""
+    """Workshop with its dependencies, in ``place``."""
 
     def __init__(self, place: Path, store: Store, **settings: Any) -> None:
         self.place, self.store, self.settings = place, store, settings
@@ -115,25 +115,25 @@ class Site:
         self.workshop = self.service()
 
     def service(self) -> Workshop:
-        """A new one on the same database, as after a restart of the service."""
+        """Create a new workshop on the same database, as after a restart of the service."""
         images = Images(
             directory=str(self.place / "images"),
             log_directory=str(self.place / "logs"),
             wheels=str(self.place / "wheels"),
         )
-        made = Workshop(self.cluster, self.store, self.catalog, images=images, **self.settings)
-        made.registries.resolve = self._resolve  # type: ignore[method-assign]
-        self.workshop = made
-        return made
+        workshop = Workshop(self.cluster, self.store, self.catalog, images=images, **self.settings)
+        workshop.registries.resolve = self._resolve  # type: ignore[method-assign]
+        self.workshop = workshop
+        return workshop
 
     async def _resolve(self, source: Source, kept: Any) -> ResolvedImage:
         self.resolved.append(source)
         return ResolvedImage(digest=DIGEST, architecture="amd64")
 
     async def draft(self, name: str = "torch", **more: Any) -> EnvironmentVersion:
-        """A version that could be built."""
-        words = {"name": name, "title": name.title(), "kind": "container", "source": SOURCE}
-        environment = Environment.model_validate({**words, **more})
+        """Add a version that can be built."""
+        values = {"name": name, "title": name.title(), "kind": "container", "source": SOURCE}
+        environment = Environment.model_validate({**values, **more})
         return await self.store.versions.add(
             environment, author="grace", at=time.time(), origin=Origin.PAGE
         )
@@ -145,20 +145,20 @@ class Site:
         await self.workshop.turn()
 
     def write(self, job_id: str, text: str) -> None:
-        """Text into the log of a job."""
-        words = self.cluster.told[job_id][1]
-        path = next(word for word in words if word.startswith("--output=")).partition("=")[2]
+        """Append text to the log of a job."""
+        args = self.cluster.told[job_id][1]
+        path = next(arg for arg in args if arg.startswith("--output=")).partition("=")[2]
         with Path(path).open("a") as log:
             log.write(text)
 
     def say(self, job_id: str, **event: Any) -> None:
-        """An event of the job itself."""
+        """Write an event of the job itself into its log."""
         nonce = self.cluster.told[job_id][0].nonce
-        words = {"at": time.time(), "step": "done", **event}
-        self.write(job_id, f"{MARK} {nonce} {json.dumps(words)}\n")
+        message = {"at": time.time(), "step": "done", **event}
+        self.write(job_id, f"{MARK} {nonce} {json.dumps(message)}\n")
 
     def passes(self, job_id: str) -> None:
-        """The job says that all went well, as a real one would."""
+        """Have the job report success, as a real one would."""
         job = self.cluster.told[job_id][0]
         if job.work is Work.BUILD:
             Path(job.target).write_bytes(b"sif")
@@ -167,21 +167,21 @@ class Site:
             self.say(job_id, result=tested(job))
 
     def ids(self, work: Work | None = None) -> list[str]:
-        """Jobs that were submitted, in order."""
+        """Return the ids of submitted jobs, in order."""
         return [id_ for id_, (job, _, _) in self.cluster.told.items() if work in (None, job.work)]
 
     def option(self, job_id: str, name: str) -> str | None:
-        """What sbatch was told."""
-        found = (re.fullmatch(f"--{name}=(.*)", word) for word in self.cluster.told[job_id][1])
-        return next((one[1] for one in found if one), None)
+        """Return the value of an option that was passed to sbatch; None if it was not."""
+        matches = (re.fullmatch(f"--{name}=(.*)", arg) for arg in self.cluster.told[job_id][1])
+        return next((match[1] for match in matches if match), None)
 
     async def build(self, id_: int) -> Build:
         return await self.store.builds.get(id_)
 
     async def tests(self, name: str = "torch") -> dict[str, EnvironmentTest]:
-        """The newest test of each GPU type."""
+        """Return the newest test of each GPU type."""
         items, _ = await self.store.tests.of(name)
-        return {one.gpu_type: one for one in reversed(items)}
+        return {test.gpu_type: test for test in reversed(items)}
 
 
 def built(image: str) -> dict[str, Any]:

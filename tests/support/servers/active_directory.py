@@ -1,8 +1,8 @@
-"""A real Active Directory for the tests: Samba's, on an address of loopback of its own.
+"""A real Active Directory for the tests: Samba's, on its own loopback address.
 
-Samba listens on 389 and 636 and nowhere else, so it takes root, and 127.x.y.z tells one from
-another; a relay gives it a free port of 127.0.0.1, which its certificate is for. Making a domain
-takes half a minute; it is made once and copied (``samba_domain.py``).
+Samba listens only on ports 389 and 636, so it requires root and a separate address 127.x.y.z; a
+relay gives it a free port on 127.0.0.1, for which its certificate is made. Making a domain takes
+half a minute; it is made once and copied (``samba_domain.py``).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from portal.demo.home import Home
 
 BASE = "DC=corp,DC=example,DC=org"
 PASSWORD = "Right-password-1"
-_PYTHON = "/usr/bin/python3"  # Samba's own modules are the system's
+_PYTHON = "/usr/bin/python3"  # has Samba's own modules
 _MAKER = Path(__file__).with_name("samba_domain.py")
 
 
 class ActiveDirectory:
-    """A domain with people, groups and a computer (see ``samba_domain.py``) below ``home``."""
+    """Domain with people, groups and a computer (see ``samba_domain.py``) below ``home``."""
 
     base = BASE
     people_dn = f"OU=People,{BASE}"
@@ -43,7 +43,7 @@ class ActiveDirectory:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.log_file = home / "samba.log"
-        self.own_tls = home / "private" / "tls"  # ca.pem, cert.pem, key.pem, which Samba makes
+        self.own_tls = home / "private" / "tls"  # ca.pem, cert.pem and key.pem made by Samba
         self.password_file = home / "search-password"
         self.address = ""
         self.uri = ""
@@ -51,7 +51,7 @@ class ActiveDirectory:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, own_certificate: bool = False) -> None:
-        """Start it and return when it answers; ``own_certificate``: the one that Samba makes."""
+        """Start Samba and wait until it answers; ``own_certificate``: use the one made by Samba."""
         self.address = _free_address()
         self.password_file.write_text(PASSWORD)
         self.password_file.chmod(0o600)
@@ -110,7 +110,7 @@ class ActiveDirectory:
 
     @contextmanager
     def admin(self) -> Iterator[ldap3.Connection]:
-        """A connection that may change everything; a refused change raises."""
+        """Yield a connection that may change everything; a refused change raises."""
         server = ldap3.Server(self.address, 636, use_ssl=True, get_info=ldap3.NONE)
         name = "Administrator@corp.example.org"
         with ldap3.Connection(
@@ -119,7 +119,7 @@ class ActiveDirectory:
             yield connection
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        """Those that docs/how-to/existing-cluster.md names, with a search account."""
+        """Return the settings in docs/how-to/existing-cluster.md, with a search account."""
         return {
             "servers": [self.uri],
             "ca_file": str(self.ca_file),
@@ -152,7 +152,7 @@ _PLACES = {
 
 @contextmanager
 def active_directory(home: Path) -> Iterator[ActiveDirectory]:
-    """A running domain of its own. Skips where Samba is not installed, or the tests are no root."""
+    """Run a separate domain. Skips the test if Samba is not installed or without root."""
     if not shutil.which("samba", path="/usr/sbin:/usr/bin"):
         pytest.skip("Samba's AD is not installed")
     if os.geteuid() != 0:
@@ -169,7 +169,7 @@ def active_directory(home: Path) -> Iterator[ActiveDirectory]:
 
 
 def _made() -> Path:
-    """The domain, made once for all runs; anew when what makes it has changed."""
+    """Return the domain, made once for all runs and remade if its inputs have changed."""
     version = subprocess.run(["/usr/sbin/samba", "--version"], capture_output=True, check=True)
     digest = hashlib.sha256(_MAKER.read_bytes() + version.stdout + PASSWORD.encode()).hexdigest()
     place = Home.find().cache / "active-directory"

@@ -1,4 +1,4 @@
-"""A real slapd for the tests of the directory, and the road to it."""
+"""A real slapd for the tests of the directory, and a relay to it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def settings_for(server: Slapd) -> dict[str, Any]:
 
 @contextmanager
 def as_admin(server: Slapd) -> Iterator[ldap3.Connection]:
-    """A connection that may change everything; a refused change raises."""
+    """Yield a connection that may change everything; a refused change raises."""
     with ldap3.Connection(
         ldap3.Server("127.0.0.1", server.ldaps_port, use_ssl=True, get_info=ldap3.NONE),
         server.admin_dn,
@@ -62,12 +62,12 @@ def as_admin(server: Slapd) -> Iterator[ldap3.Connection]:
 
 
 def add_group(server: Slapd, name: str, *members: str) -> str:
-    """A groupOfNames with these member DNs; its DN. ``name`` is written as in a DN."""
+    """Add a groupOfNames with these member DNs and return its DN. ``name``: escaped as in a DN."""
     return add_groups(server, {name: members})[0]
 
 
 def add_groups(server: Slapd, groups: Mapping[str, Sequence[str]]) -> list[str]:
-    """Several of them, over one connection."""
+    """Add several groups over a single connection; return their DNs."""
     dns = []
     with as_admin(server) as connection:
         for name, members in groups.items():
@@ -79,8 +79,8 @@ def add_groups(server: Slapd, groups: Mapping[str, Sequence[str]]) -> list[str]:
 
 @contextmanager
 def relay(host: str, port: int, delay: float = 0.0, target: str = "127.0.0.1") -> Iterator[int]:
-    """Pass connections to ``host`` on to ``target``:``port``, each message after ``delay`` seconds;
-    yields the relay's own port."""
+    """Relay connections to ``host`` to ``target``:``port``, each message after ``delay`` seconds;
+    yield the relay's own port."""
     server = socket.create_server((host, 0))
 
     def pump(source: socket.socket, target: socket.socket) -> None:
@@ -114,12 +114,12 @@ def relay(host: str, port: int, delay: float = 0.0, target: str = "127.0.0.1") -
 async def log_in(
     hub: LDAPAuthenticator, name: str, password: str = PASSWORD
 ) -> dict[str, Any] | None:
-    """What the Hub gets: the whole way through ``Authenticator``, allowed and blocked included."""
+    """Log in as the Hub does, through all of ``Authenticator``, with its allow and block checks."""
     return await hub.get_authenticated_user(None, {"username": name, "password": password})
 
 
 def lines_since(server: Slapd, mark: int) -> str:
-    """What slapd has logged (one line for each operation) after ``mark`` bytes."""
+    """Return slapd's log (one line per operation) after ``mark`` bytes."""
     with server.log_file.open() as log:
         log.seek(mark)
         return log.read()

@@ -1,4 +1,4 @@
-"""Repositories on loopback by git's own http-backend, and servers that only claim to be one."""
+"""Repositories on loopback, served by git's http-backend, and servers that only claim to be one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENVIRONMENT = {
 
 
 def git(folder: Path, *arguments: str, stdin: bytes = b"") -> str:
-    """What git writes, as somebody who is nobody."""
+    """Run git as a test user, without the machine's configuration; return its output."""
     done = subprocess.run(
         ["git", *_WHO, *arguments],
         cwd=folder,
@@ -35,7 +35,7 @@ def git(folder: Path, *arguments: str, stdin: bytes = b"") -> str:
 
 
 class Repository:
-    """A repository somewhere, with its files as they are handed out."""
+    """Repository in ``place``, with a working tree."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -53,7 +53,7 @@ class Repository:
         return git(self.place, "rev-parse", "HEAD")
 
     def tree(self, *entries: tuple[str, str, bytes]) -> str:
-        """Commit a tree of (mode, name, content) that git itself would never make."""
+        """Commit a tree of (mode, name, content) that git itself would never create."""
         lines = b""
         for mode, name, content in entries:
             if mode == "160000":
@@ -76,7 +76,7 @@ class Repository:
 
 
 class GitServer:
-    """``url`` leads to every repository below ``root``; ``asked`` are the paths that came."""
+    """Server of the repositories below ``root`` at ``url``; ``asked``: the requested paths."""
 
     def __init__(self, root: Path, url: str) -> None:
         self.root, self.url = root, url
@@ -86,7 +86,7 @@ class GitServer:
 
 @contextmanager
 def serve(root: Path) -> Iterator[GitServer]:
-    """A server of all repositories below ``root``."""
+    """Serve all repositories below ``root``."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.0"

@@ -1,4 +1,4 @@
-"""A JupyterHub of a test's own with nothing but the LDAP login, and a browser's requests to it."""
+"""A separate JupyterHub with only the LDAP login, and a browser's requests to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 class Hub:
-    """A Hub process of its own; ``stop`` ends it by its pid."""
+    """Hub in its own process; ``stop`` ends it by its pid."""
 
     def __init__(self, directory: Path, settings: dict[str, Any]) -> None:
         with closing(socket.create_server(("127.0.0.1", 0))) as free:
@@ -70,8 +70,8 @@ class Hub:
     async def user(self, name: str) -> dict[str, Any]:
         async with httpx.AsyncClient(timeout=60) as client:
             headers = {"Authorization": f"token {self.token}"}
-            answer = await client.get(f"{self.url}/api/users/{name}", headers=headers)
-        return answer.json()
+            response = await client.get(f"{self.url}/api/users/{name}", headers=headers)
+        return response.json()
 
 
 @contextmanager

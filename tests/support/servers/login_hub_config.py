@@ -1,7 +1,7 @@
-"""A JupyterHub with nothing but the LDAP login, for login_hub.py.
+"""Configuration of a JupyterHub with only the LDAP login, for login_hub.py.
 
-No proxy: the test talks to the Hub's own port. ``$LDAP_TEST_SETTINGS`` is a JSON object with the
-settings of LDAPAuthenticator, ``$LDAP_TEST_PORT`` the Hub's port.
+There is no proxy: the test uses the Hub's own port. ``$LDAP_TEST_SETTINGS`` is a JSON object with
+the settings of LDAPAuthenticator, ``$LDAP_TEST_PORT`` the Hub's port.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A login with OpenID Connect whose provider is a Python object: no process, no network."""
+"""OpenID Connect login whose provider is a Python object: no process, no network."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ TOKEN = {"access_token": "one", "token_type": "Bearer", "refresh_token": "more"}
 
 
 class InTurn(list[Any]):
-    """Answers, one after the other."""
+    """Answers to be given one after another."""
 
 
 def status(code: int) -> Exception:
-    """The answer of a provider that refuses, or cannot."""
+    """Return the answer of a provider that refuses or fails."""
     return HTTPClientError(code)
 
 
 class Provider:
-    """Answers by the last part of the address: a JSON value, an exception, or some InTurn."""
+    """Fake provider. Its attribute named like the URL's last part is the answer: a JSON value, an
+    exception, or several InTurn."""
 
     def __init__(self, **claims: Any) -> None:
         self.token: Any = TOKEN
@@ -48,7 +49,7 @@ class Provider:
 
 
 def made(provider: Provider, **settings: Any) -> OIDCAuthenticator:
-    given = {
+    defaults = {
         "allow_all": True,
         "enable_auth_state": True,
         "client_id": "portal",
@@ -61,7 +62,7 @@ def made(provider: Provider, **settings: Any) -> OIDCAuthenticator:
         "http_client": provider,
         "refresh_patience": 5.0,
     }
-    return OIDCAuthenticator(**(given | settings))
+    return OIDCAuthenticator(**(defaults | settings))
 
 
 async def log_in(hub: OIDCAuthenticator) -> dict[str, Any] | None:
@@ -76,7 +77,7 @@ def user(*groups: str, **state: Any) -> Any:
     async def get_auth_state() -> dict[str, Any]:
         return {"token_response": TOKEN, "refresh_token": "more", **state}
 
-    groups_of = [SimpleNamespace(name=one) for one in groups]
+    groups_of = [SimpleNamespace(name=name) for name in groups]
     return SimpleNamespace(
         name="ada", groups=groups_of, get_auth_state=get_auth_state, _auth_refreshed=None
     )

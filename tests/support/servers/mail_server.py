@@ -15,7 +15,7 @@ from portal.demo.daemons.ports import free_port
 
 
 class Inbox:
-    """Takes mail; ``answer`` is what it says to each."""
+    """Receiver of mail; ``answer``: its reply to each message."""
 
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []

@@ -1,4 +1,4 @@
-"""A real provider of OpenID Connect on loopback, with people and claims as a test wants them."""
+"""A real OpenID Connect provider on loopback, with people and claims set by tests."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from portal.demo.daemons.ports import free_port
 
 
 class OidcProvider:
-    """oidc-provider-mock, which stands on Authlib. It can be stopped and started again, and then
-    knows the same tokens.
+    """Server with oidc-provider-mock (based on Authlib), which keeps its tokens when restarted.
 
-    ``minutes`` is how long its access tokens are good; they can be renewed.
+    ``minutes``: validity of its access tokens, which can be renewed.
     """
 
     def __init__(self, minutes: float = 60) -> None:
-        logging.getLogger("werkzeug").setLevel(logging.WARNING)  # not a line for each request
-        os.environ["AUTHLIB_INSECURE_TRANSPORT"] = "1"  # HTTP, which Authlib refuses else
+        logging.getLogger("werkzeug").setLevel(logging.WARNING)  # no line per request
+        os.environ["AUTHLIB_INSECURE_TRANSPORT"] = "1"  # allow HTTP, refused otherwise
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._app = oidc_provider_mock.app(access_token_max_age=timedelta(minutes=minutes))
@@ -37,26 +36,26 @@ class OidcProvider:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def stop(self) -> None:
-        """From now on nobody listens there."""
+        """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
 
     def claims(self, subject: str, **claims: Any) -> None:
-        """Set all claims of somebody, for this login and for those that are there."""
+        """Set all claims of a person, for future and existing logins."""
         httpx.put(f"{self.url}/users/{subject}", json=claims).raise_for_status()
 
     def person(self, name: str, *groups: str, **more: Any) -> None:
-        """Set somebody whose subject is their user name."""
+        """Set the claims of a person whose subject is their user name."""
         mail = f"{name}@example.org"
         self.claims(name, preferred_username=name, groups=[*groups], email=mail, **more)
 
     def end_logins(self, subject: str) -> None:
-        """Take all tokens of somebody back."""
+        """Revoke all tokens of a person."""
         httpx.post(f"{self.url}/users/{subject}/revoke-tokens").raise_for_status()
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Those of OIDCAuthenticator that belong to it."""
+        """Settings of OIDCAuthenticator for this provider."""
         return {
             "login_service": "the test's provider",
             "client_id": "portal",
@@ -73,7 +72,7 @@ class OidcProvider:
 
 @contextmanager
 def oidc_provider(minutes: float = 60) -> Iterator[OidcProvider]:
-    """One that runs."""
+    """Yield a running provider."""
     provider = OidcProvider(minutes)
     provider.start()
     try:

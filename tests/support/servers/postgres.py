@@ -1,4 +1,4 @@
-"""A private PostgreSQL, real, for tests: on a free loopback port, in a folder of its own."""
+"""A real private PostgreSQL for tests: on a free loopback port, in its own folder."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ PASSWORD = "s3cret/p@ss word"
 
 
 def programs() -> Path:
-    """Where Debian puts PostgreSQL's programs; the newest."""
-    found = sorted(
+    """Return the folder of Debian's newest PostgreSQL programs."""
+    paths = sorted(
         Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[4])
     )
-    assert found, "PostgreSQL is missing (deploy/packages-test.txt): `make test` installs it"
-    return found[-1].parent
+    assert paths, "PostgreSQL is missing (deploy/packages-test.txt): `make test` installs it"
+    return paths[-1].parent
 
 
 class PostgreSQL:
-    """One server. It refuses to run as root, so then it runs as another account.
+    """PostgreSQL server. It refuses to run as root, so under root it runs as another account.
 
-    ``new()`` makes an empty database; ``stop``, ``start``, ``freeze`` and ``thaw`` are outages.
+    ``new()`` makes an empty database; ``stop``, ``start``, ``freeze`` and ``thaw`` make outages.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class PostgreSQL:
             os.chown(self.place, account.pw_uid, account.pw_gid)
         secret = self.place / "password"
         secret.write_text(PASSWORD)
-        secret.chmod(0o644)  # in a folder that only the server's account and root enter
+        secret.chmod(0o644)  # in a folder that only root and the server's account can enter
         self._run(
             "initdb", "--no-sync", "--auth=scram-sha-256", f"--pwfile={secret}",
             "--username=portal", "--encoding=UTF8", "--locale=C.UTF-8", "-D", str(self.data),
@@ -54,7 +54,7 @@ class PostgreSQL:
         secret.unlink()
 
     def start(self) -> None:
-        """Start, and wait until it answers."""
+        """Start the server and wait until it answers."""
         log = (self.place / "log").open("ab")
         self.process = subprocess.Popen(
             [
@@ -73,35 +73,35 @@ class PostgreSQL:
             time.sleep(0.05)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """End it: SIGINT cuts all connections, SIGQUIT is a crash."""
+        """Stop the server: SIGINT cuts all connections, SIGQUIT is a crash."""
         if self.process is not None:
             self.process.send_signal(how)
             self.process.wait(30)
             self.process = None
 
     def freeze(self) -> None:
-        """It keeps its connections and takes new ones, and answers none."""
+        """Freeze the server: it keeps its connections and accepts new ones, but does not answer."""
         self._signal_all(signal.SIGSTOP)
 
     def thaw(self) -> None:
         self._signal_all(signal.SIGCONT)
 
     def url(self, database: str = "postgres", password: str = PASSWORD) -> str:
-        """For ``Store.url``."""
+        """Return the URL of a database, for ``Store.url``."""
         from sqlalchemy import URL
 
         url = URL.create("postgresql", "portal", password, "127.0.0.1", self.port, database)
         return url.render_as_string(hide_password=False)
 
     def new(self, *options: str) -> str:
-        """The URL of a new, empty database; ``options`` are those of CREATE DATABASE."""
+        """Create an empty database and return its URL. ``options``: of CREATE DATABASE."""
         self._count += 1
         name = f"test{self._count}"
         self.sql(f"CREATE DATABASE {name} {' '.join(options)}")
         return self.url(name)
 
     def sql(self, statement: str, database: str = "postgres") -> str:
-        """Run one statement as the superuser; what it prints."""
+        """Run a statement as the superuser; return its rows as text."""
         import psycopg
 
         with psycopg.connect(
@@ -112,14 +112,14 @@ class PostgreSQL:
             return "\n".join(str(row) for row in cursor) if cursor.description else ""
 
     def end(self) -> None:
-        """Stop it, and leave nothing."""
+        """Stop the server and remove its files."""
         try:
             if self.process is not None:
                 self.thaw()
                 self.process.send_signal(signal.SIGQUIT)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self.process.wait(3)
-                # Those that wait for the first word of a client that gave up meanwhile.
+                # Backends that wait for the first message of a client that has given up.
                 self._signal(self._children(), signal.SIGKILL)
                 self.process.wait(30)
         finally:
@@ -131,7 +131,7 @@ class PostgreSQL:
 
     def _signal(self, pids: list[int], number: signal.Signals) -> None:
         for pid in pids:
-            with contextlib.suppress(ProcessLookupError):  # its client has gone, and so has it
+            with contextlib.suppress(ProcessLookupError):  # it ended with its client
                 os.kill(pid, number)
 
     def _children(self) -> list[int]:
@@ -142,9 +142,9 @@ class PostgreSQL:
         except (FileNotFoundError, ProcessLookupError):  # the server has ended
             return []
 
-    def _run(self, program: str, *words: str, check: bool = True) -> int:
+    def _run(self, program: str, *args: str, check: bool = True) -> int:
         done = subprocess.run(
-            [str(programs() / program), *words],
+            [str(programs() / program), *args],
             capture_output=True, text=True, cwd="/", timeout=120, env={"LC_ALL": "C.UTF-8"},
             extra_groups=[] if self._user else None, **self._user,  # type: ignore[call-overload]
         )  # fmt: skip

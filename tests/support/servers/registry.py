@@ -1,10 +1,10 @@
 """A real container registry for tests: Debian's docker-registry, on a free loopback port.
 
     with registry(tls=True, login=("$oauthtoken", "key")) as r:
-        r.push("nvidia/pytorch", "25.10-py3", image)   # of tests/support/containers/images.py
+        r.push("nvidia/pytorch", "25.10-py3", image)   # from tests/support/containers/images.py
         r.host                                         # "127.0.0.1:21234"
 
-It ends with the test and leaves nothing.
+It ends with the test and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
 
 
 class Registry:
-    """One registry. ``ca_file`` is the authority of its certificate, None without TLS; ``login``
-    its only user and the password, None where everybody may pull and push."""
+    """Container registry. ``ca_file``: CA of its certificate, None without TLS; ``login``: its only
+    user and the password, None if everybody may pull and push."""
 
     def __init__(
         self, place: Path, *, tls: bool = False, login: tuple[str, str] | None = None
@@ -58,7 +58,7 @@ class Registry:
         return f"{'https' if self.tls else 'http'}://{self.host}"
 
     def start(self) -> None:
-        """Start, and wait until it answers."""
+        """Start the registry and wait until it answers."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 ["docker-registry", "serve", self.place / "config.json"],
@@ -75,14 +75,14 @@ class Registry:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """End it; ``start`` takes it up again, with its images."""
+        """Stop the registry; ``start`` restarts it with its images."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(30)
             self.process = None
 
     def push(self, repository: str, tag: str, image: OciImage) -> str:
-        """Put an image there; its digest."""
+        """Push an image; return its digest."""
         name, digest_file = f"docker://{self.host}/{repository}:{tag}", self.place / "digest"
         argv = ["skopeo", "copy", "--insecure-policy", "--digestfile", str(digest_file)]
         if self._certificates:
@@ -102,37 +102,37 @@ class Registry:
         return digest_file.read_text().strip()
 
     def push_list(self, repository: str, tag: str, images: Sequence[OciImage]) -> str:
-        """Put a manifest list there, one image for each architecture; the digest of the list."""
+        """Push a manifest list with an image per architecture; return the digest of the list."""
         manifests = []
         for image in images:
             digest = self.push(repository, f"{tag}-{image.architecture}", image)
-            answer = self.ask("GET", f"/v2/{repository}/manifests/{digest}", headers=_accept())
+            response = self.ask("GET", f"/v2/{repository}/manifests/{digest}", headers=_accept())
             manifests.append(
                 {
-                    "mediaType": answer.headers["Content-Type"],
+                    "mediaType": response.headers["Content-Type"],
                     "digest": digest,
-                    "size": len(answer.content),
+                    "size": len(response.content),
                     "platform": {"os": "linux", "architecture": image.architecture},
                 }
             )
         text = json.dumps({"schemaVersion": 2, "mediaType": _LIST, "manifests": manifests}).encode()
-        answer = self.ask(
+        response = self.ask(
             "PUT",
             f"/v2/{repository}/manifests/{tag}",
             content=text,
             headers={"Content-Type": _LIST},
         )
-        assert answer.status_code == 201, answer.text
+        assert response.status_code == 201, response.text
         return f"sha256:{hashlib.sha256(text).hexdigest()}"
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """A request by the registry's own user."""
+        """Send a request as the registry's user."""
         verify = str(self.ca_file) if self.ca_file else True
         return httpx.request(method, self.url + path, auth=self.user, verify=verify, **options)
 
     def login(self, path: Path, *names: str) -> Path:
-        """Write a file with the user and the password, as `docker login` would, for the names by
-        which the registry will be asked (its own where none is named); gives ``path``."""
+        """Write a file with user and password, as `docker login` does, for the host names by which
+        the registry is addressed (its own if none are given); return ``path``."""
         user, password = self.user or ("", "")
         text = base64.b64encode(f"{user}:{password}".encode()).decode()
         path.write_text(
@@ -142,7 +142,7 @@ class Registry:
         return path
 
     def mirror_of(self, *hosts: str) -> str:
-        """Text of registries.conf: this registry answers for ``hosts`` ("nvcr.io")."""
+        """Return text for registries.conf with this registry as mirror of ``hosts`` ("nvcr.io")."""
         return "".join(
             f'[[registry]]\nlocation = "{host}"\n[[registry.mirror]]\nlocation = "{self.host}"\n'
             f"insecure = {json.dumps(not self.tls)}\n"
@@ -150,7 +150,7 @@ class Registry:
         )
 
     def certificates_folder(self) -> Path:
-        """A folder for ``--cert-dir`` (containers-certs.d(5)) with the authority."""
+        """Make a folder for ``--cert-dir`` (containers-certs.d(5)) with the CA."""
         folder = self.place / "certs"
         folder.mkdir(exist_ok=True)
         assert self.ca_file is not None
@@ -158,15 +158,15 @@ class Registry:
         return folder
 
     def requests(self, pattern: str) -> list[str]:
-        """What was asked, as "GET /v2/…/blobs/sha256:…", where the regular expression matches."""
+        """Return the requests, as "GET /v2/…/blobs/sha256:…", that match a regular expression."""
         asked = re.findall(r'"((?:GET|HEAD|PUT|POST|PATCH) \S+) HTTP', self.log.read_text())
-        return [one for one in asked if re.search(pattern, one)]
+        return [request for request in asked if re.search(pattern, request)]
 
     def delivered(self, digest: str = r"\S+") -> list[int]:
-        """How many bytes of this blob (of any, where none is named) each GET took.
+        """Return the bytes sent for each GET of this blob (by default, of any blob).
 
-        Apptainer opens one that it has already, and reads nothing of it: what was under way in the
-        sockets is counted all the same.
+        Apptainer also opens blobs that it already has, without reading them: bytes in the socket
+        buffers are counted all the same.
         """
         line = rf'"GET \S+/blobs/{digest} HTTP/1\.1" 200 (\d+)'
         return [int(size) for size in re.findall(line, self.log.read_text())]
@@ -207,7 +207,7 @@ class Registry:
 
 @contextlib.contextmanager
 def registry(*, tls: bool = False, login: tuple[str, str] | None = None) -> Iterator[Registry]:
-    """A registry, from its start to its end."""
+    """Run a registry while the block runs."""
     place = Path(tempfile.mkdtemp(prefix="registry-", dir="/var/tmp"))
     place.chmod(0o755)  # other accounts read the certificate
     server = Registry(place, tls=tls, login=login)
@@ -228,8 +228,8 @@ def _accept() -> dict[str, str]:
 
 
 def _bcrypt(password: str) -> str:
-    """bcrypt, the only hash that docker-registry takes, by the C library's crypt(3): Python 3.13
-    has none."""
+    """Hash with bcrypt, the only hash that docker-registry accepts, by the C library's crypt(3):
+    Python 3.13 has none."""
     crypt = ctypes.CDLL("libcrypt.so.1").crypt
     crypt.restype = ctypes.c_char_p
     letters = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"

@@ -1,4 +1,4 @@
-"""A tornado application on a free port of loopback, asked with raw bytes."""
+"""A tornado application on a free loopback port, with raw requests to it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tornado.web import Application
 
 @dataclass
 class Answer:
-    """What came back: status (0 where the connection was cut), headers by lower-case name, the
-    body's text."""
+    """Response: status (0 if the connection was cut), headers by lower-case name, and the text of
+    the body."""
 
     status: int
     headers: dict[str, list[str]] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Answer:
 
 @dataclass
 class Served:
-    """An application that listens at ``port``."""
+    """Application that listens at ``port``."""
 
     port: int
 
@@ -38,8 +38,8 @@ class Served:
         body: bytes = b"",
         chunk: int = 0,
     ) -> Answer:
-        """Send one request; with ``chunk``, the body goes in pieces of so many bytes and without
-        its length."""
+        """Send a request; with ``chunk``, the body is sent in chunks of so many bytes, without its
+        length."""
         lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close"]
         lines += [f"{name}: {value}" for name, value in headers]
         if chunk:
@@ -75,7 +75,7 @@ class Served:
 
 @contextlib.asynccontextmanager
 async def served(application: Application, **limits: Any) -> AsyncIterator[Served]:
-    """Serve ``application`` as the Hub does, on a port of its own."""
+    """Serve ``application`` as the Hub does, on its own port."""
     server = HTTPServer(application, xheaders=True, **limits)
     sockets = bind_sockets(0, "127.0.0.1")
     server.add_sockets(sockets)

@@ -1,5 +1,5 @@
-"""A real jupyter_server with portal-session's extensions, without a Hub, for tests of what runs
-inside a session."""
+"""A real jupyter_server with portal-session's extensions, without a Hub, for tests of the parts
+that run inside a session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ sys.exit(main())
 
 
 def make_python(root: Path) -> Path:
-    """The Python of a virtual environment that sees this one's packages and ``kernels/``."""
+    """Make a virtual environment with this one's packages and ``kernels/``; return its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", root], check=True, timeout=120)
     packages = next(root.glob("lib/python3*/site-packages"))
     here = next(path for path in sys.path if path.endswith("site-packages"))
@@ -64,7 +64,7 @@ def make_python(root: Path) -> Path:
 
 
 def add_lab_extension(python: Path) -> None:
-    """Builds the extension of JupyterLab, unless that is done, and puts it beside ``python``."""
+    """Build JupyterLab's extension, unless it is built, and install it beside ``python``."""
     module = importlib.util.spec_from_file_location("hatch_build", KERNELS / "hatch_build.py")
     assert module and module.loader
     hook = importlib.util.module_from_spec(module)
@@ -74,7 +74,7 @@ def add_lab_extension(python: Path) -> None:
 
 
 class SessionServer:
-    """A running server: `client` speaks with its API as its owner does."""
+    """Running server; `client` uses its API as its owner does."""
 
     def __init__(self, home: Path, port: int, process: subprocess.Popen[bytes]) -> None:
         self.home = home
@@ -87,29 +87,29 @@ class SessionServer:
 
     @property
     def runtime(self) -> Path:
-        """The private directory of its TensorBoards."""
-        (found,) = (self.home / "t").glob("portal-tb-*")
-        return found
+        """Private directory of its TensorBoards."""
+        (folder,) = (self.home / "t").glob("portal-tb-*")
+        return folder
 
     def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         return self.client.request(method, f"portal/tensorboard/{path}", **more)
 
     def start(self, *folders: Any, **more: Any) -> dict[str, Any]:
-        answer = self.ask("POST", "api/running", json={"folders": list(folders), **more})
-        assert answer.status_code == 201, answer.text
-        return dict(answer.json())
+        response = self.ask("POST", "api/running", json={"folders": list(folders), **more})
+        assert response.status_code == 201, response.text
+        return dict(response.json())
 
     def state(self, board: dict[str, Any]) -> dict[str, Any]:
         return dict(self.ask("GET", f"api/running/{board['number']}").json())
 
     def until(self, board: dict[str, Any], *states: str) -> dict[str, Any]:
         return wait_for(
-            lambda: found if (found := self.state(board))["state"] in states else None,
+            lambda: state if (state := self.state(board))["state"] in states else None,
             lambda: f"{self.state(board)} {self.log.read_text()[-2000:]}",
         )
 
     def get(self, board: dict[str, Any], path: str = "", **more: Any) -> httpx.Response:
-        # The first request of all for a TensorBoard is sent there again.
+        # The very first request for a TensorBoard is redirected.
         return self.client.get(self.url + board["url"] + path, follow_redirects=True, **more)
 
     def stop(self, board: dict[str, Any]) -> None:
@@ -117,17 +117,17 @@ class SessionServer:
 
 
 def wait_for(ready: Callable[[], Any], said: Callable[[], str] = str) -> Any:
-    """What ``ready`` answers, as soon as it is true."""
+    """Wait until the result of ``ready`` is true and return it."""
     end = time.monotonic() + PATIENCE
-    while not (found := ready()):
+    while not (result := ready()):
         assert time.monotonic() < end, said()
         time.sleep(0.05)
-    return found
+    return result
 
 
 @contextmanager
 def a_server(python: Path, *arguments: str, **environment: str) -> Iterator[SessionServer]:
-    """A server whose home is a new directory that every user of the machine may enter."""
+    """Run a server whose home is a new directory that every user of the machine may enter."""
     with tempfile.TemporaryDirectory(prefix="s-", dir="/tmp") as place:
         home = Path(place)
         home.chmod(0o755)

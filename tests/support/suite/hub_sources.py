@@ -1,8 +1,7 @@
-"""The sources of what is patched in JupyterHub, as they were when each patch was last looked at.
+"""Sources of the patched parts of JupyterHub, as of the last review of each patch.
 
-They are read from files and not from memory, where they may be patched. Once the patches have been
-looked at again, with a new JupyterHub, ``python tests/support/suite/hub_sources.py`` prints the
-table anew.
+They are read from files, since those in memory may be patched. After a review of the patches for a
+new JupyterHub, ``python tests/support/suite/hub_sources.py`` prints the new table.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-# What the portal's service and its sessions patch, each in its own process, and where.
+# Patches by the portal's service and its sessions, each in its own process, with their files.
 ELSEWHERE = {
     "jupyterhub._xsrf_utils:_get_xsrf_token_cookie": "kernels/portal_session/tossed.py",
     "jupyterhub.services.auth:HubOAuth.check_xsrf_cookie": "kernels/portal_session/tossed.py",
@@ -150,8 +149,8 @@ def packages() -> Path:
 
 
 def source_of(name: str, folder: Path) -> tuple[str, str]:
-    """Return the signature of ``name`` ("module:qualified.name"), and the sha256 of its source with
-    its decorators, in the packages in ``folder``. Raises LookupError where it is not there."""
+    """Return the signature of ``name`` ("module:qualified.name") and the sha256 of its source with
+    its decorators, from the packages in ``folder``. Raises LookupError if it does not exist."""
     module, _, qualified = name.partition(":")
     path = folder / (module.replace(".", "/") + ".py")
     if not path.is_file():
@@ -159,12 +158,12 @@ def source_of(name: str, folder: Path) -> tuple[str, str]:
     text = path.read_text()
     node: ast.AST = ast.parse(text)
     for part in qualified.split("."):
-        found = [one for one in getattr(node, "body", []) if getattr(one, "name", None) == part]
-        if not found:
+        nodes = [item for item in getattr(node, "body", []) if getattr(item, "name", None) == part]
+        if not nodes:
             raise LookupError(f"there is no {part} in {module}")
-        node = found[-1]
+        node = nodes[-1]
     assert isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-    first = min(one.lineno for one in (node, *node.decorator_list))
+    first = min(item.lineno for item in (node, *node.decorator_list))
     lines = text.splitlines(keepends=True)[first - 1 : node.end_lineno]
     inside = (
         ast.unparse(node.args)
@@ -175,19 +174,19 @@ def source_of(name: str, folder: Path) -> tuple[str, str]:
 
 
 def changed(folder: Path) -> dict[str, str]:
-    """Return what is not in ``folder`` as it is known here: name and reason."""
-    found = {}
+    """Return the names whose source in ``folder`` differs from KNOWN, with the reason."""
+    reasons = {}
     for name, known in KNOWN.items():
         try:
             signature, digest = source_of(name, folder)
         except LookupError as error:
-            found[name] = str(error)
+            reasons[name] = str(error)
             continue
         if signature != known[0]:
-            found[name] = f"its signature is {signature} and was {known[0]}"
+            reasons[name] = f"its signature is {signature} and was {known[0]}"
         elif digest != known[1]:
-            found[name] = "its source has changed"
-    return found
+            reasons[name] = "its source has changed"
+    return reasons
 
 
 def main() -> None:

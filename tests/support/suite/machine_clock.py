@@ -1,8 +1,8 @@
-"""A clock that stands still while the machine does: what is slow is the portal, not a machine that
-was paused or had no time for this process.
+"""Clock that stops while the machine stands still, so that the portal is not blamed for a machine
+that was paused or had no time for this process.
 
-A thread that only sleeps sees the standstills. What this process computed meanwhile counts, though
-the thread did not come to its turn: other threads hold it up too.
+A thread that only sleeps detects standstills. CPU time of this process meanwhile still counts, even
+if the thread did not run: other threads can hold it up too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 
-_EVERY, _LATE = 0.05, 0.1  # seconds between two looks; later than that is a standstill
+_EVERY, _LATE = 0.05, 0.1  # seconds between two checks; a longer delay is a standstill
 
 
 class _Watch:
@@ -40,7 +40,7 @@ _watch: list[_Watch] = []
 
 
 def awake() -> float:
-    """Seconds, as time.monotonic() has them, without those in which the machine stood still."""
+    """Return time.monotonic() without the seconds in which the machine stood still."""
     if not _watch:
         _watch.append(_Watch())
     return _watch[0].now()

@@ -1,7 +1,7 @@
-"""What a test needs beside Python, as markers: ``-m "not browser"`` leaves those out.
+"""Markers for the requirements of tests beyond Python: ``-m "not browser"`` leaves those out.
 
-Most of it follows from the folder and from the fixtures of a test. What starts containers or a Hub
-without those says so itself: ``pytestmark = pytest.mark.containers``.
+Most follow from a test's folder and fixtures. A test that starts containers or a Hub without those
+is marked explicitly: ``pytestmark = pytest.mark.containers``.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _OF_FOLDERS = {"browser": ("browser",), "hub": ("slurm", "hub", "containers")}
 
 
 def register(config: pytest.Config) -> None:
-    """Tell pytest of the markers (--strict-markers)."""
+    """Register the markers with pytest (--strict-markers)."""
     for name, what in NEEDS.items():
         config.addinivalue_line("markers", f"{name}: needs {what}")
 
 
 def mark(items: Iterable[pytest.Item]) -> None:
-    """Give each test the markers of its fixtures; tests/unit needs nothing."""
+    """Add the markers of its folder and fixtures to each test; tests/unit needs none."""
     for item in items:
         if "unit" in item.path.parts:
             continue

@@ -1,7 +1,7 @@
-"""New databases of SQLite begin as a copy of one that this process has migrated.
+"""Template for new SQLite databases, migrated once in this process.
 
-Each would run all of Alembic's migrations anew, 75 ms of CPU in a thousand tests. Those of
-tests/integration/store run them.
+Otherwise each of a thousand tests would run all of Alembic's migrations (75 ms of CPU). Those of
+tests/integration/store do run them.
 """
 
 from __future__ import annotations
@@ -36,5 +36,5 @@ def _make_file(path: Path) -> None:
 
 
 def share() -> None:
-    """Have it so in this process from now on."""
+    """Use the template in this process from now on."""
     module._make_file = _make_file

@@ -1,10 +1,9 @@
-"""A run of pytest leaves nothing behind, however it ends.
+"""Cleanup after a run of pytest, however it ends.
 
-SIGTERM and SIGHUP end a run as Ctrl-C does, through the fixtures; what they did not come to is
-ended after them (``end_descendants``). What a run starts dies with it where the kernel can see to
-that (``ends_with_parent``). For SIGKILL there is a record of each run,
-a file that the run holds locked: the next run finds records that nobody holds, and ends what their
-runs have left.
+SIGTERM and SIGHUP end a run through the fixtures, as Ctrl-C does; processes that they left are
+ended after them (``end_descendants``). The kernel ends a run's children with it if it can
+(``ends_with_parent``). For SIGKILL, each run has a record, a file that it holds locked: the next
+run finds records without a lock and ends the processes that those runs have left.
 """
 
 from __future__ import annotations
@@ -25,22 +24,22 @@ from portal.demo.daemons.process import end_all
 from portal.demo.home import Home
 from portal.demo.whole import sweep
 
-MARK = "PORTAL_TEST_RUN"  # in the environment of what a run starts: the path of its record
+MARK = "PORTAL_TEST_RUN"  # environment variable of a run's processes: path of its record
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _LIBC = ctypes.CDLL(None)
-_OWN_END = 10.0  # seconds that a process has to end by itself
-_interrupted: list[psutil.Process] = []  # the descendants of this run when a signal came
+_OWN_END = 10.0  # seconds for a process to end by itself
+_interrupted: list[psutil.Process] = []  # descendants of this run at the time of a signal
 
 
 def end_on_signals() -> None:
     """Make SIGTERM, SIGHUP and SIGINT interrupt this process once, as Ctrl-C does.
 
-    SIGINT is ignored in what a shell has started in the background (sh(1), "Asynchronous lists").
+    SIGINT is ignored in a shell's background processes (sh(1), "Asynchronous lists").
     """
 
     def interrupt(*_: object) -> None:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)  # the fixtures end undisturbed
+            signal.signal(number, signal.SIG_IGN)  # do not interrupt the fixtures' cleanup
         _interrupted.extend(psutil.Process().children(recursive=True))
         raise KeyboardInterrupt
 
@@ -49,10 +48,10 @@ def end_on_signals() -> None:
 
 
 def end_descendants() -> None:
-    """End what the processes of an interrupted run have left, after all fixtures.
+    """End the remaining processes of an interrupted run, after all fixtures.
 
     pytest-xdist ends a worker whose fixtures take longer than ten seconds to end (NodeManager,
-    EXIT_TIMEOUT): a demo then dies with it, and another server would stay.
+    EXIT_TIMEOUT): a demo then dies with it, but other servers would stay.
     """
     _, left = psutil.wait_procs(_interrupted, timeout=_OWN_END)
     for end in (psutil.Process.terminate, psutil.Process.kill):
@@ -63,20 +62,20 @@ def end_descendants() -> None:
 
 
 def ends_with_parent() -> None:
-    """Ask the kernel for SIGTERM when the parent dies: a ``preexec_fn`` (prctl(2))."""
+    """Ask the kernel for SIGTERM when the parent dies (prctl(2)); for use as ``preexec_fn``."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class RunRecord:
-    """The record of this run in ``folder``: locked while the run lives.
+    """Record of this run in ``folder``, locked while the run is alive.
 
-    Its lines are the state directories of demos, which conftest's ``a_home`` adds.
+    Its lines are the state directories of demos, added by conftest's ``a_home``.
     """
 
     def __init__(self, folder: Path) -> None:
         folder = folder.resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        # It has its name when it is locked: a run that looks meanwhile does not take it for dead.
+        # It gets its name once it is locked, so that no other run takes it for dead.
         descriptor, hidden = tempfile.mkstemp(prefix=".", dir=folder)
         self._file: IO[bytes] = os.fdopen(descriptor, "wb", buffering=0)
         fcntl.flock(self._file, fcntl.LOCK_EX)
@@ -85,20 +84,20 @@ class RunRecord:
         os.environ[MARK] = str(self.path)
 
     def remove(self) -> None:
-        """Forget the run: it has ended what it started."""
+        """Remove the record: the run has ended all of its processes."""
         self.path.unlink(missing_ok=True)
         self._file.close()
 
 
 def end_leftovers(folder: Path) -> list[Path]:
-    """End what dead runs have left, and return the records of those runs."""
+    """End the remaining processes of dead runs; return the records of those runs."""
     dead = []
     for path in sorted(folder.glob("*.run")):
         with contextlib.suppress(FileNotFoundError), path.open("r") as record:
             try:
                 fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                continue  # it lives
+                continue  # still alive
             mark = f"{MARK}={path}\0".encode()
             end_all(lambda mark=mark: _marked(mark))  # type: ignore[misc]
             for line in record.read().splitlines():

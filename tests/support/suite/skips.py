@@ -1,12 +1,12 @@
 """PORTAL_REQUIRE_ALL=1: a skipped test is a failure, unless tests/expected_skips.toml lists it.
 
     [[skip]]
-    test = "tests/integration/demo/test_demo.py::test_real_gpus"     # without [parameters]: all of
-    them reason = "no NVIDIA GPU"                         # stands in the reason that the test gives
-    package = "firefox-esr"                          # optional: only where this is not installed
+    test = "tests/integration/demo/test_demo.py::test_real_gpus"  # without [parameters]: all
+    reason = "no NVIDIA GPU"                         # part of the reason that the test gives
+    package = "firefox-esr"                          # optional: only if this is not installed
 
-A listed test that ran is a failure too: its line has to go. So is one that is no longer in its
-file, which is seen whenever that file is collected whole.
+A listed test that ran is a failure too, until its entry is removed. So is a listed test that its
+file no longer has, which is detected whenever the whole file is collected.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import pytest
 
 
 class SkipPolicy:
-    """The plugin. ``expected`` maps a test id to the reason that its skip must give; ``listed`` are
-    all ids of the list, those that run here as their package is installed too."""
+    """Plugin of pytest. ``expected`` maps a test id to the reason that its skip must give;
+    ``listed``: all ids of the list, including tests that run here as their package is installed."""
 
     def __init__(self, path: Path) -> None:
         self.expected: dict[str, str] = {}
@@ -37,26 +37,26 @@ class SkipPolicy:
                     self.expected[entry["test"]] = entry["reason"]
 
     def reason_for(self, nodeid: str) -> str | None:
-        """The reason that the list gives for a test; None where it is not listed."""
+        """Return the listed reason for skipping a test; None if it is not listed."""
         return self.expected.get(nodeid) or self.expected.get(nodeid.split("[", 1)[0])
 
-    @pytest.hookimpl(tryfirst=True)  # before -k takes tests away
+    @pytest.hookimpl(tryfirst=True)  # before -k deselects tests
     def pytest_collection_modifyitems(
         self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        if session.testsfailed:  # a file that could not be read has no tests to compare with
+        if session.testsfailed:  # a file that could not be collected has no tests to compare with
             return
-        found = {item.nodeid for item in items}
-        found |= {name.split("[", 1)[0] for name in found}
-        found |= {name.split("::", 1)[0] for name in found}
+        collected = {item.nodeid for item in items}
+        collected |= {name.split("[", 1)[0] for name in collected}
+        collected |= {name.split("::", 1)[0] for name in collected}
         whole = [(config.invocation_params.dir / arg).resolve() for arg in config.args]
         gone = []
         for name in self.listed:
             path = (config.rootpath / name.split("::", 1)[0]).resolve()
             if not any(path.is_relative_to(place) for place in whole):
-                continue  # not asked for, or only some tests of it (an argument with "::")
-            skipped = path.exists() and name.split("::", 1)[0] not in found  # the whole file
-            if name not in found and not skipped:
+                continue  # not requested, or only some of its tests (an argument with "::")
+            skipped = path.exists() and name.split("::", 1)[0] not in collected  # the whole file
+            if name not in collected and not skipped:
                 gone.append(name)
         if gone:
             raise pytest.UsageError(
@@ -94,14 +94,14 @@ class SkipPolicy:
 
 
 def installed(package: str) -> bool:
-    """Whether this machine has a Debian package; False for ""."""
+    """Return True if this machine has the Debian package; False for ""."""
     if not package or not shutil.which("dpkg-query"):
         return False
-    words = ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package]
-    return subprocess.run(words, capture_output=True, text=True).stdout == "installed"
+    command = ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package]
+    return subprocess.run(command, capture_output=True, text=True).stdout == "installed"
 
 
 def register(config: pytest.Config) -> None:
-    """Add the policy where PORTAL_REQUIRE_ALL=1 asks for it."""
+    """Register the policy if PORTAL_REQUIRE_ALL=1."""
     if os.environ.get("PORTAL_REQUIRE_ALL") == "1":
         config.pluginmanager.register(SkipPolicy(config.rootpath / "tests/expected_skips.toml"))

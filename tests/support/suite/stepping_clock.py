@@ -1,4 +1,4 @@
-"""A machine's clock that a test sets, while the monotonic clock goes on as it always does."""
+"""System clock that a test sets, while the monotonic clock goes on unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 
 class SteppingClock:
-    """``step`` sets time.time() by so many seconds, as ntpd or an admin does."""
+    """Clock whose ``step`` moves time.time() by so many seconds, as ntpd or an admin does."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._real, self._ahead = time.time, 0.0

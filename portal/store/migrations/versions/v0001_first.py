@@ -118,7 +118,7 @@ def upgrade() -> None:
 
 
 def _append_only() -> None:
-    """The audit log is only ever added to."""
+    """Refuse changes of the audit log in the database itself: it is only ever added to."""
     words = "the audit log is only ever added to"
     if op.get_bind().dialect.name == "sqlite":
         for what in ("UPDATE", "DELETE"):
