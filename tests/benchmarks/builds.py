@@ -81,12 +81,12 @@ def _built(grace: Caller, answers: Registry, name: str) -> float:
     build = _ask(grace, answers, name)
 
     def over() -> Any:
-        final = _done(grace.get(f"builds/{build['id']}"))
-        return final["state"] not in ("waiting", "running") and final
+        status = _done(grace.get(f"builds/{build['id']}"))
+        return status["state"] not in ("waiting", "running") and status
 
-    final = build if build["state"] == "passed" else wait_for("the build", over, PATIENCE)
-    if final["state"] != "passed":
-        raise NotMeasured(f"the build has {final['state']}: {final['message']}")
+    status = build if build["state"] == "passed" else wait_for("the build", over, PATIENCE)
+    if status["state"] != "passed":
+        raise NotMeasured(f"the build has {status['state']}: {status['message']}")
     return time.monotonic() - began
 
 
