@@ -20,7 +20,7 @@ WHY: dict[str, tuple[int, str]] = {
     "static/js/announcements.js": (2, FORM),
     "static/js/api.js": (3, "whether it was set, and what outlives a page"),
     "static/js/course/new.js": (1, FORM),
-    "static/js/curate/environment.js": (1, TYPED),
+    "static/js/curate/edit.js": (1, TYPED),
     "static/js/draft.js": (1, TYPED),
     "static/js/notify.js": (2, "shared by tabs, each with a beginning of its own"),
     "static/js/words.js": (1, SHOWN),

@@ -72,6 +72,7 @@ WHY: dict[str, tuple[int, str]] = {
     "portal/handlers/courses/room.py": (2, CALENDAR),
     "portal/handlers/courses/starts.py": (3, CALENDAR),
     "portal/handlers/pages/courses.py": (3, CALENDAR),
+    "portal/handlers/pages/sessions.py": (1, CALENDAR),
     "portal/handlers/pages/rendering.py": (1, RECORD),
     "portal/services/core.py": (1, RECORD),
     "portal/services/course_boards.py": (2, CALENDAR),
