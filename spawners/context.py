@@ -16,7 +16,7 @@ from traitlets.log import get_logger
 
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.offers.tile import Tiles
-from portal.courses.roster.membership_cache import CourseBook
+from portal.courses.roster.membership_cache import MembershipCache
 from portal.courses.settings import Courses
 from portal.estimates import HUB, StartEstimates
 from portal.gpus.settings import Gpus
@@ -35,13 +35,13 @@ from .host.storage import Storage
 from .launch.budgets import Budgets
 from .launch.refused import RefusedLaunches
 from .lifecycle.commits import Commits
-from .lifecycle.reconciler import Closing
+from .lifecycle.reconciler import Reconciler
 from .lifecycle.session_recorder import Recorder
 
 
 @dataclass
-class Shared:
-    """Singletons of the Hub process. ``Shared.of(config)`` returns them."""
+class HubContext:
+    """Singletons of the Hub process. ``HubContext.of(config)`` returns them."""
 
     cluster: Cluster
     catalog: EnvironmentCatalog
@@ -62,23 +62,23 @@ class Shared:
     announced: Announced = field(init=False)
     favourites: Favourites = field(init=False)
     tiles: Tiles = field(init=False)
-    book: CourseBook = field(init=False)
+    memberships: MembershipCache = field(init=False)
     budgets: Budgets = field(init=False)
 
     def __post_init__(self) -> None:
         self.preparation = Preparation(self.blocking)
         log = get_logger()
-        self.recorder = Recorder(self.store, Closing(self.cluster, log), log)
+        self.recorder = Recorder(self.store, Reconciler(self.cluster, log), log)
         self.announced = Announced(self.store)
         self.favourites = Favourites(self.store)
         self.tiles = Tiles(self.catalog, self.store)
-        self.book = CourseBook(self.store)
+        self.memberships = MembershipCache(self.store)
         self.budgets = Budgets(self.store)
 
-    _only: ClassVar[Shared | None] = None
+    _only: ClassVar[HubContext | None] = None
 
     @classmethod
-    def of(cls, config: Config) -> Shared:
+    def of(cls, config: Config) -> HubContext:
         """Return the process's only instance, made with ``config`` at the first call."""
         if cls._only is None:
             cluster, store = Cluster(config=config), Store(config=config)
@@ -105,4 +105,4 @@ class Shared:
 def announcements(user: Any = None) -> list[Announcement]:
     """Return the announcements on all pages of the Hub, the login page too: their variable
     ``portal_announcements`` (JupyterHub calls it with whoever is logged in)."""
-    return Shared.of(JupyterHub.instance().config).announced.now()
+    return HubContext.of(JupyterHub.instance().config).announced.now()

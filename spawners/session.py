@@ -18,7 +18,7 @@ from portal.models.cluster.cluster import Job
 from portal.models.person import Person
 from portal.sessions.ending import Ending
 
-from .context import Shared
+from .context import HubContext
 from .host.accounts import home_of
 from .lifecycle.job_watch import JobWatch
 from .lifecycle.progress import Progress
@@ -52,9 +52,9 @@ class SessionSpawner(SessionSettings):
     # -- its owner -----------------------------------------------------------------------
 
     @property
-    def shared(self) -> Shared:
+    def shared(self) -> HubContext:
         """The Hub's shared watcher, catalog and form."""
-        return Shared.of(self.config)
+        return HubContext.of(self.config)
 
     @property
     def account(self) -> str:

@@ -30,7 +30,7 @@ from .api import estimates
 from .launch.job_log import log_tail, make_log
 from .launch.resubmit import lost, reason_of, submit_again
 from .launch.submit import submit_once
-from .launch.user_options import LaunchDoor, refusal
+from .launch.user_options import UserOptions, refusal
 from .lifecycle import stop_reason
 from .lifecycle.progress import Progress
 from .lifecycle.reports import token_scopes
@@ -44,7 +44,7 @@ _NEWEST_TOKEN = select(func.max(orm.APIToken.id)).where(
 )
 
 
-class PortalSpawner(LaunchDoor):
+class PortalSpawner(UserOptions):
     """Spawner of sessions in environments on Slurm. ``user_options`` keys: see ``OPTION_KEYS``."""
 
     def __init__(self, **kwargs: Any) -> None:

@@ -16,7 +16,7 @@ _RETRY = (1.0, 30.0)  # seconds to the second try, and their maximum
 _CHECK = 15.0  # seconds between checks of a database that is otherwise not used
 
 
-class Life:
+class BackgroundTasks:
     """Lifetime of the service's parts: started, kept running, closed."""
 
     def __init__(self, parts: Parts) -> None:

@@ -46,7 +46,7 @@ from portal.store import Store
 from portal.telemetry import Telemetry
 from portal.web.tossed import protect_service
 
-from .background_tasks import Life
+from .background_tasks import BackgroundTasks
 from .log import OneLineFormatter
 from .web import web_application
 
@@ -217,7 +217,7 @@ class PortalService(Application):
         )
         await self._listen(server, address.port or 80, address.hostname or "127.0.0.1")
         self.log.info("Serving %s at %s", self.prefix, address.geturl())
-        life = Life(parts)
+        life = BackgroundTasks(parts)
         life.start()
         await stop.wait()
         server.stop()

@@ -18,7 +18,7 @@ from portal.slurm.control.control import ClusterControl
 from portal.slurm.control.reservations import Reserving
 from portal.store import Store
 
-from .roster.membership_cache import CourseBook
+from .roster.membership_cache import MembershipCache
 from .settings import Courses
 
 SERVICE = "portal"  # the actor of the service's own actions
@@ -34,7 +34,7 @@ class View(Protocol):
 
 
 @dataclass(frozen=True)
-class Around:
+class CourseContext:
     """Dependencies of the loops. ``view`` returns the newest view of the cluster; ``note`` writes
     an entry of the audit log; ``copy`` unpacks an environment's image on nodes and yields the
     result of each ("": success, else the reason), None if the site keeps no copies on nodes;
@@ -43,7 +43,7 @@ class Around:
 
     store: Store
     hub: HubApi
-    book: CourseBook
+    memberships: MembershipCache
     settings: Courses
     cluster: Cluster
     control: ClusterControl

@@ -19,14 +19,14 @@ from portal.catalog.versions.curating import Curator
 from portal.catalog.versions.user_environments import OwnEnvironments
 from portal.courses.definition.readiness import CourseReadiness
 from portal.courses.definition.rules import CourseRules
-from portal.courses.definition.service import CourseDesk
+from portal.courses.definition.service import CourseService
 from portal.courses.files.collecting import Collecting
 from portal.courses.files.handouts import CourseHandouts
 from portal.courses.live.helping import Helping
 from portal.courses.live.rooms import Rooms
 from portal.courses.roster.enrolment import Enrolment
-from portal.courses.roster.membership_cache import CourseBook
-from portal.courses.roster.unenrol import Leaving
+from portal.courses.roster.membership_cache import MembershipCache
+from portal.courses.roster.unenrol import Unenrolment
 from portal.courses.settings import Courses
 from portal.directory import Directory
 from portal.directory.ldap import LdapDirectory
@@ -37,10 +37,10 @@ from portal.models.audit import AuditEntry, Outcome
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.resources import Resources
 from portal.notices import Notices
-from portal.sessions.idle_gpus import Around, IdleGpus
+from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
 from portal.slurm.control.reservations import Reserving
-from portal.web.audit_rate_limit import Allowance
+from portal.web.audit_rate_limit import AuditRateLimit
 
 if TYPE_CHECKING:
     from portal.catalog import EnvironmentCatalog
@@ -72,7 +72,7 @@ class CoreParts:
     # Resources of a session for which neither the person nor the environment sets any.
     default_resources: Resources = field(default_factory=Resources)
     notices: Notices = field(default_factory=Notices)
-    allowance: Allowance = field(default_factory=Allowance)
+    allowance: AuditRateLimit = field(default_factory=AuditRateLimit)
     courses: Courses = field(default_factory=Courses)
     subdomains: bool = False  # each person's servers have a host of their own
     hub_host: str = ""  # the Hub's, as "https://gpu.example.org", if the Hub tells it
@@ -82,8 +82,8 @@ class CoreParts:
     workshop: Workshop = field(init=False)
     own: OwnEnvironments = field(init=False)
     curator: Curator = field(init=False)
-    book: CourseBook = field(init=False)
-    desk: CourseDesk = field(init=False)
+    memberships: MembershipCache = field(init=False)
+    desk: CourseService = field(init=False)
     readiness: CourseReadiness = field(init=False)
     helping: Helping = field(init=False)
     rooms: Rooms = field(init=False)
@@ -99,8 +99,8 @@ class CoreParts:
         self.own = OwnEnvironments(self.catalog, self.store, self.workshop, parent=parent)
         self.tiles = Tiles(self.catalog, self.store)
         self.curator = Curator(self.catalog, self.store, self.note, parent=parent)
-        self.book = CourseBook(self.store)
-        self.desk = self._desk()
+        self.memberships = MembershipCache(self.store)
+        self.course_service = self._course_service()
         self.readiness = CourseReadiness(
             self.store, self.cluster, self._snapshot, Reserving(self.cluster.runner)
         )
@@ -115,7 +115,7 @@ class CoreParts:
         times = SharedAnswer[Mapping[str, float]](
             self._idle_times, ttl=30.0, patience=1.0, first={}
         )
-        around = Around(
+        around = IdleContext(
             view=lambda: self.dashboard.view,
             interval=lambda: self.dashboard.refresh_interval,
             telemetry=self.telemetry,
@@ -131,7 +131,7 @@ class CoreParts:
         """Return the cluster as everyone sees it; None while nothing is known."""
         return self.dashboard.view.snapshot if self.dashboard.view else None
 
-    def _desk(self) -> CourseDesk:
+    def _course_service(self) -> CourseService:
         rules = CourseRules(
             self.courses,
             self.catalog,
@@ -139,11 +139,11 @@ class CoreParts:
             self._snapshot,
             lambda name: self.cluster.has_account(name),
         )
-        left = Leaving(self.store, self.hub, self.log).left
+        left = Unenrolment(self.store, self.hub, self.log).left
         enrolment = Enrolment(
-            self.store, self.book, self.course_directory, self.courses, self.log, left
+            self.store, self.memberships, self.course_directory, self.courses, self.log, left
         )
-        return CourseDesk(self.store, self.book, rules, enrolment, self.courses)
+        return CourseService(self.store, self.memberships, rules, enrolment, self.courses)
 
     @property
     def registries(self) -> Registries:
@@ -173,7 +173,7 @@ class CoreParts:
 
         The entry also goes to the service's log, so it is not lost while the database is away, and
         this does not raise. Entries that anybody can cause without end (refused or failed actions,
-        and actions on oneself) are rate-limited (``Allowance``); the rest is only counted.
+        and actions on oneself) are rate-limited (``AuditRateLimit``); the rest is only counted.
         """
         actor = handler.person.name
         if outcome is not Outcome.DONE or owner == actor:

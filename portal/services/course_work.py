@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from portal.catalog.builds.node_copies import NodeCopies
-from portal.courses.context import Around
+from portal.courses.context import CourseContext
 from portal.courses.files.nbgrader_exchange import Exchanges
-from portal.courses.schedule.closeout import Over
+from portal.courses.schedule.closeout import Closeout
 from portal.courses.schedule.loop import CourseLoop
-from portal.courses.schedule.prestart import Ahead
+from portal.courses.schedule.prestart import Prestart
 from portal.courses.schedule.reservations import Reservations
-from portal.courses.start.backpressure import Rush
+from portal.courses.start.backpressure import Backpressure
 from portal.courses.start.starting import Starter
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import WorkState
@@ -30,10 +30,10 @@ class CourseWork:
 
     def __init__(self, parts: CoreParts) -> None:
         self._copies = NodeCopies(parts.cluster, parts.workshop.images, parts.log)
-        self.around = Around(
+        self.around = CourseContext(
             store=parts.store,
             hub=parts.hub,
-            book=parts.book,
+            memberships=parts.memberships,
             settings=parts.courses,
             cluster=parts.cluster,
             control=parts.control,
@@ -45,13 +45,13 @@ class CourseWork:
             copy=self._copy if parts.workshop.images.node_cache else None,
         )
         self.starter = Starter(self.around)
-        self.rush = Rush(parts.store, lambda: self.starter.live)
+        self.rush = Backpressure(parts.store, lambda: self.starter.live)
         self.reservations = Reservations(self.around)
-        self._ahead = Ahead(self.around, self.starter)
+        self._ahead = Prestart(self.around, self.starter)
         self.loop = CourseLoop(parts.courses, parts.log)
-        over = Over(self.around, self.starter, parts.helping.end_all)
+        over = Closeout(self.around, self.starter, parts.helping.end_all)
         self.loop.add(self.starter, self.starter.refill, self._ahead, self.reservations, over)
-        self.loop.add(parts.desk.enrolment, parts.helping, parts.rooms, parts.handouts)
+        self.loop.add(parts.course_service.enrolment, parts.helping, parts.rooms, parts.handouts)
         self.loop.add(Exchanges(parts.store, parts.courses.exchange_directory, parts.log))
 
     async def run(self) -> None:

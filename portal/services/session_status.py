@@ -128,14 +128,14 @@ class Situations:
         one."""
         if record.course:
             with contextlib.suppress(NotFound, StoreUnavailable):
-                await self._parts.book.course(record.course)
+                await self._parts.memberships.course(record.course)
 
     def environment(self, record: SessionRecord) -> Environment | None:
         """Return the session's environment as it is in the catalog now, whoever may use it; for a
         course, the pinned one, narrowed to the course's limits."""
         if not record.course:
             return self._parts.catalog.environments.get(record.environment)
-        kept = self._parts.book.known_course(record.course)
+        kept = self._parts.memberships.known_course(record.course)
         return narrowed(kept.pinned, kept.course) if kept and kept.pinned else None
 
     async def _measure(self) -> _Measured:

@@ -45,7 +45,7 @@ class View(Protocol):
 
 
 @dataclass(frozen=True)
-class Around:
+class IdleContext:
     """Dependencies of the watcher. ``view`` returns the newest view, made every ``interval()``
     seconds; ``idle_times`` the environments' own times in seconds, by name; ``note`` writes an
     entry to the audit log; ``moving`` tells whether a job waits to take the place of the session
@@ -78,7 +78,7 @@ class IdleGpus(IdleSettings):
 
     def __init__(
         self,
-        around: Around,
+        around: IdleContext,
         *,
         uptime: Callable[[], float] = uptime,
         wall: Callable[[], float] = time.time,

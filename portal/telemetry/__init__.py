@@ -18,7 +18,7 @@ from ..models.cluster.cluster import ClusterSnapshot, Job, Node
 from ..models.cluster.gpu import GpuReading
 from ..models.session.telemetry import ReportedGpu, TelemetryReport
 from .gpu_holders import Gpu, holders
-from .rate_limit import Pace
+from .rate_limit import RateLimit
 from .reported import Reported, sums
 from .settings import TelemetrySettings
 from .sources import SOURCES
@@ -51,7 +51,7 @@ class Telemetry(TelemetrySettings):
         self.taken_at: float | None = None
         self._taken: float | None = None  # ``taken_at`` by the monotonic clock
         self.reported = Reported()
-        self.pace = Pace(self.report_interval, self.report_gap)
+        self.pace = RateLimit(self.report_interval, self.report_gap)
         self._source = SOURCES[self.source](self)
         self._readings = SharedAnswer[Mapping[Gpu, GpuReading]](
             ttl=lambda _: self._source.pause, retry=math.inf, first={}

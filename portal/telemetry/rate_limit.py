@@ -9,7 +9,7 @@ _NEVER = float("-inf")
 _FORGET = 3600.0  # seconds without a report after which a session is forgotten
 
 
-class Pace:
+class RateLimit:
     """Pace of the reports. Times are time.monotonic(). ``least``: minimum seconds between two
     tries; ``gap``: longest pause between two reports that counts as measured, in seconds."""
 

@@ -11,7 +11,7 @@ from collections import OrderedDict
 _FORGET = 3600.0  # seconds after which a person who asks for nothing is forgotten
 
 
-class Allowance:
+class AuditRateLimit:
     """Token bucket per person: ``most`` at once, ``per_second`` on average. Times: seconds.
 
     Refused entries are counted.

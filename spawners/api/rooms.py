@@ -16,7 +16,7 @@ from portal.errors import NotAllowed, NotFound, PortalError
 from portal.launch.course import CourseKind, ServerOf, server_of
 from portal.models.course.course import STAFF
 
-from ..context import Shared
+from ..context import HubContext
 from .moves import MovesBase
 
 _PREFIX = f"{CourseKind.ROOM}-"
@@ -94,8 +94,8 @@ class RoomHandler(MovesBase):
     async def _members(self, user: str, course: str) -> dict[int | None, orm.User]:
         """Return the course's members but ``user`` whom the Hub knows, by id in the Hub. Raises
         NotAllowed if this person cannot have a room of this course, StoreUnavailable."""
-        shared = Shared.of(self.config)
-        kept = await shared.book.course(course, fresh=True)
+        shared = HubContext.of(self.config)
+        kept = await shared.memberships.course(course, fresh=True)
         members = await shared.store.members.of(course)
         staff = {member.person for member in members if member.role in STAFF}
         if user not in staff or not kept.course.together:

@@ -11,7 +11,7 @@ from jupyterhub.app import JupyterHub
 
 from portal.models.course.course import CourseState, group_of
 
-from ..context import Shared
+from ..context import HubContext
 from .roles import role_groups
 
 PATIENCE = 1.0  # seconds that a login waits for the database
@@ -26,7 +26,7 @@ async def course_groups(name: str) -> tuple[str, ...]:
     """
     hub = JupyterHub.instance()
     try:
-        memberships = await Shared.of(hub.config).book.mine(name, patience=PATIENCE)
+        memberships = await HubContext.of(hub.config).memberships.mine(name, patience=PATIENCE)
     except Exception:  # a fault of ours, which is in the log, keeps nobody from logging in
         hub.log.warning("Courses of %s stay as they were: the portal's database is away", name)
         mine = held(hub.db, name)

@@ -18,7 +18,7 @@ from sqlalchemy import make_url
 from portal import disk
 from portal.models.session.session import SessionRecord
 
-from ..context import Shared
+from ..context import HubContext
 from ..settings import SessionSettings
 
 _ROOM_AGAIN = 600.0  # seconds
@@ -42,7 +42,7 @@ def _began(change: Any) -> None:
         return
     _tell_unused(hub)
     hub.log.addFilter(no_warning_of_waits)
-    shared = Shared.of(hub.config)
+    shared = HubContext.of(hub.config)
     shared.form.load()
     pages = change.new["jinja2_env"]
     for page in pages.list_templates(("html",)):

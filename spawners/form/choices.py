@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from portal.catalog.offers.preferences import Habits
+from portal.catalog.offers.preferences import Preferences
 from portal.catalog.offers.tile import Tile, day
 from portal.launch.availability import Availability
 from portal.launch.fields import FIELDS
@@ -33,7 +33,7 @@ def seconds(text: Any) -> int:
         return 0
 
 
-def card(tile: Tile, habits: Habits, selected: bool) -> Card:
+def card(tile: Tile, habits: Preferences, selected: bool) -> Card:
     used = habits.used.get(tile.name)
     return Card.model_construct(
         **tile.__dict__,

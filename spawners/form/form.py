@@ -15,7 +15,7 @@ import jinja2
 from traitlets import Bool, Dict, Float, Integer, List, Unicode
 from traitlets.config import LoggingConfigurable
 
-from portal.catalog.offers.preferences import NO_HABITS, Habits, ordered
+from portal.catalog.offers.preferences import NO_HABITS, Preferences, ordered
 from portal.catalog.offers.tile import Tile, common_tags, tile_of
 from portal.launch.availability import Availability, availability
 from portal.launch.policy import allowed_partitions, choose_partition
@@ -156,7 +156,7 @@ class LaunchForm(LoggingConfigurable):
         problems: Sequence[str] = (),
         unknown: str = "",
         defaults: Resources | None = None,
-        habits: Habits = NO_HABITS,
+        habits: Preferences = NO_HABITS,
         tiles: Callable[[Environment], Tile] = tile_of,
         now: float | None = None,
     ) -> LaunchView:

@@ -9,28 +9,28 @@ from typing import Any
 
 from jupyterhub.app import JupyterHub
 
-from portal.courses.roster.membership_cache import CourseBook, Membership
+from portal.courses.roster.membership_cache import Membership, MembershipCache
 from portal.courses.roster.my_courses import MyCourse, my_courses
 from portal.errors import PortalError
 from portal.launch.course import server_of
 
-from ..context import Shared
+from ..context import HubContext
 
 _PATIENCE = 0.3  # seconds that a page waits for the database
 
 
-async def courses_of(book: CourseBook, name: str) -> tuple[MyCourse, ...]:
+async def courses_of(memberships: MembershipCache, name: str) -> tuple[MyCourse, ...]:
     """Return the courses for a page: those known before, if the database does not answer within
     a moment."""
     try:
-        mine: Iterable[Membership] = (await book.mine(name, patience=_PATIENCE)).values()
+        mine: Iterable[Membership] = (await memberships.mine(name, patience=_PATIENCE)).values()
     except (PortalError, TimeoutError):  # the store says so in the log
-        mine = book.known_to(name)
+        mine = memberships.known_to(name)
     return my_courses(mine, time.time())
 
 
 async def _of(person: Any) -> tuple[MyCourse, ...]:
-    return await courses_of(Shared.of(JupyterHub.instance().config).book, person.name)
+    return await courses_of(HubContext.of(JupyterHub.instance().config).memberships, person.name)
 
 
 # Functions for the Hub's page templates, as the variable `portal_courses`: the courses of a

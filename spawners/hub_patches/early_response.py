@@ -24,7 +24,7 @@ _IN_MEMORY = tuple(
 )
 
 
-class PromptStart(UserServerAPIHandler):
+class EarlyResponse(UserServerAPIHandler):
     """Handler of ``POST users/NAME/servers/SERVER``; with ``PROMPT_HEADER``, from the portal's
     service only, 202 means that Slurm has the job. Refusals are unchanged."""
 
@@ -66,7 +66,7 @@ def _heard(task: asyncio.Future[None]) -> None:
 
 def apply() -> None:
     """Replace JupyterHub's handler."""
-    replace_handlers((apihandlers.default_handlers,), {UserServerAPIHandler: PromptStart})
+    replace_handlers((apihandlers.default_handlers,), {UserServerAPIHandler: EarlyResponse})
 
 
 PATCH = Patch(

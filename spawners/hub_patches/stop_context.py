@@ -14,12 +14,12 @@ from jupyterhub.handlers.login import LogoutHandler
 from ..lifecycle.culler import SERVICE as CULLER
 from ..lifecycle.culler import refuse_for_silence
 from ..lifecycle.stop_reason import on_behalf_of
-from .early_response import PromptStart
+from .early_response import EarlyResponse
 from .patch import Patch, replace_handlers
 
 
-class StopServerHandler(PromptStart):
-    """Handler of ``DELETE users/NAME/server`` and ``…/servers/SERVER``; PromptStart's of POST."""
+class StopServerHandler(EarlyResponse):
+    """Handler of ``DELETE users/NAME/server`` and ``…/servers/SERVER``; EarlyResponse's of POST."""
 
     async def delete(self, user_name: str, server_name: str = "") -> None:
         if isinstance(self.current_user, orm.Service) and self.current_user.name == CULLER:
@@ -49,7 +49,7 @@ def apply() -> None:
     replace_handlers(
         (apihandlers.default_handlers, handlers.default_handlers),
         {
-            PromptStart: StopServerHandler,
+            EarlyResponse: StopServerHandler,
             UserAPIHandler: DeleteUserHandler,
             LogoutHandler: StoppingLogoutHandler,
         },

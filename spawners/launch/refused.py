@@ -11,7 +11,7 @@ from typing import Any
 from jupyterhub import orm
 
 from portal.errors import TooManyRequests
-from portal.web.audit_rate_limit import Allowance
+from portal.web.audit_rate_limit import AuditRateLimit
 
 from ..lifecycle.stop_reason import SERVICE
 
@@ -21,7 +21,7 @@ class RefusedLaunches:
     not wait because one of its students was refused too often."""
 
     def __init__(self, most: int = 20, per_second: float = 0.2) -> None:
-        self._allowance = Allowance(most, per_second)
+        self._allowance = AuditRateLimit(most, per_second)
 
     @contextmanager
     def bounded(self, spawner: Any, *, runs: bool = False) -> Iterator[None]:

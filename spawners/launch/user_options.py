@@ -20,7 +20,7 @@ from ..session import SessionSpawner
 from .launch import launch_request, render_form
 
 
-class LaunchDoor(SessionSpawner):
+class UserOptions(SessionSpawner):
     """Spawner that turns options into a launch request, or refuses them with a sentence."""
 
     _request = Instance(LaunchRequest, allow_none=True)
@@ -81,7 +81,7 @@ class LaunchDoor(SessionSpawner):
         self.user.db.commit()
 
 
-async def _apply_user_options(spawner: LaunchDoor, options: dict[str, Any]) -> None:
+async def _apply_user_options(spawner: UserOptions, options: dict[str, Any]) -> None:
     await spawner.validate_options(options)
 
 

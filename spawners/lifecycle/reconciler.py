@@ -40,7 +40,7 @@ class _Open:
     at: float = 0.0  # time of the next look, time.monotonic()
 
 
-class Closing:
+class Reconciler:
     """Open records, by session. ``note`` is called with each record that is closed."""
 
     note: Callable[[SessionRecord], None]

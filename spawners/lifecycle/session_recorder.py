@@ -16,7 +16,7 @@ from portal.errors import PortalError
 from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
 
-from .reconciler import Closing
+from .reconciler import Reconciler
 
 _MOST = 2000  # records that wait; each may hold 16 KiB of a log
 _TOGETHER = 50  # records that are saved in one transaction
@@ -29,7 +29,7 @@ _RECONCILE_EVERY = 600.0
 class Recorder:
     """Recorder of a Hub. ``note`` takes a record; the rest runs in the background (``start``)."""
 
-    def __init__(self, store: Store, closing: Closing, log: Any) -> None:
+    def __init__(self, store: Store, closing: Reconciler, log: Any) -> None:
         self.store, self.closing, self.log = store, closing, log
         self.closing.note = self.note
         self._waiting: OrderedDict[str, SessionRecord] = OrderedDict()

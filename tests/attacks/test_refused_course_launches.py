@@ -10,7 +10,7 @@ import pytest
 from jupyterhub import orm
 
 from portal.errors import InvalidRequest, NotAllowed, SlurmUnavailable, TooManyRequests
-from portal.web.audit_rate_limit import Allowance
+from portal.web.audit_rate_limit import AuditRateLimit
 from spawners.launch import launch
 from spawners.launch.launch import launch_request
 from spawners.launch.refused import RefusedLaunches
@@ -150,7 +150,7 @@ async def test_a_session_of_ones_own_is_not(site: Site) -> None:
 
 
 def test_what_is_given_back_is_never_more_than_there_was() -> None:
-    allowance = Allowance(most=2, per_second=1)
+    allowance = AuditRateLimit(most=2, per_second=1)
     for _ in range(5):
         allowance.give_back("ada")
     assert [allowance.take("ada", 0) for _ in range(3)] == [0, 0, None]

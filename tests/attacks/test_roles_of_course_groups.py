@@ -130,10 +130,10 @@ def site(config: Config, db: Session, monkeypatch: pytest.MonkeyPatch, *, away: 
         state = SimpleNamespace(state=CourseState.APPROVED)
         return {name: SimpleNamespace(kept=state, role=Role.STUDENT) for name in ("ops", "dl")}
 
-    shared = SimpleNamespace(book=SimpleNamespace(mine=mine))
+    shared = SimpleNamespace(memberships=SimpleNamespace(mine=mine))
     for module in (course_groups, roles):
         monkeypatch.setattr(module, "JupyterHub", SimpleNamespace(instance=lambda: running))
-    monkeypatch.setattr(course_groups, "Shared", SimpleNamespace(of=lambda config: shared))
+    monkeypatch.setattr(course_groups, "HubContext", SimpleNamespace(of=lambda config: shared))
 
 
 @pytest.mark.parametrize("away", [False, True], ids=["", "the database is away"])

@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT / folder) for folder in _SETTINGS["pythonpath"]]
 
 from test_form import GIB, ROWS, environment, snapshot  # noqa: E402
 
-from portal.catalog.offers.preferences import NO_HABITS, Habits  # noqa: E402
+from portal.catalog.offers.preferences import NO_HABITS, Preferences  # noqa: E402
 from portal.errors import InvalidRequest, NotFound  # noqa: E402
 from portal.launch.request import options_from_form  # noqa: E402
 from portal.models.cluster.cluster import Job, JobState  # noqa: E402
@@ -81,7 +81,7 @@ MANY = [
     )
     for n in range(200)
 ]
-HABITS = Habits(frozenset({"env-150"}), {"env-007": 1.7e9})
+HABITS = Preferences(frozenset({"env-150"}), {"env-007": 1.7e9})
 GPU_TYPES = {
     "v100": {"title": "V100", "memory": "32 GB", "interconnect": "NVLink"},
     "t4": {"title": "T4", "memory": "16 GB", "interconnect": "PCIe"},

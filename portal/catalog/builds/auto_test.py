@@ -21,7 +21,7 @@ NOBODY = "portal"  # the asker of automatic tests
 _JUDGED = (WorkState.PASSED, WorkState.FAILED)
 
 
-class Itself:
+class AutoTest:
     """Automatic tester of the catalog of one workshop."""
 
     def __init__(

@@ -17,7 +17,7 @@ from portal.models.catalog.environment import Environment, EnvironmentState
 from portal.models.catalog.image_job import LIVE, WorkState
 
 from . import job_monitor, work_logs
-from .auto_test import Itself
+from .auto_test import AutoTest
 from .building import BuildQueue, with_image
 from .pulling import Pulling
 from .settings import WorkshopSettings
@@ -51,7 +51,7 @@ class Workshop(WorkshopSettings):
         self._pulling = Pulling(self.registries, store, self.images)
         self.builds = BuildQueue(self, store, self._jobs, self._pulling)
         self.tests = TestQueue(self, store, catalog, self._jobs)
-        self._itself = Itself(self, store, catalog, self.tests)
+        self._itself = AutoTest(self, store, catalog, self.tests)
         self._wake = asyncio.Event()
         self._swept_at: float | None = None
 

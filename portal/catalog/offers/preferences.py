@@ -9,23 +9,23 @@ from portal.models.catalog.environment import Environment
 from portal.store import Store
 
 
-class Habits(NamedTuple):
+class Preferences(NamedTuple):
     """Preferences. ``liked``: names; ``used``: time of the last launch by name (Unix seconds)."""
 
     liked: frozenset[str] = frozenset()
     used: Mapping[str, float] = {}
 
 
-NO_HABITS = Habits()
+NO_HABITS = Preferences()
 
 
-async def habits_of(store: Store, user: str) -> Habits:
+async def habits_of(store: Store, user: str) -> Preferences:
     """Read the user's preferences from the database. Raises StoreUnavailable."""
     liked = await store.favourites.of(user)
-    return Habits(frozenset(liked), await store.sessions.last_used(user))
+    return Preferences(frozenset(liked), await store.sessions.last_used(user))
 
 
-def ordered(environments: Sequence[Environment], habits: Habits) -> list[Environment]:
+def ordered(environments: Sequence[Environment], habits: Preferences) -> list[Environment]:
     """Sort favourites first, then by last use, then in the catalog's order."""
 
     def place(environment: Environment) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
 from portal.store import Store
 
 from ..roster.enrolment import Enrolment
-from ..roster.membership_cache import CourseBook
+from ..roster.membership_cache import MembershipCache
 from ..settings import Courses
 from .rules import Checked, CourseRules
 
@@ -22,12 +22,12 @@ _WEEK = 7
 
 
 @dataclass
-class CourseDesk:
+class CourseService:
     """Actions on courses. Every method raises StoreUnavailable; those that change a course raise
     Conflict if somebody else changed it since ``number``, or its state does not fit."""
 
     store: Store
-    book: CourseBook
+    memberships: MembershipCache
     rules: CourseRules
     enrolment: Enrolment
     settings: Courses
@@ -61,7 +61,7 @@ class CourseDesk:
             raise NotAllowed("You make courses for yourself; name others when it is there.")
         kept = self._new(await self._valid(course, by), by)
         await self.store.courses.add(kept, [self._member(kept, instructor, by)])
-        self.book.forget()
+        self.memberships.forget()
         return kept
 
     async def edit(self, kept: KeptCourse, course: Course, number: int, by: Person) -> KeptCourse:
@@ -142,7 +142,7 @@ class CourseDesk:
         }
         members[by.name] = self._member(made, by.name, by)
         await self.store.courses.add(made, list(members.values()))
-        self.book.forget()
+        self.memberships.forget()
         return made
 
     # -- the pieces ------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class CourseDesk:
         saved = await self.store.courses.save(
             kept.model_copy(update={"changed_at": time.time(), **values})
         )
-        self.book.forget()
+        self.memberships.forget()
         return saved
 
     def _demand(self, kept: KeptCourse, number: int, *states: CourseState) -> None:

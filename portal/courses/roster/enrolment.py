@@ -20,7 +20,7 @@ from portal.store import Store
 
 from ..settings import Courses
 from . import roster
-from .membership_cache import CourseBook
+from .membership_cache import MembershipCache
 
 _MOST = 10_000  # people of one course
 
@@ -51,7 +51,7 @@ class Enrolment:
     interval: ClassVar[float] = 10.0  # seconds between two looks (portal/courses/schedule/loop.py)
 
     store: Store
-    book: CourseBook
+    memberships: MembershipCache
     directory: Directory
     settings: Courses
     log: logging.Logger
@@ -233,12 +233,12 @@ class Enrolment:
             for name in names
         ]
         await self.store.members.put(members)
-        self.book.forget()
+        self.memberships.forget()
 
     async def _remove(self, kept: KeptCourse, names: Sequence[str]) -> None:
         if not names:
             return
         await self.store.members.remove(kept.name, names)
-        self.book.forget()
+        self.memberships.forget()
         if self.left is not None:
             await self.left(kept, names)

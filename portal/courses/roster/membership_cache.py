@@ -29,7 +29,7 @@ class Membership:
 
 
 @dataclass
-class CourseBook:
+class MembershipCache:
     """Cache of what ``store`` answers, each for ``age`` seconds.
 
     Every method raises StoreUnavailable, except those that return what is known.

@@ -19,7 +19,7 @@ _AT_ONCE = 8  # questions to the Hub
 
 
 @dataclass(frozen=True)
-class Leaving:
+class Unenrolment:
     """Stop of the course's sessions of people who left it. Their work stays in their home."""
 
     store: Store

@@ -11,7 +11,7 @@ from portal.errors import Unavailable
 from portal.models.course.course import KeptCourse
 from portal.slurm.commands.run import own_account
 
-from ..context import Around
+from ..context import CourseContext
 from .plan import some
 
 _BELIEVED = 600.0  # seconds for which the lookup of an account counts
@@ -20,7 +20,7 @@ _BELIEVED = 600.0  # seconds for which the lookup of an account counts
 class Attendees:
     """Members of courses that Slurm knows; who has an account is looked up now and then."""
 
-    def __init__(self, around: Around) -> None:
+    def __init__(self, around: CourseContext) -> None:
         self._around = around
         self._accounts: dict[str, tuple[float, bool]] = {}
 

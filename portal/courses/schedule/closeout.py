@@ -14,7 +14,7 @@ from portal.models.course.course import CourseState, KeptCourse
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode, StopReason
 
-from ..context import SERVICE, Around
+from ..context import SERVICE, CourseContext
 from ..start.starting import Starter
 
 _AGAIN = 60.0  # seconds between two tries to stop a session
@@ -24,13 +24,15 @@ _NO_MEMBER = "You are no longer in this course. Your files are still there."
 EndHelp = Callable[[str, str, float], Awaitable[None]]
 
 
-class Over:
+class Closeout:
     """Cleanup after courses that are over, and after people who are no longer in theirs.
     ``end_help`` ends all help in a course: its name, by whom, when."""
 
     interval = 10.0
 
-    def __init__(self, around: Around, starter: Starter, end_help: EndHelp | None = None) -> None:
+    def __init__(
+        self, around: CourseContext, starter: Starter, end_help: EndHelp | None = None
+    ) -> None:
         self._around, self._starter, self.end_help = around, starter, end_help
         self._asked: dict[str, float] = {}  # sessions: when the Hub was asked to stop them
         self._closed: set[str] = set()  # courses of which everything else has ended

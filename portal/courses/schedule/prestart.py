@@ -12,7 +12,7 @@ from portal.models.audit import Outcome
 from portal.models.course.course import CourseState, KeptCourse
 from portal.models.course.start import ReservationState, StartKind
 
-from ..context import SERVICE, Around
+from ..context import SERVICE, CourseContext
 from ..definition.calendar import Meeting, meetings
 from ..roster.membership_cache import runs
 from ..start.starting import Starter
@@ -21,10 +21,10 @@ from .plan import reservation_name
 _FORGET = 86400.0  # seconds after a meeting's beginning at which it is forgotten here
 
 
-class Ahead:
+class Prestart:
     """Preparation by the calendars. The database has what was started for which meeting."""
 
-    def __init__(self, around: Around, starter: Starter) -> None:
+    def __init__(self, around: CourseContext, starter: Starter) -> None:
         self._around, self._starter = around, starter
         self._begun: dict[str, float] = {}  # reservations' names: when their meetings begin
         self._prepared: dict[str, float] = {}
@@ -130,7 +130,7 @@ async def image_problem(kept: KeptCourse) -> str:
     return await asyncio.to_thread(look)
 
 
-async def missing(around: Around, kept: KeptCourse, now: float) -> list[str]:
+async def missing(around: CourseContext, kept: KeptCourse, now: float) -> list[str]:
     """Return the problems of the course's next meetings, in sentences."""
     problems = [words for words in [await image_problem(kept)] if words]
     for reservation in await around.store.reservations.all(kept.name):

@@ -12,7 +12,7 @@ from portal.models.course.course import CourseState, KeptCourse
 from portal.models.course.start import KeptReservation, ReservationState
 from portal.slurm.control.reservations import Wanted
 
-from ..context import Around
+from ..context import CourseContext
 from ..definition.calendar import Meeting, meetings, overlaps
 from ..definition.demand import reserved_gpus
 from .attendees import Attendees
@@ -42,7 +42,7 @@ class MeetingReservation(Frozen):
 class Reservations:
     """Reservations; one instance a service. ``look`` raises StoreUnavailable, SlurmUnavailable."""
 
-    def __init__(self, around: Around) -> None:
+    def __init__(self, around: CourseContext) -> None:
         self._around = around
         self._attendees, self._upkeep = Attendees(around), Upkeep(around)
         self._checked_at = float("-inf")  # by the monotonic clock

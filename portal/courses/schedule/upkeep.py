@@ -17,7 +17,7 @@ from portal.models.cluster.cluster import Reservation
 from portal.models.course.start import KeptReservation, ReservationState
 from portal.slurm.control.reservations import GpusNotReservable, Wanted
 
-from ..context import Around
+from ..context import CourseContext
 from .plan import Plan, must_be_made_anew, nodes_alone, other_gpus, some
 
 _AGAIN = 900.0  # seconds until what was refused is tried again
@@ -29,7 +29,7 @@ class Upkeep:
     """Creation and removal of reservations, one at a time. Both methods raise StoreUnavailable and
     SlurmUnavailable: retry later."""
 
-    def __init__(self, around: Around) -> None:
+    def __init__(self, around: CourseContext) -> None:
         self._around = around
 
     async def make(

@@ -20,7 +20,7 @@ _LONGEST = 180.0  # seconds after the start was asked for; some of a class may w
 _AGE = 2.0  # seconds for which the opened sessions are cached
 
 
-class Rush:
+class Backpressure:
     """Backpressure of starts; one instance a service. ``live`` returns the starts in progress;
     ``uptime`` is their monotonic clock."""
 

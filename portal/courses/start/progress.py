@@ -8,7 +8,7 @@ from portal.errors import NotFound, PortalError
 from portal.models.course.start import Seat, SeatState, StartKind
 from portal.models.session.stop_reason import StopCode, StopReason
 
-from ..context import Around
+from ..context import CourseContext
 from .live_start import LiveStart, UnderWay
 from .rehearsal import due_to_end
 from .seats import LIVE, LOST, changed, lost, newest, seen, session_of
@@ -21,7 +21,7 @@ class Following:
     """Progress of sessions, from their records. ``asking``: requests; ``stops``: stops under
     way."""
 
-    def __init__(self, around: Around, asking: UnderWay) -> None:
+    def __init__(self, around: CourseContext, asking: UnderWay) -> None:
         self._around, self._log, self._asking = around, around.log, asking
         self.stops = UnderWay(around.log)
 

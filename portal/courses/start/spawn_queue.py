@@ -19,7 +19,7 @@ from portal.models.cluster.cluster import Job
 from portal.models.course.start import Seat, SeatState
 from portal.models.session.session import SessionState
 
-from ..context import Around
+from ..context import CourseContext
 from .live_start import LiveStart, UnderWay
 from .seats import changed, in_turn, newest
 
@@ -36,7 +36,7 @@ class Asking:
     """Queue of requests. ``under_way``: requests to the Hub; ``orphans``: jobs being cancelled;
     ``later``: monotonic time before which nothing is asked. ``wake`` is set when more can be."""
 
-    def __init__(self, around: Around, wake: asyncio.Event) -> None:
+    def __init__(self, around: CourseContext, wake: asyncio.Event) -> None:
         self._around, self._log, self._wake = around, around.log, wake
         self.under_way, self.orphans = UnderWay(around.log), UnderWay(around.log)
         self._filling = asyncio.Lock()

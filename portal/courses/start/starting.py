@@ -15,7 +15,7 @@ from portal.models.audit import Outcome
 from portal.models.course.course import KeptCourse, Role
 from portal.models.course.start import OVER, CourseStart, Seat, SeatState, StartKind
 
-from ..context import Around
+from ..context import CourseContext
 from ..definition.calendar import Meeting
 from ..roster.joining import NOT_JOINED, not_joined
 from .live_start import LiveStart
@@ -31,7 +31,7 @@ class Starter:
     """Starts of courses; one instance a service. ``start`` and ``cancel`` raise StoreUnavailable;
     ``look`` is for the loop."""
 
-    def __init__(self, around: Around) -> None:
+    def __init__(self, around: CourseContext) -> None:
         self._around, self._log = around, around.log
         self._live: dict[int, LiveStart] | None = None  # None: not read from the database yet
         self._reading, self._beginning = asyncio.Lock(), asyncio.Lock()

@@ -11,13 +11,13 @@ from portal.models.catalog.catalog import Measured, Measurement, MeasurementRepo
 from portal.models.cluster.cluster import Job
 from portal.models.scope import SESSION_OWN
 from portal.models.session.session import SessionRecord
-from portal.telemetry.rate_limit import Pace
+from portal.telemetry.rate_limit import RateLimit
 
 from ..base.endpoint import Endpoint, Operation
 from ..base.own_session import OwnSession
 from .environments import as_seen_by_catalog
 
-_pace = Pace(least=1.0, gap=0.0)  # a benchmark takes longer; a loop must not fill the table
+_pace = RateLimit(least=1.0, gap=0.0)  # a benchmark takes longer; a loop must not fill the table
 
 
 class OwnMeasurements(OwnSession):

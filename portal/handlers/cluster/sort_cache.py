@@ -54,7 +54,7 @@ class Shown(Sequence[T]):
         return self._show(self._shared[at])
 
 
-class Orders(Generic[T]):
+class SortCache(Generic[T]):
     """Sorted lists of one kind of items; ``base`` is the key of their base order."""
 
     def __init__(self, base: Callable[[T], Any]) -> None:
@@ -89,8 +89,8 @@ class Orders(Generic[T]):
         return [items[key] for key in keys]
 
 
-_JOBS = Orders[JobItem](lambda item: natural(item.id))
-_GPUS = Orders[GpuItem](lambda item: (natural(item.node), item.index))
+_JOBS = SortCache[JobItem](lambda item: natural(item.id))
+_GPUS = SortCache[GpuItem](lambda item: (natural(item.node), item.index))
 
 
 def jobs(view: ClusterView, person: Person, sort: str) -> Sequence[JobItem]:

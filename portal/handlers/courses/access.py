@@ -38,18 +38,18 @@ class CourseAction(Action):
     async def admit(self) -> None:
         """Admit those who may ask; record all others in the audit log."""
         name = self.path_kwargs["course"]
-        book, roles = self.parts.book, self.roles
+        memberships, roles = self.parts.memberships, self.roles
         if self.changers is not None and self.request.method not in ("GET", "HEAD"):
             roles = self.changers
         try:
-            membership: Membership | None = await book.membership(self.person.name, name)
+            membership: Membership | None = await memberships.membership(self.person.name, name)
         except (NotAllowed, NotFound):
             membership = None
         if membership is not None and membership.role in roles:
             self.kept, self.role = membership.kept, membership.role
             return
         if self.admins and self.may(COURSES_MANAGE):
-            self.kept, self.role = await book.course(name), None
+            self.kept, self.role = await memberships.course(name), None
             return
         known = f"They are {membership.role} there." if membership else "They are not in it."
         await self.parts.audit(

@@ -151,7 +151,7 @@ class OwnCollect(Upload, OwnCourseSession):
         record, collecting = await self.of_course(), self.parts.collecting
         if kind_of(record) != "course":
             raise Conflict("Folders are collected from the sessions of the course alone.")
-        member = await self.parts.book.membership(record.user, record.course)
+        member = await self.parts.memberships.membership(record.user, record.course)
         try:
             collect = await self.parts.store.collects.get(record.course, int(id))
         except NotFound:

@@ -140,7 +140,7 @@ class CourseList(Action):
 
         Holders of the scope for it get everyone's, with the requests.
         """
-        mine = await self.parts.book.mine(self.person.name)
+        mine = await self.parts.memberships.mine(self.person.name)
         memberships = {
             name: entry
             for name, entry in mine.items()
@@ -163,7 +163,9 @@ class CourseList(Action):
         """Create a draft: submit it when it is ready."""
         draft: NewCourse = self.body
         async with self.audited("create-course", f"course {draft.course.name}"):
-            kept = await self.parts.desk.create(draft.course, self.person, draft.instructor or "")
+            kept = await self.parts.course_service.create(
+                draft.course, self.person, draft.instructor or ""
+            )
         mine = draft.instructor in (None, self.person.name)
         return await detail(self, kept, Role.INSTRUCTOR if mine else None)
 
@@ -189,7 +191,7 @@ class CourseValidate(Action):
             course = Course.model_validate(body.course)
         except ValidationError as error:
             return CourseValidation(problems=tuple(problems_of(error)))
-        checked = await self.parts.desk.check(course, self.person, before)
+        checked = await self.parts.course_service.check(course, self.person, before)
         return CourseValidation(
             problems=checked.problems,
             version=checked.course.version,
@@ -198,7 +200,7 @@ class CourseValidate(Action):
         )
 
     async def _before(self, name: str) -> KeptCourse:
-        membership = (await self.parts.book.mine(self.person.name)).get(name)
+        membership = (await self.parts.memberships.mine(self.person.name)).get(name)
         if membership is not None and membership.role in STAFF:
             return membership.kept
         if self.person.may(COURSES_MANAGE):
@@ -215,7 +217,7 @@ class OneCourse(CourseAction):
     @Operation("A course.", tags=TAGS)
     async def on_get(self, course: str) -> CourseDetail:
         """Return it to its staff and to admins, as it is now, even if a command has changed it."""
-        kept = await self.parts.book.course(course, fresh=True)
+        kept = await self.parts.memberships.course(course, fresh=True)
         return await detail(self, kept, self.role, checked=True)
 
     @Operation("Change a course.", body=CourseEdit, errors=(409,), tags=TAGS)
@@ -226,7 +228,7 @@ class OneCourse(CourseAction):
         here.
         """
         async with self.audited("edit-course", f"course {course}"):
-            kept = await self.parts.desk.edit(
+            kept = await self.parts.course_service.edit(
                 self.kept, self.body.course, self.body.number, self.person
             )
         return await detail(self, kept, self.role, checked=True)
@@ -235,7 +237,7 @@ class OneCourse(CourseAction):
 async def demand_creation(handler: Action) -> None:
     """Raise NotAllowed, with an entry in the audit log, for those who may not make courses."""
     try:
-        handler.parts.desk.demand_creation(handler.person)
+        handler.parts.course_service.demand_creation(handler.person)
     except NotAllowed as error:
         await handler.deny("courses", error)
 
@@ -264,7 +266,7 @@ async def detail(
     result: Checked | None = None
     if checked and kept.state is not CourseState.ARCHIVED:
         try:
-            result = await handler.parts.desk.check(kept.course, handler.person, kept)
+            result = await handler.parts.course_service.check(kept.course, handler.person, kept)
         except PortalError as error:
             handler.parts.log.warning("The course %s was not checked: %s", kept.name, error)
     return CourseDetail(

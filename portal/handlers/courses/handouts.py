@@ -126,7 +126,7 @@ class OwnHandouts(OwnCourseSession):
     async def on_get(self) -> None:
         """Use the session's own token only, for its own course. The ETag is the revision."""
         record = await self.of_course()
-        await self.parts.book.membership(record.user, record.course)
+        await self.parts.memberships.membership(record.user, record.course)
         revision, path = await self.parts.handouts.bundle(record.course)
         try:
             size = (await asyncio.to_thread(path.stat)).st_size

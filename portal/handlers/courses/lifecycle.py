@@ -78,7 +78,7 @@ class CourseSubmit(CourseAction):
     async def on_post(self, course: str) -> CourseDetail:
         """Submit it; it is approved with that if the site wants no approval."""
         async with self.audited("submit-course", f"course {course}") as line:
-            kept = await self.parts.desk.submit(self.kept, self.body.number, self.person)
+            kept = await self.parts.course_service.submit(self.kept, self.body.number, self.person)
             line.detail = f"It is {kept.state} now."
         return await detail(self, kept, self.role)
 
@@ -96,7 +96,9 @@ class CourseApprove(CourseAction):
         """Let it run on its days from now on."""
         body: CourseAnswer = self.body
         async with self.audited("approve-course", f"course {course}", detail=body.answer):
-            kept = await self.parts.desk.approve(self.kept, body.number, self.person, body.answer)
+            kept = await self.parts.course_service.approve(
+                self.kept, body.number, self.person, body.answer
+            )
         return await detail(self, kept, self.role)
 
 
@@ -113,7 +115,9 @@ class CourseRefuse(CourseAction):
         """Say why: its instructor reads it, changes the course and asks again."""
         body: CourseAnswer = self.body
         async with self.audited("refuse-course", f"course {course}", detail=body.answer):
-            kept = await self.parts.desk.refuse(self.kept, body.number, self.person, body.answer)
+            kept = await self.parts.course_service.refuse(
+                self.kept, body.number, self.person, body.answer
+            )
         return await detail(self, kept, self.role)
 
 
@@ -127,7 +131,7 @@ class CourseArchive(CourseAction):
     async def on_post(self, course: str) -> CourseDetail:
         """End its sessions, reservations and shares; everybody's work stays."""
         async with self.audited("archive-course", f"course {course}"):
-            kept = await self.parts.desk.archive(self.kept, self.body.number)
+            kept = await self.parts.course_service.archive(self.kept, self.body.number)
         return await detail(self, kept, self.role)
 
 
@@ -148,7 +152,7 @@ class CourseCopied(CourseAction):
         """
         body: CourseCopy = self.body
         async with self.audited("copy-course", f"course {course}", detail=f"To {body.name}."):
-            kept = await self.parts.desk.copy(
+            kept = await self.parts.course_service.copy(
                 self.kept,
                 self.person,
                 name=body.name,

@@ -264,14 +264,14 @@ class OwnPresence(OwnCourseSession):
             await store.presence.tell(presence_of(record, self.body, now))
             if self.body.opened is not None and await _absent(self, record):
                 await store.members.join(record.course, record.user, now)
-                self.parts.book.forget()
+                self.parts.memberships.forget()
         elif kind_of(record) == "room":
             self.parts.rooms.tell(record, self.body.people)
 
 
 async def _absent(handler: OwnCourseSession, record: SessionRecord) -> bool:
     """Return True if the owner is in the course and had not joined it before opening this."""
-    mine = await handler.parts.book.of(record.user)
+    mine = await handler.parts.memberships.of(record.user)
     return any(
         membership.course == record.course and membership.joined_at is None for membership in mine
     )

@@ -41,7 +41,7 @@ class CoursePersonAction(CourseAction, SessionAction):
 
     async def member(self, person: str) -> CourseMember:
         """Return the member; for others raise NotAllowed, with an entry in the audit log."""
-        for member in await self.parts.book.of(person, fresh=True):
+        for member in await self.parts.memberships.of(person, fresh=True):
             if member.course == self.kept.name:
                 return member
         error = NotAllowed(f"{person} is not in the course '{self.kept.name}'.")
@@ -156,7 +156,7 @@ async def joined(handler: CourseAction, course: str) -> None:
     """Record that the requester takes part in the course."""
     parts = handler.parts
     if await parts.store.members.join(course, handler.person.name, time.time()):
-        parts.book.forget()
+        parts.memberships.forget()
         parts.boards.forget(course)
 
 

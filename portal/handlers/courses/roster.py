@@ -60,7 +60,7 @@ class CourseRoster(CourseAction):
         return Roster(
             items=tuple(await self.parts.store.members.of(course)),
             group=self.kept.course.roster_group,
-            group_error=self.parts.desk.enrolment.troubles.get(course, ""),
+            group_error=self.parts.course_service.enrolment.troubles.get(course, ""),
         )
 
     @Operation("Put people into a course.", body=RosterText, errors=(409,), tags=TAGS)
@@ -68,7 +68,7 @@ class CourseRoster(CourseAction):
         """Report names that the directory does not know, and leave them out."""
         body: RosterText = self.body
         async with self.audited("enrol", f"course {course}") as line:
-            done = await self.parts.desk.enrolment.enrol(
+            done = await self.parts.course_service.enrolment.enrol(
                 self.kept,
                 body.text,
                 body.role,
@@ -84,7 +84,7 @@ class CourseRoster(CourseAction):
         """End their session of the course; their work stays in their home."""
         person = self.query.person
         async with self.audited("dismiss", f"course {course}", owner=person, detail=person):
-            await self.parts.desk.enrolment.dismiss(self.kept, [person])
+            await self.parts.course_service.enrolment.dismiss(self.kept, [person])
 
 
 class CourseRosterCsv(CourseAction, CsvEndpoint):

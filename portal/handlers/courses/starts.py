@@ -78,7 +78,7 @@ class CourseStarts(CourseAction):
         async with self.audited("start-course", f"course {course}", detail=detail) as line:
             if number is not None and kind is not StartKind.REHEARSAL:
                 raise InvalidRequest("'number' is for a rehearsal; leave it out.", "number")
-            kept = await self.parts.book.course(course, fresh=True)
+            kept = await self.parts.memberships.course(course, fresh=True)
             _demand_running(kept, kind)
             work = self.parts.course_work
             absent = await missing(work.around, kept, time.time())

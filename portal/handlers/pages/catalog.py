@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from portal.catalog.offers.gpu_offers import GpuOffer, any_gpu, gpu_offers
 from portal.catalog.offers.markdown import markdown_html
-from portal.catalog.offers.preferences import Habits, ordered
+from portal.catalog.offers.preferences import Preferences, ordered
 from portal.catalog.offers.tile import KINDS, Tile, common_tags, day, icon_of, version_rows
 from portal.errors import StoreUnavailable, Unavailable
 from portal.models import Frozen, scope
@@ -83,7 +83,7 @@ class CatalogPage(_CatalogPage):
         best: Mapping[str, Mapping[str, tuple[float, bool]]] = {}
         with contextlib.suppress(StoreUnavailable):
             best = await parts.store.measurements.best()
-        habits = Habits(shown.favourites, shown.last_used)
+        habits = Preferences(shown.favourites, shown.last_used)
         offered = [
             CatalogTile(
                 tile=parts.tiles.of(entry),

@@ -106,7 +106,7 @@ class CoursePageBase(Page):
         Raises NotAllowed, in the same words if there is no such course, with an audit log entry.
         """
         with contextlib.suppress(NotAllowed, NotFound):
-            membership = await self.parts.book.membership(self.person.name, name)
+            membership = await self.parts.memberships.membership(self.person.name, name)
             if membership.role in roles:
                 return membership
         if self.manages:
@@ -158,7 +158,7 @@ class CoursesPage(CoursePageBase):
         courses: list[KeptCourse] = []
         error = ""
         try:
-            mine = await self.parts.book.mine(self.person.name)
+            mine = await self.parts.memberships.mine(self.person.name)
             if self.manages:
                 courses = await self.parts.store.courses.all()
         except StoreUnavailable as failed:
@@ -216,7 +216,7 @@ class CoursePage(CoursePageBase):
 
     async def get(self, *segments: str) -> None:
         membership = await self.membership(segments[0], frozenset(Role))
-        kept = membership.kept if membership else await self.parts.book.course(segments[0])
+        kept = membership.kept if membership else await self.parts.memberships.course(segments[0])
         role = membership.role if membership else None
         preview = self.get_query_argument("as", "") == "student"
         tab = segments[1] if len(segments) > 1 else ""
@@ -276,7 +276,7 @@ class CourseBoardPage(CoursePageBase):
 
     async def variables(self, *segments: str) -> dict[str, Any]:
         membership = await self.membership(segments[0], STAFF)
-        kept = membership.kept if membership else await self.parts.book.course(segments[0])
+        kept = membership.kept if membership else await self.parts.memberships.course(segments[0])
         role = membership.role if membership else None
         board = await self.parts.boards.of(kept, private=role is not None)
         parts = self.parts

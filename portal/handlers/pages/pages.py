@@ -31,7 +31,7 @@ class Page(PageHandler):
             await self.refused(self.request.path.removeprefix(self.parts.prefix))
             raise NotAllowed(f"You may not see this page: it needs the scope '{self.needs}'.")
         with contextlib.suppress(StoreUnavailable):  # for the link to courses in the menu
-            await self.parts.book.of(self.person.name)
+            await self.parts.memberships.of(self.person.name)
         self.show(self.template, **await self.variables(*segments))
 
     head = get
@@ -51,7 +51,7 @@ class Page(PageHandler):
         person = getattr(self, "person", None)
         nonce = new_nonce()
         if person is not None:
-            variables["portal_in_courses"] = bool(self.parts.book.known(person.name))
+            variables["portal_in_courses"] = bool(self.parts.memberships.known(person.name))
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Content-Security-Policy", pages.policy(nonce))
         # Reading the token sets its cookie.

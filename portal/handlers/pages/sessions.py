@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from jupyterhub.slugs import is_valid_display_name, normalise_unicode, safe_slug
 
+from portal.courses.roster.membership_cache import Membership
 from portal.courses.roster.my_courses import my_courses
 from portal.errors import InvalidRequest, NotFound, StoreUnavailable
 from portal.models import scope
@@ -24,9 +26,9 @@ class SessionsPage(Page):
     template = "sessions.html"
 
     async def variables(self, *segments: str) -> dict[str, Any]:
-        mine = self.parts.book.known_to(self.person.name)
+        mine: Collection[Membership] = self.parts.memberships.known_to(self.person.name)
         with contextlib.suppress(StoreUnavailable):
-            mine = tuple((await self.parts.book.mine(self.person.name)).values())
+            mine = (await self.parts.memberships.mine(self.person.name)).values()
         return {"courses": my_courses(mine, time.time())}
 
 

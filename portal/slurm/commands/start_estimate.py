@@ -13,7 +13,7 @@ from portal.errors import SlurmRefused, SlurmUnavailable
 from portal.launch.container import sbatch_options, session_script
 from portal.models.session.resources import Resources
 
-from ..parse.test_only import expected_start
+from ..parse.start_estimate import expected_start
 from .run import SlurmRunner
 
 # The answer while all nodes that would fit are down, drained or reserved: sbatch itself accepts

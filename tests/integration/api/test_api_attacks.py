@@ -17,7 +17,7 @@ from portal.handlers.base.csv import cell
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.plain_text import escaped
 from portal.services.services import Parts
-from portal.web.audit_rate_limit import Allowance
+from portal.web.audit_rate_limit import AuditRateLimit
 
 # -- the log ------------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ def test_an_admins_token_for_little_sees_what_anyone_sees(
 
 
 def test_an_allowance_comes_back_and_counts_what_was_too_much() -> None:
-    allowance = Allowance(most=3, per_second=0.5)
+    allowance = AuditRateLimit(most=3, per_second=0.5)
     assert [allowance.take("ada", 0) for _ in range(5)] == [0, 0, 0, None, None]
     assert allowance.take("grace", 0) == 0
     assert allowance.take("ada", 1) is None
@@ -115,7 +115,7 @@ async def test_nobody_fills_the_audit_log_which_is_kept_for_ever() -> None:
     tests = SimpleNamespace(software=None)
     store = SimpleNamespace(audit=SimpleNamespace(add=add), versions=nothing, tests=tests)
     parts = Parts("/", log, *[nothing] * 5, store, nothing)  # type: ignore[arg-type]
-    parts.allowance = Allowance(most=10, per_second=1e-6)
+    parts.allowance = AuditRateLimit(most=10, per_second=1e-6)
     request = SimpleNamespace(headers={}, remote_ip="127.0.0.1")
 
     async def ask(name: str, **values: Any) -> None:

@@ -573,7 +573,7 @@ async def test_who_may_hand_out_and_who_gets_it(site: Site) -> None:
     assert (await site.ask("eve/course-dl101", "GET", "session/handouts")).status_code == 403
     assert (await site.ask("ada", "GET", "session/handouts")).status_code == 403
     await site.parts.store.members.remove("dl101", ["bob"])
-    site.parts.book.forget()
+    site.parts.memberships.forget()
     assert (await site.ask("bob/course-dl101", "GET", "session/handouts")).status_code == 403
     answer = await site.ask("barbara", "POST", path, params={"path": "../x"}, content=b"x")
     assert answer.status_code == 400 and "leads out" in answer.text

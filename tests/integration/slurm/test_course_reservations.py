@@ -25,8 +25,8 @@ from portal.slurm.parse import reservations as parsed
 DRIVER = """
 import asyncio, json, logging, sys, time
 from types import SimpleNamespace
-from portal.courses.context import Around
-from portal.courses.roster.membership_cache import CourseBook
+from portal.courses.context import CourseContext
+from portal.courses.roster.membership_cache import MembershipCache
 from portal.courses.schedule.reservations import Reservations
 from portal.courses.settings import Courses
 from portal.errors import NotFound
@@ -47,8 +47,9 @@ async def look(words):
     async def note(entry):
         notes.append([entry.action, str(entry.outcome), entry.detail])
     cluster = Cluster(runner=runner)
-    around = Around(
-        store=store, hub=None, book=CourseBook(store), settings=Courses(**words["settings"]),
+    around = CourseContext(
+        store=store, hub=None, memberships=MembershipCache(store),
+        settings=Courses(**words["settings"]),
         cluster=cluster, control=ClusterControl(runner=runner), reserving=Reserving(runner),
         view=lambda: SimpleNamespace(snapshot=snapshot, sessions={}), note=note,
         log=logging.getLogger("test"), wall=time.time,

@@ -17,7 +17,7 @@ from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.commands.errors import error_of
 from portal.slurm.commands.start_estimate import NoNodeNow
 from portal.slurm.commands.start_estimate import test_only as ask_slurm
-from portal.slurm.parse.test_only import expected_start
+from portal.slurm.parse.start_estimate import expected_start
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "slurm_outputs"))
 from small import SmallSlurm, which

@@ -23,7 +23,7 @@ from portal.models.course.course import CourseMember, Role
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
 from portal.services.services import Parts
 from portal.store import Store
-from portal.web.audit_rate_limit import Allowance
+from portal.web.audit_rate_limit import AuditRateLimit
 
 CATALOG = {
     "lab": "name: lab\ntitle: Lab\nkind: container\nimage: /images/lab.sif\nmax_gpus: 2\n",
@@ -134,7 +134,7 @@ class Site:
     def __init__(self, client: httpx.AsyncClient, parts: Parts, files: Path) -> None:
         self.client = client
         self.parts, self.files = parts, files
-        self.directory: Directory = parts.desk.enrolment.directory  # type: ignore[assignment]
+        self.directory: Directory = parts.course_service.enrolment.directory  # type: ignore[assignment]
         self.hub: Hub = parts.hub  # type: ignore[assignment]
 
     async def ask(self, who: str, method: str, path: str, body: Any = None) -> httpx.Response:
@@ -172,7 +172,7 @@ class Site:
         """Put people into a course, without any checks."""
         members = [CourseMember(course=course, person=p, role=r) for p, r in roles.items()]
         await self.parts.store.members.put(members)
-        self.parts.book.forget()
+        self.parts.memberships.forget()
 
     async def audit(self) -> list[tuple[str, str, str, str]]:
         entries, _ = await self.parts.store.audit.find(limit=500)
@@ -208,7 +208,7 @@ async def running(place: Path) -> AsyncIterator[Site]:
         hub=hub,
         courses=Courses(data_roots=["/data/courses"], directory=str(place / "courses")),
         course_directory=directory,
-        allowance=Allowance(most=100_000),
+        allowance=AuditRateLimit(most=100_000),
     )
     async with served(ENDPOINTS, parts, PEOPLE.get, logins=True) as client:
         yield Site(client, parts, files)

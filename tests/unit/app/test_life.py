@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from portal.app import background_tasks
-from portal.app.background_tasks import Life
+from portal.app.background_tasks import BackgroundTasks
 from portal.errors import StoreUnavailable
 
 
@@ -45,7 +45,7 @@ class Cluster:
         self.closed = True
 
 
-def made(store: Store, run: Callable[[], Awaitable[None]]) -> Life:
+def made(store: Store, run: Callable[[], Awaitable[None]]) -> BackgroundTasks:
     parts: Any = SimpleNamespace(
         log=logging.getLogger("portal-test"),
         store=store,
@@ -57,7 +57,7 @@ def made(store: Store, run: Callable[[], Awaitable[None]]) -> Life:
         curator=SimpleNamespace(run=asyncio.Event().wait),
         course_work=SimpleNamespace(run=asyncio.Event().wait),
     )
-    return Life(parts)
+    return BackgroundTasks(parts)
 
 
 @pytest.fixture(autouse=True)

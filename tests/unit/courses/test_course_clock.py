@@ -18,9 +18,9 @@ from test_course_starting import MONDAY, STUDENTS, Site
 from test_reservations import MIXED, Slurm
 
 from portal.courses.schedule import prestart as ahead_module
-from portal.courses.schedule.prestart import Ahead
+from portal.courses.schedule.prestart import Prestart
 from portal.courses.schedule.reservations import Reservations
-from portal.courses.start.backpressure import Rush
+from portal.courses.start.backpressure import Backpressure
 from portal.errors import HubUnavailable, TooManyRequests
 from portal.models.cluster.cluster import ClusterSnapshot, Reservation
 from portal.models.course.start import SeatState, StartKind
@@ -299,7 +299,7 @@ async def test_handouts_wait_for_a_class_no_longer_than_they_should(
     site: Site, clock: Monday, step: float
 ) -> None:
     deep = await site.course(*STUDENTS[:2])
-    rush = Rush(site.store, lambda: site.starter.live, clock.uptime)
+    rush = Backpressure(site.store, lambda: site.starter.live, clock.uptime)
     one: Any = SimpleNamespace(id="x", course="deep")
     await site.starter.start(deep, StartKind.ALL, "barbara")
     clock.set(step)
@@ -343,7 +343,7 @@ async def test_a_meeting_is_prepared_once_and_its_sessions_are_started_once(
     due is done once: where the clock never shows the time for it, not at all."""
     clock.set(-HOUR)  # seven o'clock
     await site.course(*STUDENTS[:3], prestart=True)
-    ahead = Ahead(site.around, site.starter)
+    ahead = Prestart(site.around, site.starter)
     lead, shown = 60.0 * site.around.settings.lead_minutes, list[float]()
     for minute in range(-120, 60, 2):
         if minute == minutes:
@@ -370,7 +370,7 @@ async def test_who_is_expected_keeps_the_session_while_the_clock_is_ahead(
     site: Site, clock: Monday, ahead_by: float
 ) -> None:
     await site.course(*STUDENTS[:2], prestart=True)
-    ahead = Ahead(site.around, site.starter)
+    ahead = Prestart(site.around, site.starter)
     clock.passes(45 * 60)
     await ahead.look(clock())
     await site.look(2)
@@ -395,7 +395,7 @@ async def test_a_clock_that_was_wrong_and_is_right_now_stops_whom_nobody_claims(
     site: Site, clock: Monday
 ) -> None:
     await site.course(*STUDENTS[:2], prestart=True)
-    ahead = Ahead(site.around, site.starter)
+    ahead = Prestart(site.around, site.starter)
     clock.passes(45 * 60)
     await ahead.look(clock())
     await site.look(2)

@@ -305,7 +305,7 @@ async def test_the_course_may_need_no_consent(site: Class) -> None:
     kept = await site.parts.store.courses.get("deep")
     course = kept.course.model_copy(update={"help": "always"})
     await site.parts.store.courses.save(kept.model_copy(update={"course": course}))
-    site.parts.book.forget()
+    site.parts.memberships.forget()
     asked = await site.done("barbara", "POST", HELP, {"minutes": 5})
     assert asked["help"]["state"] == "granted" and asked["url"]
     (seen,) = (await site.situation()).help
@@ -342,7 +342,7 @@ async def test_off(site: Class) -> None:
     kept = await site.parts.store.courses.get("deep")
     course = kept.course.model_copy(update={"help": "off"})
     await site.parts.store.courses.save(kept.model_copy(update={"course": course}))
-    site.parts.book.forget()
+    site.parts.memberships.forget()
     assert "off in this course" in (await site.refused(403, "ada", "POST", HELP, {}))["message"]
 
 

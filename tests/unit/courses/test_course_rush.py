@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from portal.courses.start.backpressure import Rush
+from portal.courses.start.backpressure import Backpressure
 from portal.courses.start.live_start import LiveStart
 from portal.models.course.live import Presence
 from portal.models.course.start import CourseStart, Seat, SeatState, StartKind
@@ -36,36 +36,40 @@ def clock() -> list[float]:
 
 
 @pytest.fixture
-def rush(start: LiveStart, opened: list[Presence], clock: list[float]) -> Rush:
+def rush(start: LiveStart, opened: list[Presence], clock: list[float]) -> Backpressure:
     async def of(course: str) -> list[Presence]:
         assert course == "dl", "nobody asks about other courses"
         return opened
 
     store: Any = SimpleNamespace(presence=SimpleNamespace(of=of))
-    return Rush(store, lambda: [start], lambda: clock[0])
+    return Backpressure(store, lambda: [start], lambda: clock[0])
 
 
 def a_session(id_: str, course: str = "dl") -> Any:
     return SimpleNamespace(id=id_, course=course)
 
 
-async def test_nobody_is_there_and_others_still_start(rush: Rush) -> None:
+async def test_nobody_is_there_and_others_still_start(rush: Backpressure) -> None:
     assert await rush.waits(a_session("a"))
     assert not await rush.waits(a_session("a", "another"))
     assert not await rush.waits(a_session("a", ""))
 
 
-async def test_whoever_has_come_gets_them(rush: Rush, opened: list[Presence]) -> None:
+async def test_whoever_has_come_gets_them(rush: Backpressure, opened: list[Presence]) -> None:
     opened[0] = opened[0].model_copy(update={"opened_at": STARTED + 50})
     assert not await rush.waits(a_session("a"))
     assert await rush.waits(a_session("b"))
 
 
-async def test_when_all_have_started_everybody_gets_them(rush: Rush, start: LiveStart) -> None:
+async def test_when_all_have_started_everybody_gets_them(
+    rush: Backpressure, start: LiveStart
+) -> None:
     start.put(start.seats["grace"].model_copy(update={"state": SeatState.FAILED}))
     assert not await rush.waits(a_session("a"))
 
 
-async def test_one_who_waits_for_hours_holds_up_nobody(rush: Rush, clock: list[float]) -> None:
+async def test_one_who_waits_for_hours_holds_up_nobody(
+    rush: Backpressure, clock: list[float]
+) -> None:
     clock[0] = STARTED + 181
     assert not await rush.waits(a_session("a"))

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from clusters import job
 
-from portal.courses.context import Around
-from portal.courses.roster.membership_cache import CourseBook
+from portal.courses.context import CourseContext
+from portal.courses.roster.membership_cache import MembershipCache
 from portal.courses.schedule import prestart as ahead_module
-from portal.courses.schedule.closeout import Over
+from portal.courses.schedule.closeout import Closeout
 from portal.courses.schedule.loop import CourseLoop
-from portal.courses.schedule.prestart import Ahead
+from portal.courses.schedule.prestart import Prestart
 from portal.courses.settings import Courses
 from portal.courses.start.rehearsal import report
 from portal.courses.start.seats import in_turn
@@ -213,10 +213,10 @@ class Site:
         self.sessions: dict[str, SessionRecord] = {}
         self.settings = Courses(**settings)
         anything: Any = self
-        self.around = Around(
+        self.around = CourseContext(
             store=store,
             hub=anything.hub,
-            book=CourseBook(store),
+            memberships=MembershipCache(store),
             settings=self.settings,
             cluster=anything.cluster,
             control=anything.control,
@@ -625,14 +625,14 @@ async def test_ahead_of_a_meeting_everyone_is_started_and_who_does_not_come_is_s
 ) -> None:
     nine = MONDAY + 3600
     await site.course(*STUDENTS[:3], prestart=True)
-    ahead = Ahead(site.around, site.starter)
+    ahead = Prestart(site.around, site.starter)
     site.clock.now = nine - 21 * 60
     await ahead.look(site.clock())
     assert await site.store.starts.live() == []
     site.clock.now = nine - 20 * 60
     await ahead.look(site.clock())
     await ahead.look(site.clock())
-    await Ahead(site.around, site.starter).look(site.clock())  # the service was restarted
+    await Prestart(site.around, site.starter).look(site.clock())  # the service was restarted
     (start,) = await site.store.starts.live()
     assert (start.kind, start.by, start.meeting_at) == (StartKind.MEETING, "portal", nine)
     assert start.release_at == nine + 15 * 60
@@ -705,7 +705,7 @@ async def test_while_nobody_knows_who_came_nobody_is_stopped(
 
 async def test_a_course_without_prestart_starts_nobody(site: Site) -> None:
     await site.course(*STUDENTS[:2])
-    ahead = Ahead(site.around, site.starter)
+    ahead = Prestart(site.around, site.starter)
     await ahead.look(MONDAY + 3600 - 600)
     assert await site.store.starts.live() == []
     await ahead.close()
@@ -737,7 +737,7 @@ async def test_ahead_of_a_meeting_the_image_comes_to_its_nodes(
         taken_at=MONDAY, reservations={one.name: one for one in (held, other)}
     )
     await site.course(*STUDENTS[:2])
-    ahead = Ahead(replace(site.around, copy=copy), site.starter)
+    ahead = Prestart(replace(site.around, copy=copy), site.starter)
     for early in (41, 39, 38, 20):
         site.clock.now = nine - early * 60
         await ahead.look(site.clock())
@@ -773,7 +773,7 @@ async def test_the_end_of_a_course_stops_its_sessions_and_starts_and_ends_help(
     async def end_help(name: str, by: str, now: float) -> None:
         helped.append(name)
 
-    over = Over(site.around, site.starter, end_help)
+    over = Closeout(site.around, site.starter, end_help)
     await over.look(site.clock())
     assert (site.hub.stopped, helped) == ([], [])
 
@@ -793,7 +793,7 @@ async def test_the_last_day_is_the_courses_own(site: Site) -> None:
     site.hub.running["student01", "course-deep"] = "ready"
     record = await site.hub.tell("student01", "course-deep", SessionState.RUNNING)
     site.sessions = {record.job_id: record}
-    over = Over(site.around, site.starter)
+    over = Closeout(site.around, site.starter)
     assert deep.course.ends == date(2027, 3, 1)
     await over.look(1_803_898_800.0 - 1)  # 23:59:59 of 1 March in Auckland (UTC+13)
     assert site.hub.stopped == []
@@ -808,7 +808,7 @@ async def test_who_is_no_longer_in_the_course_has_no_session_of_it(site: Site) -
         record = await site.hub.tell(name, "course-deep", SessionState.RUNNING)
         site.sessions[record.job_id] = record
     await site.store.members.remove("deep", ["student02"])
-    await Over(site.around, site.starter).look(site.clock())
+    await Closeout(site.around, site.starter).look(site.clock())
     assert [one[0] for one in site.hub.stopped] == ["student02"]
 
 

@@ -263,7 +263,7 @@ async def test_each_problem_names_its_field(site: Site) -> None:
 
 
 async def test_a_site_says_which_groups_can_be_a_roster(site: Site) -> None:
-    site.parts.desk.rules.settings.roster_groups = ["course-*", "students"]
+    site.parts.course_service.rules.settings.roster_groups = ["course-*", "students"]
     for group, fine in (("course-deep", True), ("students", True), ("staff", False)):
         body = {"course": DEEP | {"roster_group": group}}
         found = (await site.done("barbara", "POST", "courses/validate", body))["problems"]
@@ -408,7 +408,7 @@ async def test_a_directory_that_does_not_know_everybody(site: Site) -> None:
     assert (done["added"], done["refused"]) == (["ian"], ["x9"])
     site.directory.groups["dl101"] = ("student02",)
     await site.approved("ian", name="other", roster_group="dl101")
-    await site.parts.desk.enrolment.look(1000.0)
+    await site.parts.course_service.enrolment.look(1000.0)
     items = (await site.done("ian", "GET", "courses/other/roster"))["items"]
     assert {one["person"] for one in items} == {"ian", "student02"}
 
@@ -439,7 +439,7 @@ async def test_a_group_of_the_directory_is_copied(site: Site) -> None:
     site.directory.groups["dl101"] = ("student01", "student02", "barbara")
     await site.approved(roster_group="dl101")
     await site.put("deep", student09=Role.STUDENT)
-    enrolment = site.parts.desk.enrolment
+    enrolment = site.parts.course_service.enrolment
 
     async def people() -> dict[str, tuple[str, str]]:
         items = (await site.done("barbara", "GET", "courses/deep/roster"))["items"]

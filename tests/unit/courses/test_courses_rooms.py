@@ -206,7 +206,7 @@ async def test_where_there_can_be_none(site: Site) -> None:
     kept = await site.parts.store.courses.get("deep")
     alone = kept.course.model_copy(update={"together": False})
     await site.parts.store.courses.save(kept.model_copy(update={"course": alone}))
-    site.parts.book.forget()
+    site.parts.memberships.forget()
     error = await site.refused(409, "barbara", "POST", ROOM)
     assert "instructor can allow one" in error["message"]
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from portal.courses.context import Around
+from portal.courses.context import CourseContext
 from portal.courses.definition.demand import reserved_gpus
-from portal.courses.roster.membership_cache import CourseBook
+from portal.courses.roster.membership_cache import MembershipCache
 from portal.courses.schedule.reservations import Reservations
 from portal.courses.settings import Courses
 from portal.errors import InvalidRequest, SlurmRefused, Unavailable
@@ -119,8 +119,9 @@ class Desk:
         self.slurm, self.store = slurm, store
         self.notes: list[str] = []
         self.now = time.time()
-        self.around = Around(
-            store=store, hub=None, book=CourseBook(store), settings=Courses(), note=note,  # type: ignore[arg-type]
+        self.around = CourseContext(
+            store=store, hub=None, memberships=MembershipCache(store),  # type: ignore[arg-type]
+            settings=Courses(), note=note,  # type: ignore[arg-type]
             cluster=SimpleNamespace(snapshot=snapshot, associations=associations),  # type: ignore[arg-type]
             control=None, reserving=Reserving(slurm), view=lambda: None,  # type: ignore[arg-type]
             log=logging.getLogger("test"), wall=lambda: self.now,

@@ -173,10 +173,10 @@ async def test_an_admin_sees_the_students_page_and_has_no_session(deep: Browser)
 
 
 async def test_a_course_that_is_over_has_no_button(deep: Browser) -> None:
-    kept = await deep.site.parts.book.course("deep", fresh=True)
+    kept = await deep.site.parts.memberships.course("deep", fresh=True)
     ended = kept.course.model_copy(update={"ends": TODAY - timedelta(days=1)})
     await deep.site.parts.store.courses.save(kept.model_copy(update={"course": ended}))
-    deep.site.parts.book.forget()
+    deep.site.parts.memberships.forget()
     text = await deep.text("student01", "deep")
     assert "This course is over." in text
     assert "Open your session" not in text

@@ -19,7 +19,7 @@ from portal.models.session.idle import IdleMode, IdleState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopReason
 from portal.sessions.idle import IdleClock, Rules, Seen, due, look, snoozed, state, stops_at
-from portal.sessions.idle_gpus import Around, IdleGpus
+from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.idle_settings import IdleSettings
 from portal.store.sessions.snoozes import Snooze
 from portal.telemetry import Telemetry
@@ -294,7 +294,7 @@ class World:
         self.taken_at = self.wall
         values: dict[str, Any] = {"mode": "on", "idle_time": 3600, **settings}
         parts: Any = self
-        around = Around(
+        around = IdleContext(
             view=self.view,
             interval=lambda: 5.0,
             telemetry=parts.telemetry,

@@ -28,8 +28,8 @@ from portal.services.services import Parts
 from portal.sessions.idle_gpus import IdleGpus
 from portal.store import Store
 from portal.telemetry import Telemetry
-from portal.telemetry.rate_limit import Pace
-from portal.web.audit_rate_limit import Allowance
+from portal.telemetry.rate_limit import RateLimit
+from portal.web.audit_rate_limit import AuditRateLimit
 
 PREFIX = "/services/portal/"
 ODD = "ada b@x=y!z%2F"  # a user whom JupyterHub would take
@@ -131,7 +131,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         store=store,
         telemetry=Telemetry(report_interval=0.0),
         dashboard=SimpleNamespace(view=view),
-        allowance=Allowance(),
+        allowance=AuditRateLimit(),
         idle=IdleGpus(around),
         moves=SimpleNamespace(expects=lambda job_id: False),
     )
@@ -344,7 +344,7 @@ async def test_a_body_that_is_no_report_is_refused(site: Site, body: bytes) -> N
 
 
 async def test_reports_that_come_too_often_are_refused(site: Site) -> None:
-    site.parts.telemetry.pace = Pace(2.0, 90.0)
+    site.parts.telemetry.pace = RateLimit(2.0, 90.0)
     answers = await asyncio.gather(*(site.report("ada", 30, 30) for _ in range(5)))
     assert sorted(one.status_code for one in answers) == [204, 429, 429, 429, 429]
     (after,) = {one.headers["Retry-After"] for one in answers if one.status_code == 429}
@@ -353,7 +353,7 @@ async def test_reports_that_come_too_often_are_refused(site: Site) -> None:
 
 
 async def test_a_hostile_session_does_not_fill_the_audit_log(site: Site) -> None:
-    site.parts.telemetry.pace = Pace(600.0, 900.0)
+    site.parts.telemetry.pace = RateLimit(600.0, 900.0)
     answers = [await site.report("ada", 30, job_id="12") for _ in range(10)]
     assert [one.status_code for one in answers] == [403] + [429] * 9
     assert len(await site.audit()) == 1
@@ -374,7 +374,7 @@ def test_whose_token_it_is() -> None:
 
 
 def test_the_pace_forgets_and_bears_a_clock_that_is_set_back() -> None:
-    pace = Pace(2.0, 90.0)
+    pace = RateLimit(2.0, 90.0)
     assert pace.admit("a", 1000) == 0 and pace.passed("a", 1000) == 0
     assert pace.admit("a", 1001) == 1.0
     assert pace.admit("a", 1001.5) == 0.5, "trying does not make it longer"

@@ -11,7 +11,7 @@ import pytest
 from machine_clock import awake
 from test_course_launch import COURSE, at, kept
 
-from portal.courses.roster.membership_cache import CourseBook
+from portal.courses.roster.membership_cache import MembershipCache
 from portal.courses.schedule.next_meeting import next_meeting
 from portal.errors import StoreUnavailable
 from portal.models.course.course import CourseMember, CourseState, Role, WeeklyTime
@@ -44,7 +44,7 @@ class Members:
 @pytest.fixture
 def members(monkeypatch: pytest.MonkeyPatch) -> Members:
     made = Members()
-    book = CourseBook(SimpleNamespace(courses=made, members=made), age=0)  # type: ignore[arg-type]
+    memberships = MembershipCache(SimpleNamespace(courses=made, members=made), age=0)  # type: ignore[arg-type]
     groups = [SimpleNamespace(name=one) for one in ("gpu-users", "course-known")]
     user = SimpleNamespace(groups=groups)
     hub = SimpleNamespace(config=None, db=None, log=logging.getLogger("hub"))
@@ -52,7 +52,9 @@ def members(monkeypatch: pytest.MonkeyPatch) -> Members:
     monkeypatch.setattr(course_groups, "PATIENCE", 0.05)
     monkeypatch.setattr(course_groups, "role_groups", lambda: {"hpc-operators"})
     monkeypatch.setattr(
-        course_groups, "Shared", SimpleNamespace(of=lambda config: SimpleNamespace(book=book))
+        course_groups,
+        "HubContext",
+        SimpleNamespace(of=lambda config: SimpleNamespace(memberships=memberships)),
     )
     monkeypatch.setattr(
         course_groups,
@@ -61,7 +63,7 @@ def members(monkeypatch: pytest.MonkeyPatch) -> Members:
             User=SimpleNamespace(find=lambda db, name: user if name == "ada" else None)
         ),
     )
-    made.book = book  # type: ignore[attr-defined]
+    made.memberships = memberships  # type: ignore[attr-defined]
     return made
 
 
@@ -93,19 +95,19 @@ async def test_no_page_waits_for_the_database(members: Members, how: str) -> Non
     members.trouble = StoreUnavailable("It does not answer.") if how == "away" else None
     members.hangs = how == "hangs"
     began = awake()
-    assert await my_courses.courses_of(members.book, "ada") == ()  # type: ignore[attr-defined]
+    assert await my_courses.courses_of(members.memberships, "ada") == ()  # type: ignore[attr-defined]
     assert awake() - began < 2
 
 
 @pytest.mark.parametrize("how", ["away", "hangs"])
 async def test_a_page_has_the_courses_that_were_known(members: Members, how: str) -> None:
-    book = members.book  # type: ignore[attr-defined]
-    found = await my_courses.courses_of(book, "ada")
+    memberships = members.memberships  # type: ignore[attr-defined]
+    found = await my_courses.courses_of(memberships, "ada")
     assert "approved" in [one.name for one in found]
     members.trouble = StoreUnavailable("It does not answer.") if how == "away" else None
     members.hangs = how == "hangs"
-    assert await my_courses.courses_of(book, "ada") == found
-    assert await my_courses.courses_of(book, "grace") == ()
+    assert await my_courses.courses_of(memberships, "ada") == found
+    assert await my_courses.courses_of(memberships, "grace") == ()
 
 
 def test_the_courses_of_a_page_in_the_order_of_their_meetings() -> None:

@@ -62,13 +62,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the people whose courses were asked for; everyone is in one."""
     names: list[str] = []
 
-    async def courses_of(book: Any, name: str) -> tuple[MyCourse, ...]:
+    async def courses_of(memberships: Any, name: str) -> tuple[MyCourse, ...]:
         names.append(name)
         return (ALGEBRA,)
 
     monkeypatch.setattr(my_courses, "courses_of", courses_of)
-    shared = SimpleNamespace(of=lambda config: SimpleNamespace(book=None))
-    monkeypatch.setattr(my_courses, "Shared", shared)
+    shared = SimpleNamespace(of=lambda config: SimpleNamespace(memberships=None))
+    monkeypatch.setattr(my_courses, "HubContext", shared)
     monkeypatch.setattr(
         my_courses, "JupyterHub", SimpleNamespace(instance=lambda: SimpleNamespace(config=None))
     )

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from stepping_clock import SteppingClock
 
-from portal.catalog.offers.preferences import Habits
+from portal.catalog.offers.preferences import Preferences
 from portal.catalog.offers.tile import tile_of
 from portal.errors import InvalidRequest
 from portal.launch.availability import availability
@@ -167,7 +167,7 @@ class TestView:
 
     def test_what_is_liked_and_used_last_stands_first(self):
         several = [environment(name) for name in ("a", "b", "c", "d", "e")]
-        habits = Habits(frozenset({"d", "gone"}), {"c": 20.0, "e": 10.0, "d": 5.0})
+        habits = Preferences(frozenset({"d", "gone"}), {"c": 20.0, "e": 10.0, "d": 5.0})
         shown = view(environments=several, habits=habits)
         assert [c.name for c in shown.cards] == ["d", "c", "e", "a", "b"]
         assert [c.favourite for c in shown.cards] == [True, False, False, False, False]

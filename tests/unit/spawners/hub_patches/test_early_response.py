@@ -9,7 +9,7 @@ from jupyterhub import orm
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from spawners.hub_patches.early_response import PromptStart
+from spawners.hub_patches.early_response import EarlyResponse
 
 
 def test_whom_the_hub_has_in_memory_costs_a_launch_one_question(db: Session) -> None:
@@ -19,6 +19,6 @@ def test_whom_the_hub_has_in_memory_costs_a_launch_one_question(db: Session) -> 
     ada = db.query(orm.User).filter_by(name="ada").one()
     assert (ada.roles, ada.groups) == ([], [])
     asked.clear()
-    assert PromptStart.find_user(handler, "ada") is ada
+    assert EarlyResponse.find_user(handler, "ada") is ada
     assert len(asked) == 1
-    assert PromptStart.find_user(handler, "nobody") is None
+    assert EarlyResponse.find_user(handler, "nobody") is None

@@ -19,7 +19,7 @@ from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.ending import Ending
 from portal.store import Store
 from spawners.lifecycle import reconciler, session_recorder
-from spawners.lifecycle.reconciler import Closing, ended
+from spawners.lifecycle.reconciler import Reconciler, ended
 from spawners.lifecycle.session_recorder import Recorder
 from spawners.lifecycle.stop_reason import reason
 
@@ -89,7 +89,7 @@ async def make(path: Path, slurm: Slurm) -> AsyncIterator[Make]:
     def one() -> Recorder:
         log = logging.getLogger("test")
         store = Store(url=f"sqlite:///{path}", timeout=60)
-        made.append(Recorder(store, Closing(slurm, log), log))  # type: ignore[arg-type]
+        made.append(Recorder(store, Reconciler(slurm, log), log))  # type: ignore[arg-type]
         return made[-1]
 
     yield one
