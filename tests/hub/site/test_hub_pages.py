@@ -63,7 +63,8 @@ def test_every_page_has_the_same_navigation(person: Callable[[str], Person], pat
         # The service names the Hub's host, where it knows it.
         found = {title: href.removeprefix(someone.url) for title, href in ways(html).items()}
         assert found == for_all | expected | under_the_name
-        assert len(re.findall(r'<li class="nav-item', html)) <= 6 + 1  # one holds the theme
+        left = html[html.index('<ul class="navbar-nav me-auto') :].partition("nav navbar-nav")[0]
+        assert left.count('<li class="nav-item') <= 6
 
 
 def test_the_page_that_is_open_is_marked(person: Callable[[str], Person]) -> None:
