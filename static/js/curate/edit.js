@@ -96,10 +96,14 @@ byId("save-not").addEventListener("click", async () => {
   await open(await newest());
 });
 
+// What is typed before the version is there would be lost.
+const form = document.querySelector(".editor");
+form.hidden = true;
 try {
   const version = await newest();
   const asked = new URLSearchParams(window.location.search).get("from");
   await open(version);
+  form.hidden = false;
   if (asked && Number(asked) !== version.number && !editor.draft.value) await from(asked);
 } catch (error) {
   showTrouble(error);

