@@ -93,8 +93,7 @@ class PortalService(Application):
     config_file = Unicode(
         "",
         help="""
-        The configuration file, the same one that the Hub reads. Sections of other classes are
-        passed over.
+        Configuration file, the same as the Hub's. Sections of other classes are ignored.
 
         Example::
 
@@ -106,8 +105,8 @@ class PortalService(Application):
         30,
         min=1,  # HubAuth reads 0 as "for ever"
         help="""
-        Seconds that the Hub's answer about a token is believed before it is asked again: how
-        long a revoked token or an old group can still work here.
+        Seconds for which the Hub's answer about a token is cached, and so the time for which a
+        revoked token or former group still works here.
 
         Example::
 
@@ -118,7 +117,7 @@ class PortalService(Application):
     max_body = Integer(
         1024 * 1024,
         help="""
-        The largest request body that is read, in bytes.
+        Maximum size of a request body, in bytes.
 
         Example::
 
@@ -129,7 +128,7 @@ class PortalService(Application):
     bind_patience = Float(
         10.0,
         help="""
-        Seconds to wait for the port while the service of a Hub that was killed still ends.
+        Seconds to wait for the port while the service of a killed Hub ends.
 
         Example::
 

@@ -46,35 +46,36 @@ class DemoApp(Application):
 
     home = Unicode(
         "",
-        help="""State directory; the default is PORTAL_HOME, else /var/lib/data-scientist-portal
-        for root and ~/.local/share/data-scientist-portal for others.
+        help="""State directory. Default: PORTAL_HOME, else /var/lib/data-scientist-portal for root
+        and ~/.local/share/data-scientist-portal for others.
         Example: portal demo --home=/srv/portal-demo""",
     ).tag(config=True)
     port = Integer(
-        help="""Port of the portal on 127.0.0.1; the default is PORTAL_PORT, else 8000.
+        help="""Port of the portal on 127.0.0.1. Default: PORTAL_PORT, else 8000.
         Example: portal demo --port=8080"""
     ).tag(config=True)
     only = Enum(
         ("all", "slurm"),
         "all",
-        help="""Start only this part, for development. Example: portal demo --only=slurm""",
+        help="""Start only this part, for development.
+        Example: portal demo --only=slurm""",
     ).tag(config=True)
     form = Enum(
         ("auto", "people", "one-account"),
         "auto",
-        help="""Whether the demo's people are real accounts (needs root and mount namespaces) or
-        everything runs under one account; auto takes the first where it can.
+        help="""Whether the demo's users are real accounts (needs root and mount namespaces) or
+        everything runs under one account; auto uses real accounts if possible.
         Example: portal demo --form=one-account""",
     ).tag(config=True)
     prepared = Bool(
         False,
-        help="""Begin a new state directory with what an earlier start has left in the cache: the
-        accounting database, and what the tests of the environments said. Those are then not tested
-        here, and the pages show the tests of the other start. For tests of the portal.
+        help="""Start a new state directory with cached results of an earlier start: the accounting
+        database and the test results of the environments. The environments are then not tested
+        again, and the pages show the earlier tests. For tests of the portal.
         Example: portal demo --prepared""",
     ).tag(config=True)
-    stop_it = Bool(False, help="Stop the demo that runs.").tag(config=True)
-    show = Bool(False, help="Say what runs.").tag(config=True)
+    stop_it = Bool(False, help="Stop the running demo.").tag(config=True)
+    show = Bool(False, help="Print the status of the demo.").tag(config=True)
     reset = Bool(False, help="Stop the demo and delete its state.").tag(config=True)
 
     aliases = {

@@ -42,8 +42,8 @@ class DoctorApp(Application):
     config_file = Unicode(
         "",
         help="""
-        The Hub's configuration file. Empty: the site's in /etc/data-scientist-portal, else the
-        one that comes with the portal.
+        The Hub's configuration file. Empty: the site's file in /etc/data-scientist-portal, else the
+        portal's own.
 
         Example::
 
@@ -54,8 +54,8 @@ class DoctorApp(Application):
     person = Unicode(
         "",
         help="""
-        The user name of someone who will have sessions: whose rights and home are tried. Empty:
-        a member of the group that the sudo rule names.
+        Name of a user who will have sessions, whose rights and home are checked. Empty: a member of
+        the group in the sudo rule.
 
         Example::
 
@@ -76,7 +76,7 @@ class DoctorApp(Application):
         30.0,
         min=1,
         help="""
-        Seconds that each check may take. They run at the same time.
+        Maximum seconds for each check. Checks run at the same time.
 
         Example::
 
