@@ -58,7 +58,7 @@ class PortalService(Application):
 
     name = "portal-service"
     version = __version__
-    description = "The web service that the Hub manages; `jupyterhub` starts it."
+    description = "The portal's web service, started by JupyterHub."
     classes = [
         EnvironmentCatalog,
         CatalogRules,
@@ -162,9 +162,9 @@ class PortalService(Application):
             self.load_config_file(self.config_file)
         except Exception as error:  # the file is the site's own Python: anything can come out
             raise ConfigurationError(
-                f"{self.config_file}: {type(error).__name__}: {error}. The Hub gives this service "
-                "only those variables of its environment that "
-                "deploy/jupyterhub_config.d/20-service.py names (PORTAL_… and a few)."
+                f"{self.config_file}: {type(error).__name__}: {error}. The Hub passes to this "
+                "service only the environment variables that "
+                "deploy/jupyterhub_config.d/20-service.py lists (PORTAL_… and a few)."
             ) from None
 
     @contextlib.contextmanager
@@ -184,8 +184,8 @@ class PortalService(Application):
         ]
         if missing:
             raise ConfigurationError(
-                f"{', '.join(missing)} is not set: the Hub starts this service "
-                "(c.JupyterHub.services), it is not started by hand."
+                f"{', '.join(missing)} is not set. The Hub starts this service "
+                "(c.JupyterHub.services); do not start it by hand."
             )
 
     def start(self) -> None:
@@ -286,8 +286,8 @@ class PortalService(Application):
                 late = asyncio.get_running_loop().time() > deadline
                 if error.errno != errno.EADDRINUSE or late:
                     raise ConfigurationError(
-                        f"Cannot listen on {host}:{port}: {error.strerror}. Set another port in "
-                        "the 'url' of the service in c.JupyterHub.services."
+                        f"Cannot listen on {host}:{port}: {error.strerror}. Choose another port "
+                        "in the 'url' of the service in c.JupyterHub.services."
                     ) from None
             await asyncio.sleep(0.2)
 
@@ -301,4 +301,4 @@ def die_with_parent() -> None:
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.environ.get("PORTAL_HUB_PID", str(os.getppid())) != str(os.getppid()):
-        raise ConfigurationError("The Hub that started this service is gone.")
+        raise ConfigurationError("The Hub that started this service has ended.")

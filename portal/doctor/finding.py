@@ -93,7 +93,7 @@ class Check:
         except Blocked as error:
             result = skipped(error.message)
         except SlurmUnavailable:
-            result = skipped("Slurm does not answer (reported above)")
+            result = skipped("Slurm does not answer: see 'Slurm answers'")
         except PortalError as error:
             result = failure(error.message, "")
         except Exception as error:  # one broken check must not hide what the others found

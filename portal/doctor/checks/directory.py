@@ -68,7 +68,7 @@ async def servers(site: Site) -> Result:
     return worst(results)
 
 
-@check("ldap-refresh", "Groups stay fresh between logins")
+@check("ldap-refresh", "Groups are refreshed between logins")
 async def refresh(site: Site) -> Result:
     if _stranger(site):
         return await login_service(site)
