@@ -22,8 +22,8 @@ _VARIABLES = (
 # Debian's and Slurm's own default; /run/slurm is where a "configless" slurmd keeps it.
 _USUAL = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")
 _INSTALL = (
-    "Copy deploy/sudoers to /etc/sudoers.d/portal (owner root, mode 0440), adapt its three names, "
-    "and check it with `visudo -c`."
+    "Copy deploy/sudoers to /etc/sudoers.d/portal (owner root, mode 0440), adapt its names and "
+    "paths, and check it with `visudo -c`."
 )
 
 
