@@ -158,7 +158,7 @@ async def test_hosts_of_sessions(
     [
         ({"192.0.2.7"}, Level.OK, "*.gpu.test resolves"),
         (set(), Level.FAILURE, "portal-doctor.gpu.test does not resolve"),
-        ({"192.0.2.8"}, Level.WARNING, "portal-doctor.gpu.test is 192.0.2.8"),
+        ({"192.0.2.8"}, Level.WARNING, "portal-doctor.gpu.test resolves to 192.0.2.8"),
     ],
 )
 async def test_a_wildcard_name(
